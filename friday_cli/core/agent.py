@@ -1,0 +1,159 @@
+"""One agent as plain data, and the world it lives in."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from .budget import Budget
+from .events import InboxMessage, Status, StopReason, ToolSpec
+from .gate import Gate
+from .log import Log
+from .messages import Message, Usage
+from .permission import Desk, Rules
+from .presence import Presence
+from .provider import Effort, Provider
+from .receipt import Receipt
+from .tool import Seen, Tool
+from .workspace import Workspace
+
+Source = Literal["person", "parent", "harness"]
+
+
+class Inbox:
+    """Messages for an agent that join its history at the next turn boundary."""
+
+    def __init__(self, path: str, log: Log) -> None:
+        self._path = path
+        self._log = log
+        self._waiting: deque[tuple[str, Source]] = deque()
+
+    async def put(self, text: str, source: Source) -> None:
+        """Hand over a message; it is in the log when this returns."""
+        self._waiting.append((text, source))
+        await self._log.emit(self._path, InboxMessage(text, source))
+
+    def empty(self) -> bool:
+        return not self._waiting
+
+    def take(self) -> tuple[str, Source]:
+        """The oldest message; the caller puts it into the history."""
+        return self._waiting.popleft()
+
+
+@dataclass
+class Agent:
+    """Everything one agent is. Tokens and cost count over its life, turns and time per run.
+
+    `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
+    `accept` returns a complaint about a final answer, "" when it is good. `context` is the tokens of the conversation
+    after the last reply, `sent` those of its prompt; `cold` tells that the provider's cache did not help it.
+    """
+
+    path: str
+    profile: str
+    provider: Provider
+    system: str
+    specs: tuple[ToolSpec, ...]
+    tools: dict[str, Tool]
+    rules: Rules
+    budget: Budget
+    presence: Presence
+    inbox: Inbox
+    max_turns: int
+    time_s: float
+    effort: Effort | None = None
+    fallback: Provider | None = None
+    accept: Callable[[str], str] = lambda text: ""
+    history: list[Message] = field(default_factory=list)
+    seen: Seen = field(default_factory=Seen)
+    parent: Agent | None = None
+    usage: Usage = field(default_factory=Usage)
+    below: Usage = field(default_factory=Usage)
+    receipt: Receipt = field(default_factory=Receipt)
+    run: int = 0
+    turn: int = 0
+    context: int = 0
+    sent: int = 0
+    cold: bool = False
+    texts: list[str] = field(default_factory=list)
+    streaming: str = ""
+
+    @property
+    def model(self) -> str:
+        return f"{self.provider.name}/{self.provider.model}"
+
+    @property
+    def tree_usage(self) -> Usage:
+        """What this agent and all its descendants used."""
+        return self.usage + self.below
+
+    def account(self, usage: Usage) -> None:
+        """Count `usage` here and for everyone above."""
+        self.usage += usage
+        above = self.parent
+        while above is not None:
+            above.below += usage
+            above = above.parent
+
+    @property
+    def partial(self) -> str:
+        """The best text of this run so far: everything said, the unfinished reply included."""
+        return "\n\n".join(t for t in (*self.texts, self.streaming.strip()) if t)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run ended; see the table in contract.md. `limit_of` is the path whose limit was hit."""
+
+    status: Status
+    stop_reason: StopReason
+    result: str
+    error: str = ""
+    limit_of: str = ""
+    partial: bool = False
+
+
+class Halt(Exception):
+    """Ends a run at once with an outcome that is not a success; the partial text is added by who catches it."""
+
+    def __init__(self, status: Status, stop_reason: StopReason, message: str) -> None:
+        super().__init__(message)
+        self.status: Status = status
+        self.stop_reason: StopReason = stop_reason
+        self.message = message
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """Settings of the engine. Durations in seconds, sizes in tokens."""
+
+    compact_at: float = 0.85
+    max_output: int = 32_000
+    wrap_up_s: float = 30.0
+    max_depth: int = 3
+    max_concurrent: int = 5
+    max_agents: int = 200
+    ask_above: int = 20
+
+
+@dataclass
+class World:
+    """The services all agents of a session share. `living()` tells which agents of the session a parent must not forget."""
+
+    log: Log
+    desk: Desk
+    workspace: Workspace
+    policy: Policy
+    rng: random.Random
+    gates: dict[str, Gate] = field(default_factory=dict)
+    remember: Callable[[str], str] = lambda path: ""
+
+    def gate(self, lane: str) -> Gate:
+        """The gate of a lane, made when first asked for."""
+        if lane not in self.gates:
+            self.gates[lane] = Gate(self.rng)
+        return self.gates[lane]

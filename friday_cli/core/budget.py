@@ -1,0 +1,258 @@
+"""What an agent may still spend: tokens and money as a tree, active time as a clock.
+
+Every limit is charged from the leaf to the root and checked from the root to the leaf, so that the outermost limit
+is the one that is named. Before a request its estimated input and largest output are reserved on every level;
+parallel reservations never exceed what is left (contract.md, "Limits").
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from .messages import Usage
+
+LimitName = Literal["iterations", "tokens", "cost", "time"]
+
+WRAP_UP_TOKENS = 4000
+"""At most so many tokens, and at most a tenth of a budget, are kept for the wrap-up turn."""
+OUTPUT_FLOOR = 256
+"""A request that could not be answered with this many tokens is not made."""
+
+
+class LimitReached(Exception):
+    """A limit was hit: `limit` is which one, `whose` the path of the agent it belongs to."""
+
+    def __init__(self, limit: LimitName, whose: str) -> None:
+        super().__init__(f"{limit} limit of {whose}")
+        self.limit: LimitName = limit
+        self.whose = whose
+
+
+@dataclass
+class Pool:
+    """One quantity of one agent: `limit` None means none. `kept` is set aside for wrap-ups at or below this level."""
+
+    limit: float | None
+    spent: float = 0
+    reserved: float = 0
+    kept: float = 0
+
+    @property
+    def left(self) -> float:
+        """What ordinary requests may still use, running ones counted as not yet spent."""
+        return float("inf") if self.limit is None else self.limit - self.spent - self.kept
+
+    @property
+    def free(self) -> float:
+        return self.left - self.reserved
+
+
+@dataclass
+class Reservation:
+    """What a request may use: `output` tokens at most. Give it back with `Budget.settle`."""
+
+    tokens: float
+    cost: float
+    output: int
+
+
+class Budget:
+    """Tokens and US dollars of one agent and all below it."""
+
+    def __init__(
+        self, path: str, *, tokens: int | None = None, cost: float | None = None, parent: Budget | None = None
+    ) -> None:
+        self.path = path
+        self.parent = parent
+        self.tokens = Pool(tokens)
+        self.cost = Pool(cost)
+        self._freed: asyncio.Event = parent._freed if parent else asyncio.Event()
+        self._kept = (0.0, 0.0)
+        self._keep(
+            min(WRAP_UP_TOKENS, tokens / 10) if tokens is not None else 0.0, cost / 10 if cost is not None else 0.0
+        )
+
+    def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
+        """A budget below this one, clamped to what is left here. Raises LimitReached when nothing useful is."""
+        self.check()
+        left_tokens, left_cost = self.left("tokens"), self.left("cost")
+        if left_tokens < 2 * OUTPUT_FLOOR:
+            raise LimitReached("tokens", self._narrowest("tokens"))
+        if left_tokens != float("inf"):
+            tokens = int(min(left_tokens, tokens if tokens is not None else left_tokens))
+        if left_cost != float("inf"):
+            cost = min(left_cost, cost if cost is not None else left_cost)
+        return Budget(path, tokens=tokens, cost=cost, parent=self)
+
+    def up(self) -> Iterator[Budget]:
+        """This budget and those above it, the root last."""
+        node: Budget | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def left(self, what: Literal["tokens", "cost"]) -> float:
+        """What may still be spent here, by every level's limit; infinite without one."""
+        return max(0.0, min(node._pool(what).left for node in self.up()))
+
+    def check(self) -> None:
+        """Raises LimitReached for the outermost budget that is used up."""
+        for node in reversed(list(self.up())):
+            if node.tokens.left <= 0:
+                raise LimitReached("tokens", node.path)
+            if node.cost.left <= 0:
+                raise LimitReached("cost", node.path)
+
+    async def reserve(
+        self, prompt: int, want: int, *, price: Callable[[Usage], float | None], floor: int = OUTPUT_FLOOR
+    ) -> Reservation:
+        """Set aside `prompt` tokens of new input and up to `want` tokens of output on every level.
+
+        Where a limit stands at most half of what is free is taken, so that parallel agents all find something.
+        Waits while only the requests of others stand in the way; raises LimitReached where too little is left.
+        """
+        base = price(Usage(input=prompt)) or 0.0
+        per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
+        least_tokens, least_cost = prompt + floor, base + per_token * floor
+        while True:
+            for node in reversed(list(self.up())):
+                if node.tokens.left < least_tokens:
+                    raise LimitReached("tokens", node.path)
+                if node.cost.left < least_cost:
+                    raise LimitReached("cost", node.path)
+            tokens = min(node.tokens.free for node in self.up())
+            cost = min(node.cost.free for node in self.up())
+            if tokens >= least_tokens and cost >= least_cost:
+                break
+            self._freed.clear()
+            await self._freed.wait()
+        output = want
+        if tokens != float("inf"):
+            output = min(output, max(floor, int(tokens - prompt) // 2))
+        if cost != float("inf") and per_token > 0:
+            output = min(output, max(floor, int((cost - base) / per_token) // 2))
+        taken = Reservation(prompt + output, base + per_token * output, output)
+        self._reserve(taken.tokens, taken.cost)
+        return taken
+
+    def settle(self, reservation: Reservation, tokens: int, cost: float | None) -> None:
+        """Give back a reservation and charge what was really used, on every level."""
+        self._reserve(-reservation.tokens, -reservation.cost)
+        self.charge(tokens, cost)
+
+    def charge(self, tokens: int, cost: float | None) -> None:
+        """Count what was used here and above. An unknown cost cannot be counted."""
+        for node in self.up():
+            node.tokens.spent += max(0, tokens)
+            node.cost.spent += max(0.0, cost or 0.0)
+        self._freed.set()
+
+    def open_reserve(self) -> None:
+        """Let this agent use what was kept for its wrap-up (also called when it ends)."""
+        tokens, cost = self._kept
+        self._keep(-tokens, -cost)
+        self._freed.set()
+
+    def _keep(self, tokens: float, cost: float) -> None:
+        self._kept = (self._kept[0] + tokens, self._kept[1] + cost)
+        for node in self.up():
+            node.tokens.kept += tokens
+            node.cost.kept += cost
+
+    def _reserve(self, tokens: float, cost: float) -> None:
+        for node in self.up():
+            node.tokens.reserved += tokens
+            node.cost.reserved += cost
+        self._freed.set()
+
+    def _pool(self, what: Literal["tokens", "cost"]) -> Pool:
+        return self.tokens if what == "tokens" else self.cost
+
+    def _narrowest(self, what: Literal["tokens", "cost"]) -> str:
+        return min(reversed(list(self.up())), key=lambda node: node._pool(what).left).path
+
+
+class Clock:
+    """Active seconds of one run. It runs while there is a reason to; a clock that waits for others follows theirs."""
+
+    def __init__(self) -> None:
+        self._reasons = 0
+        self._since = 0.0
+        self._before = 0.0
+        self._followers: list[Clock] = []
+        self._alarm: tuple[float, Callable[[], None]] | None = None
+        self._handle: asyncio.TimerHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._reasons > 0
+
+    @property
+    def elapsed(self) -> float:
+        """Active seconds so far."""
+        return self._before + (_now() - self._since if self.running else 0.0)
+
+    def start(self) -> None:
+        self._reasons += 1
+        if self._reasons == 1:
+            self._since = _now()
+            self._arm()
+            for follower in self._followers:
+                follower.start()
+
+    def stop(self) -> None:
+        self._reasons -= 1
+        if self._reasons == 0:
+            self._before += _now() - self._since
+            self._disarm()
+            for follower in self._followers:
+                follower.stop()
+
+    @contextmanager
+    def following(self, other: Clock) -> Iterator[None]:
+        """While inside, this clock also runs whenever `other` does."""
+        other._followers.append(self)
+        if other.running:
+            self.start()
+        try:
+            yield
+        finally:
+            other._followers.remove(self)
+            if other.running:
+                self.stop()
+
+    def alarm(self, seconds: float, ring: Callable[[], None]) -> None:
+        """Call `ring` once when `seconds` active seconds are over."""
+        self._alarm = (seconds, ring)
+        self._arm()
+
+    def silence(self) -> None:
+        """No alarm any more."""
+        self._alarm = None
+        self._disarm()
+
+    def _arm(self) -> None:
+        if self._alarm is not None and self.running and self._handle is None:
+            seconds, _ = self._alarm
+            left = max(0.0, seconds - self.elapsed)
+            self._handle = asyncio.get_running_loop().call_later(left, self._ring)
+
+    def _disarm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _ring(self) -> None:
+        self._handle = None
+        if self._alarm is not None:
+            _, ring = self._alarm
+            self._alarm = None
+            ring()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,169 @@
+"""Running a turn's tool calls: each leaves exactly one result, in call order, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from .agent import Agent, Halt, World
+from .budget import LimitReached
+from .errors import FridayError, PermissionDenied, ToolError
+from .events import Denied, MessageAdded, ToolFinished, ToolOutput, ToolStarted
+from .messages import Message, ResultStatus, ToolCall, ToolResult
+from .permission import Call
+from .tool import PARALLEL, Ending, Output, Tool, ToolContext
+
+log = logging.getLogger(__name__)
+
+
+def stop(task: asyncio.Task[object]) -> None:
+    """The one door for cancelling a task: once, so that a second stop cannot break a clean-up."""
+    if not task.done() and not task.cancelling():
+        task.cancel()
+
+
+async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> Ending | None:
+    """Run all calls of a reply and add their results to the history; returns the ending one of them reported.
+
+    Calls that only look run side by side, the rest one at a time in call order. Raises Halt or LimitReached when a
+    call means the end of the run; also then every call has its result.
+    """
+    tasks: list[asyncio.Task[_Ran]] = []
+    before: asyncio.Event | None = None
+    for call in calls:
+        tool = agent.tools.get(call.name)
+        mine: asyncio.Event | None = None
+        if tool is not None and tool.effect not in PARALLEL:
+            mine = asyncio.Event()
+        tasks.append(asyncio.create_task(_strand(agent, world, call, after=before if mine else None, mine=mine)))
+        before = mine or before
+    agent.presence.fork(len(tasks))
+    try:
+        await asyncio.wait(tasks)
+    finally:
+        for task in tasks:
+            stop(task)
+        if any(not task.done() for task in tasks):
+            await asyncio.wait(tasks)
+        results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
+        message = Message("tool", results, "harness")
+        agent.history.append(message)
+        await world.log.emit(agent.path, MessageAdded(message))
+    await agent.presence.join()
+    for task in tasks:
+        if error := task.exception():
+            raise error
+    return next((ending for task in tasks if (ending := task.result().ending)), None)
+
+
+class _Ran:
+    """What came of one call."""
+
+    def __init__(self, result: ToolResult, ending: Ending | None = None) -> None:
+        self.result, self.ending = result, ending
+
+
+def _settled(task: asyncio.Task[_Ran], call: ToolCall) -> ToolResult:
+    if task.cancelled():
+        return ToolResult(call.id, "Stopped before it was done.", "cancelled")
+    if error := task.exception():
+        return ToolResult(call.id, str(error), "error")
+    return task.result().result
+
+
+async def _strand(
+    agent: Agent, world: World, call: ToolCall, *, after: asyncio.Event | None, mine: asyncio.Event | None
+) -> _Ran:
+    try:
+        if after is not None:
+            await after.wait()
+        return await _run_call(agent, world, call)
+    finally:
+        if mine is not None:
+            mine.set()
+        agent.presence.strand_done()
+
+
+async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
+    """One call from permission to result; only Halt, LimitReached and cancellation escape."""
+    begun = asyncio.get_running_loop().time()
+    status: ResultStatus = "error"
+    output = Output("")
+    started = False
+    try:
+        tool, args, subjects = _prepare(agent, world, call)
+        await _permit(agent, world, call, Call(tool.name, tool.effect, subjects))
+        started = True
+        await world.log.emit(agent.path, ToolStarted(call.id, tool.name, tool.title(args)))
+        output = await tool.run(_context(agent, world, call), args)
+        status = "error" if output.error else "ok"
+    except PermissionDenied as error:
+        started, status, output = True, "denied", Output(str(error))
+    except FridayError as error:
+        output = Output(str(error))
+    except (asyncio.CancelledError, Halt, LimitReached) as error:
+        status = "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
+        raise
+    except Exception as error:  # a defect in a tool must not end the run; the model is told and the log has the trace
+        log.exception("tool %s failed", call.name)
+        output = Output(f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
+    finally:
+        if started:
+            took = asyncio.get_running_loop().time() - begun
+            agent.receipt = agent.receipt.add(call.name, status, output.facts)
+            finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
+            await world.log.emit(agent.path, finished)
+    return _Ran(ToolResult(call.id, output.text, status, output.images), output.ends)
+
+
+def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, tuple[str, ...]]:
+    tool = agent.tools.get(call.name)
+    if tool is None:
+        listed = any(spec.name == call.name for spec in agent.specs)
+        names = ", ".join(sorted(agent.tools))
+        near = get_close_matches(call.name, agent.tools, 1)
+        raise ToolError(
+            f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
+            hint=f"Did you mean {near[0]}?" if near else f"Tools you may use: {names or 'none'}.",
+        )
+    if call.error:
+        raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
+    args = tool.parse(call.arguments)
+    return tool, args, tuple(tool.subjects(args, world.workspace))
+
+
+async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
+    """Returns when the call may run; raises PermissionDenied with the reason when not."""
+    verdict = agent.rules.decide(wanted)
+    if verdict.decision == "allow":
+        return
+    subject = "\n".join(wanted.subjects)
+    if verdict.decision == "ask" and world.desk.attended:
+        async with agent.presence.waiting("waiting_user", call.id):
+            answer = await world.desk.permission(agent.path, call.id, wanted, reason=verdict.reason)
+        if answer.decision == "allow":
+            return
+        words = f": {answer.reason}" if answer.reason else "."
+        raise PermissionDenied(f"The user said no to this {wanted.tool} call{words}")
+    reason = verdict.reason
+    if verdict.decision == "ask":
+        reason += ", and nobody can be asked here"
+    await world.log.emit(agent.path, Denied(call.id, wanted.tool, subject, reason))
+    raise PermissionDenied(f"Not permitted: {reason}.", hint="Do without it, or say what you could not do.")
+
+
+def _context(agent: Agent, world: World, call: ToolCall) -> ToolContext:
+    offset = 0
+
+    def emit(text: str) -> None:
+        nonlocal offset
+        world.log.live(agent.path, ToolOutput(call.id, offset, text))
+        offset += len(text)
+
+    async def ask(question: str, choices: Sequence[str]) -> str:
+        async with agent.presence.waiting("waiting_user", call.id):
+            return await world.desk.question(agent.path, call.id, question, choices)
+
+    return ToolContext(agent.path, call.id, world.workspace, agent.seen, emit, ask)

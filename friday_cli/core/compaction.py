@@ -1,0 +1,99 @@
+"""Making room: the history becomes a summary once, and what must not be lost is kept word for word."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .agent import Agent, Halt, World
+from .errors import ProviderError
+from .events import Compacted, Prefix
+from .messages import Message, user
+from .model import ask_model, prompt_tokens, without_thinking
+from .provider import Done
+
+PROMPT = """\
+[Note of the harness; no person wrote this] The context is nearly full. Write the summary from which you will go on \
+alone: everything above will be gone. Keep, in this order:
+1. The task, and every wish and limit the user stated, in the user's own words.
+2. Decisions taken, and why.
+3. Files read or changed: path, and what matters about each. Commands that were run and their outcome.
+4. What was found: facts with their sources (file:line, URL, command).
+5. Open todos, the next step, and what was tried and failed.
+Leave out politeness and repetition. Answer with the summary only."""
+
+HEADER = "[Note of the harness; no person wrote this] The conversation so far was replaced by this summary."
+
+
+def needed(agent: Agent, world: World) -> bool:
+    """Whether the next request would come too near the end of the window."""
+    return prompt_tokens(agent) > agent.provider.window * world.policy.compact_at and len(agent.history) > 2
+
+
+async def compact(agent: Agent, world: World) -> None:
+    """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit."""
+    before = prompt_tokens(agent)
+    history = agent.history
+    done = await _summary(agent, world)
+    texts = [HEADER, done.message.text.strip()]
+    if task := _last_wish(history):
+        texts.append("The last message of the user, word for word:\n" + task)
+    if agents := world.remember(agent.path):
+        texts.append("Sub-agents of this session:\n" + agents)
+    message = user("\n\n".join(texts), source="harness")
+    agent.history = [message]
+    agent.context = agent.sent = 0
+    after = prompt_tokens(agent)
+    await world.log.emit(
+        agent.path,
+        Compacted((message,), before, after, done.usage),
+        Prefix(agent.model, agent.system, agent.specs),
+    )
+    if after > agent.provider.window * 0.9:
+        raise Halt("failed", "context", f"Even the summary ({after} tokens) does not fit the window of {agent.model}.")
+
+
+def _last_wish(history: list[Message]) -> str:
+    """The newest message that a person or the parent wrote."""
+    return next((m.text for m in reversed(history) if m.role == "user" and m.source != "harness"), "")
+
+
+async def _summary(agent: Agent, world: World) -> Done:
+    """Ask for the summary over the live prefix; where that does not fit, over as much of it as does."""
+    history = agent.history
+    try:
+        agent.history = [*history, user(PROMPT, source="harness")]
+        done = await ask_model(agent, world, tools=False, quiet=True)
+    except ProviderError as error:
+        if error.kind != "context":
+            raise
+        agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{PROMPT}", source="harness")]
+        agent.context = agent.sent = 0
+        try:
+            done = await ask_model(agent, world, tools=False, quiet=True)
+        except ProviderError as again:
+            if again.kind != "context":
+                raise
+            raise Halt(
+                "failed", "context", f"The context of {agent.model} is full and could not be compacted."
+            ) from None
+    finally:
+        agent.history = history
+    if not done.message.text.strip():
+        raise Halt("failed", "context", f"{agent.model} gave no summary when its context was full.")
+    return done
+
+
+def _clipped(history: list[Message], window: int) -> str:
+    """The conversation as text, its middle left out, at half the window."""
+    text = "\n\n".join(f"## {m.role}\n{_words(without_thinking(m))}" for m in history)
+    room = window * 2  # half the window at four characters a token
+    if len(text) <= room:
+        return text
+    return f"{text[: room // 3]}\n\n[... left out ...]\n\n{text[-2 * room // 3 :]}"
+
+
+def _words(message: Message) -> str:
+    out = [message.text]
+    out += [f"{c.name}({msgspec.json.encode(c.arguments).decode()})" for c in message.calls]
+    out += [r.text for r in message.results]
+    return "\n".join(t for t in out if t)

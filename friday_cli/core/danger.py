@@ -1,0 +1,131 @@
+"""What is asked about in every mode: commands that destroy, files that grant or hold secrets.
+
+A crude reader of shell text on purpose: it can only make things stricter. A command counts as plain when it has no
+character by which a shell could do more than run one program with words.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+_SPECIAL = re.compile(r"[;&|<>$()`\n\r\\!{}\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_WRAPPERS = frozenset(
+    [
+        "env",
+        "sudo",
+        "doas",
+        "timeout",
+        "nice",
+        "nohup",
+        "time",
+        "setsid",
+        "xargs",
+        "watch",
+        "stdbuf",
+        "command",
+        "exec",
+        "busybox",
+        "builtin",
+        "ionice",
+        "chroot",
+    ]
+)
+_SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh"])
+_SYSTEM = re.compile(
+    r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)"
+)
+_PROTECTED = re.compile(
+    r"(?:.*/)?(?:\.git|\.friday|\.claude|\.vscode|\.idea|\.husky|\.ssh|\.github/workflows)(?:/.*)?"
+    r"|(?:.*/)?(?:\.gitmodules|\.gitconfig|\.mcp\.json|\.envrc|\.bashrc|\.bash_profile|\.profile|\.zshrc|\.zprofile|\.gitlab-ci\.yml|\.pre-commit-config\.yaml)"
+)
+_SECRET = re.compile(
+    r"(?:.*/)?(?:\.env(?:\.(?!example$|sample$|template$|dist$).*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx|keystore)|credentials(?:\.json)?|auth\.toml)"
+    r"|(?:.*/)?(?:\.ssh|\.aws|\.gnupg|\.kube|\.docker)/.*"
+)
+
+
+def is_plain(command: str) -> bool:
+    """Whether a command is one program with words and nothing else."""
+    text = command.strip()
+    if not text or _SPECIAL.search(text) or _INVISIBLE.search(text) or _ASSIGNMENT.match(text):
+        return False
+    try:
+        return bool(shlex.split(text))
+    except ValueError:
+        return False
+
+
+def simple_commands(command: str) -> list[str]:
+    """The commands inside a compound one, wrappers and assignments taken off; quotes are removed as a shell would."""
+    found: list[str] = []
+    for piece in _SPLIT.split(command):
+        try:
+            words = shlex.split(piece)
+        except ValueError:
+            words = piece.replace('"', "").replace("'", "").split()
+        words = _unwrapped(words)
+        if not words:
+            continue
+        found.append(" ".join(words))
+        if words[0] in _SHELLS and "-c" in words[1:-1]:
+            found += simple_commands(words[words.index("-c") + 1])
+        elif words[0] == "eval":
+            found += simple_commands(" ".join(words[1:]))
+    return found
+
+
+def _unwrapped(words: list[str]) -> list[str]:
+    while words:
+        if _ASSIGNMENT.match(words[0]):
+            words = words[1:]
+            continue
+        words = [words[0].rsplit("/", 1)[-1] or words[0], *words[1:]]
+        if words[0] not in _WRAPPERS:
+            return words
+        words = words[1:]
+        while words and (words[0].startswith("-") or re.fullmatch(r"[\d.]+[smhd]?", words[0])):
+            words = words[1:]
+    return words
+
+
+def catastrophe(command: str) -> str:
+    """Why a command could destroy more than the work at hand, "" when nothing says so."""
+    for simple in simple_commands(command):
+        words = simple.split()
+        name, flags = words[0], [w for w in words[1:] if w.startswith("-")]
+        operands = [w for w in words[1:] if not w.startswith("-")]
+        short = "".join(f[1:] for f in flags if not f.startswith("--"))
+        if name == "rm" and ("r" in short.lower() or "--recursive" in flags):
+            if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _SYSTEM.fullmatch(o)), None):
+                return f"recursive delete of {bad}"
+            if not operands:
+                return "recursive delete of something unseen"
+        if name == "find" and ("-delete" in words or "rm" in words) and any(_SYSTEM.fullmatch(o) for o in operands[:1]):
+            return f"recursive delete below {operands[0]}"
+        if name == "git" and operands[:1] == ["clean"] and "f" in short:
+            return "git clean deletes files that git does not know"
+        if name.startswith("mkfs") or name in ("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"):
+            return f"{name} acts on the whole machine"
+        if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
+            return "dd writes to a device"
+        if name in ("chmod", "chown") and ("R" in short) and any(_SYSTEM.fullmatch(o) for o in operands):
+            return f"recursive {name} of a system folder"
+    if re.search(r">\s*/dev/(?:sd|nvme|hd|vd|disk)", command):
+        return "writes to a disk device"
+    if re.search(r":\s*\(\s*\)\s*\{.*\|.*&", command):
+        return "a fork bomb"
+    return ""
+
+
+def is_protected(path: str) -> bool:
+    """Whether a change of `path` could run code or grant rights later (git's and editors' folders, hooks, Friday's own)."""
+    return _PROTECTED.fullmatch(path.lower()) is not None
+
+
+def is_secret(path: str) -> bool:
+    """Whether `path` looks like a place for keys and passwords; `.env.example` and the like do not."""
+    return _SECRET.fullmatch(path.lower()) is not None

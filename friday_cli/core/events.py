@@ -1,0 +1,375 @@
+"""The wire: everything that happens in a session, as flat typed events.
+
+The same JSON is the log on disk, `--output-format stream-json` and the replay of a resumed session.
+Durable events are numbered and never lost; live events (`LIVE`) may be merged or dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from .messages import Message, ResultStatus, Usage
+from .receipt import Facts, Receipt
+
+SCHEMA = 1
+"""Version of the events' form; stands in the first event of a session."""
+
+Status = Literal[
+    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
+    "completed", "failed", "timeout", "cancelled", "interrupted",
+]  # fmt: skip
+StopReason = Literal[
+    "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
+    "provider", "refusal", "context", "supervision", "loop", "process",
+]  # fmt: skip
+ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
+LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """Something that happened to one agent."""
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model sees it: JSON Schema in `schema`."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+
+
+# ---- displays: data for a person; each face decides how to draw it ----------
+
+
+class Display(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """What a person sees of a tool's result."""
+
+
+class Plain(Display, frozen=True, tag="plain"):
+    text: str
+
+
+class Diff(Display, frozen=True, tag="diff"):
+    """A change of one file as unified diff lines."""
+
+    path: str
+    diff: str
+    added: int = 0
+    removed: int = 0
+
+
+class Command(Display, frozen=True, tag="command"):
+    """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
+
+    command: str
+    exit_code: int | None
+    output: str
+    spill: str = ""
+
+
+class Table(Display, frozen=True, tag="table"):
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Delegated(Display, frozen=True, tag="delegated"):
+    """The agents a call started, by path; their state is in the view."""
+
+    agents: tuple[str, ...]
+
+
+AnyDisplay = Plain | Diff | Command | Table | Delegated
+
+
+# ---- durable events ---------------------------------------------------------
+
+
+class SessionStarted(Event, frozen=True, tag="session_started"):
+    """First event of a session: `schema` is the version of this form, `session` its UUID, `cwd` its folder."""
+
+    schema: int
+    session: str
+    cwd: str
+    version: str
+
+
+class AgentStarted(Event, frozen=True, tag="agent_started"):
+    """A run of an agent begins; written before anything of it happens. `run` counts from 1.
+
+    Budgets are what was granted: `tokens` and `cost_usd` for its life, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit.
+    """
+
+    run: int
+    profile: str
+    task: str
+    model: str
+    parent: str = ""
+    call_id: str = ""
+    background: bool = False
+    tools: tuple[str, ...] = ()
+    mode: str = ""
+    tokens: int = 0
+    cost_usd: float | None = None
+    turns: int = 0
+    time_s: float = 0.0
+
+
+class AgentFinished(Event, frozen=True, tag="agent_finished"):
+    """A run ended; written exactly once per run. `limit_of` is the path whose limit it was.
+
+    `usage` is the agent's own over its life; `tree_usage` has its descendants' in it. `duration_s` is active seconds
+    of this run, `wall_s` seconds by the clock. `partial` marks a result that is not the agent's own last word.
+    """
+
+    run: int
+    status: Status
+    stop_reason: StopReason
+    result: str = ""
+    error: str = ""
+    limit_of: str = ""
+    partial: bool = False
+    usage: Usage = Usage()
+    tree_usage: Usage = Usage()
+    duration_s: float = 0.0
+    wall_s: float = 0.0
+    receipt: Receipt = Receipt()
+
+    @property
+    def success(self) -> bool:
+        return self.status == "completed" and self.stop_reason == "done"
+
+
+class Prefix(Event, frozen=True, tag="prefix"):
+    """The exact bytes that every request of the agent starts with, until the next one of these."""
+
+    model: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+
+
+class TurnStarted(Event, frozen=True, tag="turn_started"):
+    """A request to the model begins. `wrap_up` marks the last one, where no tool may run."""
+
+    turn: int
+    wrap_up: bool = False
+
+
+class TurnFinished(Event, frozen=True, tag="turn_finished"):
+    """A turn is over, its tools included. `stop` is the provider's reason, `context` the tokens now in the context."""
+
+    turn: int
+    usage: Usage
+    stop: str = ""
+    context: int = 0
+
+
+class MessageAdded(Event, frozen=True, tag="message_added"):
+    """A message joined the agent's history."""
+
+    message: Message
+
+
+class ToolStarted(Event, frozen=True, tag="tool_started"):
+    """A call passed its permission and runs. `title` is one short line for people."""
+
+    call_id: str
+    tool: str
+    title: str = ""
+
+
+class ToolFinished(Event, frozen=True, tag="tool_finished"):
+    call_id: str
+    tool: str
+    status: ResultStatus
+    duration_s: float = 0.0
+    display: AnyDisplay | None = None
+    facts: Facts = Facts()
+
+
+class StatusChanged(Event, frozen=True, tag="status_changed"):
+    """An agent waits or works again; `detail` says for what (a child's path, the question's id, seconds)."""
+
+    status: Status
+    detail: str = ""
+
+
+class InboxMessage(Event, frozen=True, tag="inbox_message"):
+    """A message was handed to the agent; it joins the history at the next turn boundary."""
+
+    text: str
+    source: Literal["person", "parent", "harness"] = "person"
+
+
+class PermissionAsked(Event, frozen=True, tag="permission_asked"):
+    """A call waits for a person. `subject` is what exactly is to be done, in full."""
+
+    id: str
+    call_id: str
+    tool: str
+    subject: str
+    reason: str = ""
+    rule: str = ""
+    """The rule that "yes for this session" would add."""
+
+
+class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
+    id: str
+    decision: Literal["allow", "deny"]
+    scope: Literal["once", "session", "always"] = "once"
+    reason: str = ""
+    by: Literal["person", "harness"] = "person"
+
+
+class Denied(Event, frozen=True, tag="denied"):
+    """A call was refused without asking anybody: by a rule, a mode, or because nobody can answer here."""
+
+    call_id: str
+    tool: str
+    subject: str
+    reason: str
+
+
+class QuestionAsked(Event, frozen=True, tag="question_asked"):
+    """An agent asks a person; `choices` may be empty."""
+
+    id: str
+    call_id: str
+    question: str
+    choices: tuple[str, ...] = ()
+
+
+class QuestionAnswered(Event, frozen=True, tag="question_answered"):
+    id: str
+    answer: str
+
+
+class AskWithdrawn(Event, frozen=True, tag="ask_withdrawn"):
+    """A permission or question died with its asker."""
+
+    id: str
+    why: str = ""
+
+
+class ModeChanged(Event, frozen=True, tag="mode_changed"):
+    mode: str
+
+
+class RuleAdded(Event, frozen=True, tag="rule_added"):
+    """A rule joined the session's. `decision` is allow, ask or deny."""
+
+    rule: str
+    decision: Literal["allow", "ask", "deny"]
+
+
+class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
+    """A request failed; `retry_s` is the wait before the next try, None when there is none."""
+
+    attempt: int
+    error: str
+    message: str
+    retry_s: float | None = None
+    usage: Usage = Usage()
+    partial: str = ""
+
+
+class Compacted(Event, frozen=True, tag="compacted"):
+    """The history was replaced by `messages`, a new prefix; all that came before stays in the log.
+
+    `before` and `after` are tokens of the context, `usage` what the summary took.
+    """
+
+    messages: tuple[Message, ...]
+    before: int
+    after: int
+    usage: Usage = Usage()
+
+
+class Notice(Event, frozen=True, tag="notice"):
+    """Something a person should know."""
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+
+# ---- live events: deltas with attempt and offset, never stored ---------------
+
+
+class TextDelta(Event, frozen=True, tag="text_delta"):
+    """Text of the reply being written; `offset` counts characters within the attempt."""
+
+    turn: int
+    attempt: int
+    offset: int
+    text: str
+
+
+class ThinkingDelta(Event, frozen=True, tag="thinking_delta"):
+    turn: int
+    attempt: int
+    offset: int
+    text: str
+
+
+class CallDelta(Event, frozen=True, tag="call_delta"):
+    """A tool call is being written: `chars` of its arguments have come."""
+
+    turn: int
+    attempt: int
+    index: int
+    tool: str
+    chars: int
+
+
+class ToolOutput(Event, frozen=True, tag="tool_output"):
+    """Output of a running tool."""
+
+    call_id: str
+    offset: int
+    text: str
+
+
+LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
+
+AnyEvent = (
+    SessionStarted | AgentStarted | AgentFinished | Prefix | TurnStarted | TurnFinished | MessageAdded
+    | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
+    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted | Notice
+    | TextDelta | ThinkingDelta | CallDelta | ToolOutput
+)  # fmt: skip
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """An event with its place: `seq` within the session (None for live ones), `at` in Unix seconds, `agent` the path."""
+
+    seq: int | None
+    at: float
+    agent: str
+    event: AnyEvent
+
+
+encode = msgspec.json.Encoder().encode
+"""An event or envelope as JSON bytes."""
+decode_event = msgspec.json.Decoder(AnyEvent).decode
+decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+def kind(event: Event) -> str:
+    """The event's `kind`, as it stands in its JSON."""
+    return str(type(event).__struct_config__.tag)
+
+
+def parent_of(path: str) -> str:
+    """The path of the parent of an agent, "" for the root: `a.2.1` -> `a.2`."""
+    return path.rpartition(".")[0]
+
+
+def depth_of(path: str) -> int:
+    """How deep an agent stands; the root `a` is 0."""
+    return path.count(".")
+
+
+def is_under(path: str, top: str) -> bool:
+    """Whether `path` is `top` or one of its descendants."""
+    return path == top or path.startswith(top + ".")

@@ -1,0 +1,40 @@
+"""Text that others wrote, marked as data before a model reads it."""
+
+from __future__ import annotations
+
+import re
+
+_ROLES = (
+    "system|developer|assistant|user|human|tool|tools|function|instructions?|prompt|result|untrusted|invoke|approved?|"
+    "permissions?|start_of_turn|end_of_turn|system[-_ ]?(?:reminder|prompt|message|instructions?)|"
+    "tool[-_](?:results?|use|calls?|response|outputs?)|function[-_](?:results?|calls?|response)|antml:\\w+"
+)
+_TAG = re.compile(rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:{_ROLES})\b)([^<>\n]{{0,200}})(>?)", re.I)
+_TOKEN = re.compile(r"<\|([^<>|\n]{0,80})\|>")
+_LLAMA = re.compile(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
+_TURN = re.compile(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e01ef]"
+)
+
+
+def visible(text: str) -> str:
+    """`text` without control characters (tab and newline stay), bidi overrides and characters nobody can see."""
+    return _UNSEEN.sub("", text.replace("\r\n", "\n"))
+
+
+def defused(text: str) -> str:
+    """`text` in which nothing looks like a role, a tool result or a control token of a model.
+
+    Angle brackets of such tags become `‹ ›`, so a reader still sees what stood there.
+    """
+    text = _TAG.sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
+    text = _TOKEN.sub(r"‹|\1|›", text)
+    text = _LLAMA.sub(lambda m: f"‹{m[1] or m[2] or m[3]}›", text)
+    return _TURN.sub(r"\1：", text)
+
+
+def fenced(text: str, *, source: str) -> str:
+    """`text` between marks that say where it came from and that it is data; it cannot close the marks itself."""
+    origin = re.sub(r'["<>\n]', "", defused(source))
+    return f'<untrusted source="{origin}">\n{defused(text)}\n</untrusted>'

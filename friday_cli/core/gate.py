@@ -1,0 +1,103 @@
+"""One gate per provider and key: how many requests may be in flight, and until when none may start.
+
+Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one
+after the other. The number in flight follows the server: halved when it says "too many", one more after a round of
+successes (additive increase, multiplicative decrease, as TCP does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+
+MOST_IN_FLIGHT = 64
+BACKOFF_S = 1.0
+BACKOFF_MOST_S = 30.0
+RETRY_AFTER_MOST_S = 60.0
+"""A server that asks for a longer wait than this is not waited for: the person is told when to come back."""
+
+
+class Gate:
+    """Admission to one lane. `rng` gives the jitter."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._limit = float(MOST_IN_FLIGHT)
+        self._in_flight = 0
+        self._closed_until = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds until requests may start again; 0 when the gate is not closed by a back-off."""
+        return max(0.0, self._closed_until - _now())
+
+    def enter(self) -> bool:
+        """Take a place if there is one right now; leave it with `leave`."""
+        if self.wait_s > 0 or self._in_flight >= int(self._limit):
+            return False
+        self._in_flight += 1
+        return True
+
+    def leave(self, *, succeeded: bool = False) -> None:
+        """Give the place back; a success lets one more in after a round."""
+        self._in_flight -= 1
+        if succeeded:
+            self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
+        self._wake()
+
+    async def opening(self) -> None:
+        """Returns when a place may be free. Others may be quicker: try `enter` again."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        self._arm()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            else:
+                self._wake()  # the turn we were given goes to the next one
+            raise
+
+    def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
+        """How many seconds to wait after the `attempt`-th failure; `crowded` closes the lane for everybody meanwhile."""
+        if retry_after is not None:
+            wait = retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.1)
+        else:
+            wait = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (attempt - 1)) * self._rng.uniform(0.5, 1.0)
+        if crowded:
+            self._limit = max(1.0, min(self._limit, max(1, self._in_flight)) / 2)
+            self._closed_until = max(self._closed_until, _now() + wait)
+        return wait
+
+    def _wake(self) -> None:
+        free = int(self._limit) - self._in_flight
+        while free > 0 and self._waiting and self.wait_s == 0:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                free -= 1
+        self._arm()
+
+    def _arm(self) -> None:
+        if not self._waiting or self._timer is not None:
+            return
+        if self.wait_s > 0:
+            self._timer = asyncio.get_running_loop().call_later(self.wait_s, self._ring)
+        elif self._in_flight < int(self._limit):
+            self._timer = asyncio.get_running_loop().call_soon(self._ring)  # type: ignore[assignment]
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._wake()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,179 @@
+"""The one stream of a session: written first, published after; replayed, then live."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from .errors import StoreError
+from .events import LIVE, AnyEvent, Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
+
+
+class Journal(Protocol):
+    """Where durable events are kept."""
+
+    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        """Keep `envelopes`, in order. Done when they survive the death of the process; fails with StoreError."""
+        ...
+
+    async def read(self, after: int) -> list[Envelope]:
+        """All envelopes with a number above `after`, in order."""
+        ...
+
+
+class MemoryJournal:
+    """Keeps nothing beyond the process: for tests and for a session that cannot be saved."""
+
+    def __init__(self, envelopes: Sequence[Envelope] = ()) -> None:
+        self.envelopes = list(envelopes)
+
+    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.envelopes.extend(envelopes)
+        done.set_result(None)
+        return done
+
+    async def read(self, after: int) -> list[Envelope]:
+        return [e for e in self.envelopes if e.seq is not None and e.seq > after]
+
+
+class Subscription:
+    """One reader's queue. Durable events are never lost; live ones that continue each other are merged while they wait."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Envelope] = deque()
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def put(self, envelope: Envelope) -> None:
+        if self._queue and (merged := _merge(self._queue[-1], envelope)):
+            self._queue[-1] = merged
+        else:
+            self._queue.append(envelope)
+        self._ready.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[Envelope]:
+        while True:
+            while self._queue:
+                yield self._queue.popleft()
+            if self._closed:
+                return
+            self._ready.clear()
+            await self._ready.wait()
+
+
+def _merge(old: Envelope, new: Envelope) -> Envelope | None:
+    """Both as one, when `new` continues the text of `old`."""
+    a, b = old.event, new.event
+    if old.agent != new.agent or type(a) is not type(b) or not isinstance(b, (TextDelta, ThinkingDelta, ToolOutput)):
+        return None
+    assert isinstance(a, (TextDelta, ThinkingDelta, ToolOutput))
+    if isinstance(b, ToolOutput):
+        same = isinstance(a, ToolOutput) and a.call_id == b.call_id
+    else:
+        same = not isinstance(a, ToolOutput) and (a.turn, a.attempt) == (b.turn, b.attempt)
+    if not same or a.offset + len(a.text) != b.offset:
+        return None
+    return msgspec.structs.replace(old, event=msgspec.structs.replace(a, text=a.text + b.text))
+
+
+class Log:
+    """Numbers, keeps and publishes the events of one session.
+
+    When the journal fails, the session goes on in memory and says so once: what was acknowledged before is safe.
+    """
+
+    def __init__(self, journal: Journal, *, last: int = 0, now: Callable[[], float] = time.time) -> None:
+        self._journal: Journal = journal
+        self._seq = last
+        self._now = now
+        self._readers: list[Subscription] = []
+        self._tail: asyncio.Future[None] | None = None
+        self.failure: StoreError | None = None
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event, written or about to be."""
+        return self._seq
+
+    async def emit(self, agent: str, *events: AnyEvent) -> None:
+        """Keep `events` and then publish them, once each, even if the caller is cancelled meanwhile."""
+        envelopes = []
+        for event in events:
+            self._seq += 1
+            envelopes.append(Envelope(self._seq, self._now(), agent, event))
+        task = asyncio.ensure_future(self._write(envelopes, self._tail))
+        self._tail = task
+        await asyncio.shield(task)
+
+    def live(self, agent: str, event: AnyEvent) -> None:
+        """Publish an event that is not kept."""
+        assert isinstance(event, LIVE)
+        self._publish((Envelope(None, self._now(), agent, event),))
+
+    async def flush(self) -> None:
+        """Returns when everything emitted so far is kept and published."""
+        if self._tail is not None:
+            await asyncio.shield(self._tail)
+
+    async def events(self, after: int = 0) -> AsyncIterator[Envelope]:
+        """Everything kept after number `after`, then what happens, until `close`."""
+        reader = Subscription()
+        self._readers.append(reader)
+        try:
+            newest = after
+            for envelope in await self._journal.read(after):
+                assert envelope.seq is not None
+                newest = envelope.seq
+                yield envelope
+            async for envelope in reader:
+                if envelope.seq is None or envelope.seq > newest:
+                    yield envelope
+        finally:
+            self._readers.remove(reader)
+
+    async def close(self) -> None:
+        """Finish what was emitted and end every reader's stream."""
+        await self.flush()
+        for reader in self._readers:
+            reader.close()
+
+    async def _write(self, envelopes: list[Envelope], before: asyncio.Future[None] | None) -> None:
+        written = self._journal.append(envelopes)  # called in order of numbers: the journal keeps that order
+        if before is not None:
+            await before  # publish in order, too
+        try:
+            await written
+        except StoreError as error:
+            await self._go_on_in_memory(error, envelopes)
+        self._publish(envelopes)
+
+    async def _go_on_in_memory(self, error: StoreError, envelopes: list[Envelope]) -> None:
+        if self.failure is None:
+            self.failure = error
+            kept: list[Envelope] = []
+            try:
+                kept = await self._journal.read(0)
+            except StoreError:
+                pass  # nothing to show from before; the sentence below says what happened
+            self._journal = MemoryJournal(kept)
+            self._seq += 1
+            text = f"This session is no longer saved: {error}"
+            notice = Envelope(self._seq, self._now(), "a", Notice(text, "error"))
+            self._journal.append([notice])
+            self._publish((notice,))
+        self._journal.append(envelopes)
+
+    def _publish(self, envelopes: Sequence[Envelope]) -> None:
+        for reader in self._readers:
+            for envelope in envelopes:
+                reader.put(envelope)

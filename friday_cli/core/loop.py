@@ -1,0 +1,224 @@
+"""The heart: take turns until the model is done, a limit ends it, or somebody stops it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from . import compaction
+from .agent import Agent, Halt, Outcome, World
+from .budget import LimitName, LimitReached
+from .calls import run_calls
+from .errors import ProviderError
+from .events import MessageAdded, TurnFinished, TurnStarted
+from .messages import Message, Text, ToolResult, Usage, open_calls, user
+from .model import ask_model
+from .provider import Done
+from .tool import Ending
+
+CONTINUES = 3
+"""How often a reply that was cut at the output limit is continued."""
+REPAIRS = 2
+"""How often a final answer of the wrong form is sent back."""
+SAME_TURNS_WARN, SAME_TURNS_END = 3, 5
+"""Turns with the very same calls and results after which the agent is warned, and stopped."""
+UNREADABLE_TURNS = 3
+"""Turns in a row whose calls all had unreadable arguments, after which the agent is stopped."""
+
+NOTE = "[Note of the harness; no person wrote this]"
+WRAP_UP = {
+    "iterations": "You have used all your turns.",
+    "tokens": "Your token budget is used up.",
+    "cost": "Your cost budget is used up.",
+    "time": "Your time is up.",
+    "cancelled": "You were asked to stop.",
+}
+
+
+async def run_agent(agent: Agent, world: World) -> Outcome:
+    """Take turns until the answer stands. Raises LimitReached where a limit is hit: `wrap_up` comes next."""
+    try:
+        return await _take_turns(agent, world)
+    except Halt as halt:
+        return Outcome(halt.status, halt.stop_reason, agent.partial, halt.message, partial=True)
+    except ProviderError as error:
+        reason = {"refusal": "refusal", "context": "context"}.get(error.kind, "provider")
+        return Outcome("failed", reason, agent.partial, str(error), partial=True)  # type: ignore[arg-type]
+    finally:
+        await close_calls(agent, world)
+
+
+async def _take_turns(agent: Agent, world: World) -> Outcome:
+    guard = _Guard()
+    continued = repaired = 0
+    reply: list[str] = []
+    while True:
+        await drain_inbox(agent, world)
+        _check_limits(agent)
+        done, ending = await _turn(agent, world, guard)
+        reply.append(done.message.text)
+        if ending is not None:
+            if not agent.inbox.empty():
+                continue
+            end = ("completed", "done") if ending.success else ("failed", "reported")
+            return Outcome(*end, ending.result)  # type: ignore[arg-type]
+        if done.stop == "refusal":
+            raise Halt("failed", "refusal", done.note or f"{agent.model} refused to answer.")
+        if done.message.calls or done.stop == "pause_turn":
+            reply.clear()
+            continue
+        if done.stop == "max_tokens":
+            continued += 1
+            if continued > CONTINUES:
+                raise Halt("failed", "provider", f"The reply was cut at the output limit {continued} times.")
+            await say(agent, world, f"{NOTE} Your reply was cut off. Go on exactly where it stopped.")
+            continue
+        if not agent.inbox.empty():
+            reply.clear()
+            continue
+        text = "".join(reply)
+        reply.clear()
+        if complaint := agent.accept(text):
+            repaired += 1
+            if repaired > REPAIRS:
+                raise Halt("failed", "reported", f"The answer has the wrong form: {complaint}")
+            await say(agent, world, f"{NOTE} The answer has the wrong form: {complaint}. Send it again, mended.")
+            continue
+        return Outcome("completed", "done", text)
+
+
+async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending | None]:
+    """One request and its tools. A full context is compacted once and the request sent again."""
+    if compaction.needed(agent, world):
+        await compaction.compact(agent, world)
+    agent.turn += 1
+    await world.log.emit(agent.path, TurnStarted(agent.turn))
+    try:
+        done = await ask_model(agent, world)
+    except ProviderError as error:
+        if error.kind != "context":
+            raise
+        await compaction.compact(agent, world)
+        done = await ask_model(agent, world)
+    if done.stop == "context" and not done.message.calls:
+        await compaction.compact(agent, world)
+        done = await ask_model(agent, world)
+        if done.stop == "context":
+            raise Halt("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
+    await add_reply(agent, world, done)
+    ending = await run_calls(agent, world, done.message.calls) if done.message.calls else None
+    await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
+    if ending is None and done.message.calls:
+        await guard.look(agent, world)
+    return done, ending
+
+
+async def add_reply(agent: Agent, world: World, done: Done) -> None:
+    """Put an assistant message into the history and the log."""
+    usage = done.usage
+    agent.history.append(done.message)
+    agent.sent = usage.input + usage.cache_read + usage.cache_write
+    agent.context = usage.context
+    agent.cold = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
+    if text := done.message.text.strip():
+        agent.texts.append(text)
+    await world.log.emit(agent.path, MessageAdded(done.message))
+
+
+async def say(agent: Agent, world: World, text: str) -> None:
+    """Put a note of the harness into the history."""
+    message = user(text, source="harness")
+    agent.history.append(message)
+    await world.log.emit(agent.path, MessageAdded(message))
+
+
+async def drain_inbox(agent: Agent, world: World) -> None:
+    """Steering and news join the history: the only place where they do."""
+    while not agent.inbox.empty():
+        text, source = agent.inbox.take()
+        message = user(text, source=source)
+        agent.history.append(message)
+        await world.log.emit(agent.path, MessageAdded(message))
+
+
+def _check_limits(agent: Agent) -> None:
+    agent.budget.check()
+    if agent.turn >= agent.max_turns:
+        raise LimitReached("iterations", agent.path)
+
+
+async def close_calls(agent: Agent, world: World) -> None:
+    """Every call has one result, whatever ended the run."""
+    if left := open_calls(agent.history):
+        results = tuple(ToolResult(c.id, "Stopped before it was run.", "cancelled") for c in left)
+        message = Message("tool", results, "harness")
+        agent.history.append(message)
+        await world.log.emit(agent.path, MessageAdded(message))
+
+
+async def wrap_up(agent: Agent, world: World, why: LimitName | str, *, whose: str = "") -> Outcome:
+    """One last turn without tools: hand back what there is. Never raises but for an abort.
+
+    It is paid from what the budget kept for it and has its own time limit.
+    """
+    await keep_partial(agent, world)
+    await close_calls(agent, world)
+    agent.budget.open_reserve()
+    limited = why != "cancelled"
+    await say(agent, world, f"{NOTE} {WRAP_UP[why]} No tool can run any more. Answer now with the best you have, "
+              "and say plainly what is missing.")  # fmt: skip
+    text, error = "", ""
+    agent.turn += 1
+    try:
+        await world.log.emit(agent.path, TurnStarted(agent.turn, wrap_up=True))
+        async with asyncio.timeout(world.policy.wrap_up_s):
+            done = await ask_model(agent, world, tools=False)
+        await add_reply(agent, world, done)
+        await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
+        text = done.message.text.strip()
+    except (ProviderError, LimitReached) as failure:
+        error = f"No wrap-up: {failure}"
+    except TimeoutError:
+        error = f"No wrap-up within {world.policy.wrap_up_s:.0f} s."
+    await close_calls(agent, world)
+    result = text or agent.partial
+    if why == "time":
+        return Outcome("timeout", "time", result, error, whose, partial=not text)
+    if not limited:
+        return Outcome("cancelled", "cancelled", result, error, partial=not text)
+    status = "completed" if text else "failed"
+    return Outcome(status, why, result, error, whose, partial=not text)  # type: ignore[arg-type]
+
+
+async def keep_partial(agent: Agent, world: World) -> None:
+    """Put the text of a reply that was broken off into the history, so that nothing said is lost."""
+    if text := agent.streaming.strip():
+        agent.streaming = ""
+        await add_reply(agent, world, Done(Message("assistant", (Text(text),)), Usage(), "other"))
+        agent.context = agent.sent = 0
+
+
+class _Guard:
+    """Notices an agent that goes in circles."""
+
+    def __init__(self) -> None:
+        self._last = b""
+        self._same = 1
+        self._unreadable = 0
+
+    async def look(self, agent: Agent, world: World) -> None:
+        """Look at the turn just taken; warns the agent, and raises Halt when that did not help."""
+        reply, results = agent.history[-2], agent.history[-1]
+        self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
+        if self._unreadable >= UNREADABLE_TURNS:
+            raise Halt("failed", "loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read.")
+        calls = [(c.name, c.arguments) for c in reply.calls]
+        seen = msgspec.json.encode((calls, [(r.text, r.status) for r in results.results]))
+        self._same = self._same + 1 if seen == self._last else 1
+        self._last = seen
+        if self._same >= SAME_TURNS_END:
+            raise Halt("failed", "loop", f"The same calls with the same results {self._same} times in a row.")
+        if self._same >= SAME_TURNS_WARN:
+            await say(agent, world, f"{NOTE} You made the same calls {self._same} times and got the same results. "
+                      "Do something else, or answer with what you have.")  # fmt: skip

@@ -1,0 +1,191 @@
+"""What is said between a person, a model and its tools; the same JSON on disk, on the wire and in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["user", "assistant", "tool"]
+ResultStatus = Literal["ok", "error", "denied", "cancelled"]
+
+
+class Part(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """One piece of a message."""
+
+
+class Text(Part, frozen=True, tag="text"):
+    text: str
+
+
+class Thinking(Part, frozen=True, tag="thinking"):
+    """Reasoning of a model. `data` is the provider's own block, sent back unchanged to the same `origin`."""
+
+    text: str
+    origin: str = ""
+    data: dict[str, Any] | None = None
+
+
+class Opaque(Part, frozen=True, tag="opaque"):
+    """A block only its provider understands (redacted thinking, server tools); sent back unchanged to `origin`."""
+
+    origin: str
+    data: dict[str, Any]
+
+
+class Image(Part, frozen=True, tag="image"):
+    """A picture; `data` is base64."""
+
+    media_type: str
+    data: str
+
+
+class ToolCall(Part, frozen=True, tag="call"):
+    """A model's wish to run a tool. Where its JSON could not be read, `error` says why and `raw` keeps the text."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = {}
+    error: str = ""
+    raw: str = ""
+
+
+class ToolResult(Part, frozen=True, tag="result"):
+    """What came of a call: exactly one per call, in call order."""
+
+    call_id: str
+    text: str
+    status: ResultStatus = "ok"
+    images: tuple[Image, ...] = ()
+
+
+AnyPart = Text | Thinking | Opaque | Image | ToolCall | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn of somebody. `source` tells who wrote a user message: text of the harness never counts as a person's."""
+
+    role: Role
+    parts: tuple[AnyPart, ...]
+    source: Literal["person", "parent", "harness"] = "person"
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(p.text for p in self.parts if isinstance(p, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        return tuple(p for p in self.parts if isinstance(p, ToolResult))
+
+
+def user(text: str, *, source: Literal["person", "parent", "harness"] = "person") -> Message:
+    """A user message of plain text."""
+    return Message("user", (Text(text),), source)
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens of one or more requests, each counted once.
+
+    `input` excludes what was read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None
+    where a price is unknown, never 0. `cached` is False where the provider reports no cache figures, `estimated`
+    True where the provider reported no usage at all.
+    """
+
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cost_usd: float | None = 0.0
+    cached: bool = True
+    estimated: bool = False
+
+    @property
+    def billed(self) -> int:
+        """Tokens that count against a budget (contract.md): uncached input, cache writes and output."""
+        return self.input + self.cache_write + self.output
+
+    @property
+    def context(self) -> int:
+        """Tokens the conversation holds after this reply."""
+        return self.input + self.cache_read + self.cache_write + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        unknown = self.cost_usd is None or other.cost_usd is None
+        return Usage(
+            self.input + other.input,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.output + other.output,
+            self.reasoning + other.reasoning,
+            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            self.cached and other.cached,
+            self.estimated or other.estimated,
+        )
+
+
+def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls of the last assistant message that have no result yet."""
+    for index in range(len(history) - 1, -1, -1):
+        if history[index].role == "assistant":
+            done = {r.call_id for m in history[index + 1 :] for r in m.results}
+            return tuple(c for c in history[index].calls if c.id not in done)
+    return ()
+
+
+def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
+    """A history every provider accepts: each call followed by its one result, no result without a call.
+
+    What is missing gets a `cancelled` result with `why`; results nobody asked for are dropped.
+    """
+    mended: list[Message] = []
+    waiting: dict[str, ToolCall] = {}
+    for message in history:
+        if message.role == "tool":
+            kept = tuple(r for r in message.results if waiting.pop(r.call_id, None) is not None)
+            if kept:
+                mended.append(Message("tool", kept, "harness"))
+            continue
+        _settle(mended, waiting, why)
+        mended.append(message)
+        waiting = {c.id: c for c in message.calls}
+    _settle(mended, waiting, why)
+    return mended
+
+
+def _settle(mended: list[Message], waiting: dict[str, ToolCall], why: str) -> None:
+    if waiting:
+        lost = tuple(ToolResult(call_id, why, "cancelled") for call_id in waiting)
+        if mended and mended[-1].role == "tool":
+            lost = (*mended.pop().results, *lost)
+        mended.append(Message("tool", lost, "harness"))
+        waiting.clear()
+
+
+def estimate_tokens(text: str) -> int:
+    """A guess of the tokens in `text`: four bytes each, rounded up (no tokenizer is loaded for an estimate)."""
+    return (len(text.encode("utf-8", "replace")) + 3) // 4
+
+
+def estimate_message(message: Message) -> int:
+    """A guess of the tokens of a message, its parts' framing included."""
+    total = 4
+    for part in message.parts:
+        match part:
+            case Text(text=text) | Thinking(text=text):
+                total += estimate_tokens(text)
+            case ToolCall():
+                total += 8 + estimate_tokens(part.name) + estimate_tokens(part.raw or str(part.arguments))
+            case ToolResult():
+                total += 8 + estimate_tokens(part.text) + 1500 * len(part.images)
+            case Image():
+                total += 1500
+            case Opaque():
+                total += estimate_tokens(str(part.data))
+    return total

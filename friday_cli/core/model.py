@@ -1,0 +1,188 @@
+"""Asking the model: a place at the gate, a reservation, the stream, and what to do when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import aclosing
+
+import msgspec
+
+from .agent import Agent, World
+from .budget import OUTPUT_FLOOR
+from .errors import ProviderError
+from .events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
+from .gate import RETRY_AFTER_MOST_S, Gate
+from .messages import Message, Opaque, Thinking, Usage, estimate_message, estimate_tokens
+from .provider import CallChunk, Done, Request, TextChunk, ThinkingChunk
+
+CROWDED = frozenset(("rate", "overloaded"))
+RETRIES = {
+    "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
+}  # fmt: skip
+"""How often each kind of failure of one request is tried again."""
+
+
+async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bool = False) -> Done:
+    """One reply, retried where that can help; `quiet` shows no deltas of it.
+
+    Without `tools` they stay listed, so that the prefix holds, but may not be called. Raises ProviderError, or
+    LimitReached when the budget has no room for the request.
+    """
+    failures: Counter[str] = Counter()
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools)
+        except ProviderError as error:
+            failures[error.kind] += 1
+            wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind])
+            partial, agent.streaming = agent.streaming, ""
+            usage = error.usage if isinstance(error.usage, Usage) else Usage()
+            failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
+            await world.log.emit(agent.path, failed)
+            if wait is None:
+                if not (error.transient and await _fall_back(agent, world)):
+                    agent.streaming = partial
+                    raise
+                failures.clear()
+            elif error.kind not in CROWDED:  # a crowded lane is waited for at its gate, with everybody else
+                async with agent.presence.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
+                    await asyncio.sleep(wait)
+
+
+def _wait_before_retry(gate: Gate, error: ProviderError, failures: int) -> float | None:
+    """Seconds until the next try; None when there shall be none."""
+    if failures > RETRIES.get(error.kind, 0):
+        return None
+    if error.retry_after is not None and error.retry_after > RETRY_AFTER_MOST_S:
+        return None
+    return gate.back_off(failures, retry_after=error.retry_after, crowded=error.kind in CROWDED)
+
+
+async def _fall_back(agent: Agent, world: World) -> bool:
+    """Go on with the fallback model the user named, once; a new prefix, thinking dropped."""
+    if agent.fallback is None:
+        return False
+    old, agent.provider, agent.fallback = agent.model, agent.fallback, None
+    await world.log.emit(
+        agent.path,
+        Notice(f"{old} does not answer; going on with the fallback model {agent.model}.", "warning"),
+        Prefix(agent.model, agent.system, agent.specs),
+    )
+    agent.context = agent.sent = 0
+    agent.history = [without_thinking(m) for m in agent.history]
+    return True
+
+
+def without_thinking(message: Message) -> Message:
+    """The message without the parts that only one model and prefix can read."""
+    parts = tuple(p for p in message.parts if not isinstance(p, (Thinking, Opaque)))
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def prompt_tokens(agent: Agent) -> int:
+    """An estimate of the tokens the next request sends: what the last reply left, and what came since."""
+    if agent.context:
+        since: list[Message] = []
+        for message in reversed(agent.history):
+            if message.role == "assistant":
+                break
+            since.append(message)
+        return agent.context + sum(map(estimate_message, since))
+    fixed = estimate_tokens(agent.system) + sum(estimate_tokens(str(s.schema) + s.description) for s in agent.specs)
+    return fixed + sum(map(estimate_message, agent.history))
+
+
+async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
+    gate = world.gate(agent.provider.lane)
+    while not gate.enter():
+        async with agent.presence.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
+            await gate.opening()
+    succeeded = False
+    try:
+        done = await _stream(agent, world, reader, tools)
+        succeeded = True
+        return done
+    finally:
+        gate.leave(succeeded=succeeded)
+
+
+async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
+    provider = agent.provider
+    prompt = prompt_tokens(agent)
+    room = provider.window - prompt
+    if room < OUTPUT_FLOOR:
+        raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
+    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
+    want = min(provider.max_output, world.policy.max_output, room)
+    reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
+    request = Request(
+        agent.path, agent.system, agent.specs, tuple(agent.history), reservation.output,
+        "auto" if tools else "none", agent.effort, f"{agent.profile}:{agent.path}",
+    )  # fmt: skip
+    usage = Usage()
+    try:
+        async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                if isinstance(chunk, Done):
+                    usage = chunk.usage
+                    return msgspec.structs.replace(chunk, usage=_priced(agent, usage))
+                reader.take(chunk)
+        raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
+    except ProviderError as error:
+        estimate = reader.keep_partial(prompt)
+        usage = error.usage if isinstance(error.usage, Usage) else estimate
+        error.usage = _priced(agent, usage)
+        raise
+    except asyncio.CancelledError:
+        usage = reader.keep_partial(prompt)
+        raise
+    finally:
+        agent.budget.settle(reservation, _counted(agent, usage), provider.cost(usage))
+        agent.account(_priced(agent, usage))
+
+
+def _priced(agent: Agent, usage: Usage) -> Usage:
+    return msgspec.structs.replace(usage, cost_usd=agent.provider.cost(usage))
+
+
+def _counted(agent: Agent, usage: Usage) -> int:
+    """Tokens that count against budgets; input already sent in this prefix is not counted again (contract.md)."""
+    return usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
+
+
+class _Reader:
+    """Shows a stream while it comes and remembers what was said, for the case that it breaks."""
+
+    def __init__(self, agent: Agent, world: World, attempt: int, quiet: bool) -> None:
+        self._agent, self._world, self._attempt, self._quiet = agent, world, attempt, quiet
+        self._text: list[str] = []
+        self._offset = self._thought = self._other = 0
+
+    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk) -> None:
+        turn = self._agent.turn
+        match chunk:
+            case TextChunk(text=text):
+                self._show(TextDelta(turn, self._attempt, self._offset, text))
+                self._offset += len(text)
+                self._text.append(text)
+            case ThinkingChunk(text=text):
+                self._show(ThinkingDelta(turn, self._attempt, self._thought, text))
+                self._thought += len(text)
+            case CallChunk(index=index, name=name, chars=chars):
+                self._show(CallDelta(turn, self._attempt, index, name, chars))
+                self._other = max(self._other, chars)
+
+    def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
+        if not self._quiet:
+            self._world.log.live(self._agent.path, delta)
+
+    def keep_partial(self, prompt: int) -> Usage:
+        """Give the agent the text of a broken reply; returns what it is likely to have cost, nothing when no byte came."""
+        self._agent.streaming = "" if self._quiet else "".join(self._text)
+        if not (self._offset or self._thought or self._other):
+            return Usage()
+        output = (self._offset + self._thought + self._other + 3) // 4
+        return Usage(input=prompt, output=output, estimated=True, cached=False)

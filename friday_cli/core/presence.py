@@ -1,0 +1,104 @@
+"""Whether an agent works or waits: that decides whether it holds a run slot, whether its clock runs, and its status.
+
+A run slot is given up while everything the agent does waits for a child, a person or a rate limit, so nesting
+cannot deadlock; it is taken back before the agent works again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
+
+from .budget import Clock
+from .events import Status, StatusChanged
+from .log import Log
+
+
+class Presence:
+    """The slot, clock and status of one agent. `slots` is None for the root, which needs no slot."""
+
+    def __init__(self, path: str, *, log: Log, slots: asyncio.Semaphore | None) -> None:
+        self.path = path
+        self.clock = Clock()
+        self.status: Status = "queued" if slots else "running"
+        self._log = log
+        self._slots = slots
+        self._strands = 1
+        self._waits: list[tuple[Status, str]] = []
+        self._held = False
+        self._taking = asyncio.Lock()
+
+    async def begin(self) -> None:
+        """Wait for a slot and start the clock."""
+        await self._take()
+
+    def end(self) -> None:
+        """Nothing of the agent works any more."""
+        self._release()
+
+    def fork(self, strands: int) -> None:
+        """The agent now does so many things at once, in place of the one."""
+        self._strands = strands
+
+    def strand_done(self) -> None:
+        """One of the forked strands ended; the last one leaves the agent working on one."""
+        self._strands -= 1
+        if self._strands > 0 and len(self._waits) >= self._strands:
+            self._release()
+
+    async def join(self) -> None:
+        """Back to one strand that works."""
+        self._strands = 1
+        await self._take()
+
+    @asynccontextmanager
+    async def waiting(self, status: Status, detail: str = "", *, on: Sequence[Clock] = ()) -> AsyncIterator[None]:
+        """What happens inside waits. The agent's time goes on whenever one of the clocks `on` does."""
+        entry = (status, detail)
+        self._waits.append(entry)
+        if len(self._waits) >= self._strands:
+            self._release()
+        stopped = False
+        try:
+            await self._show()
+            with ExitStack() as stack:
+                for clock in on:
+                    stack.enter_context(self.clock.following(clock))
+                yield
+        except asyncio.CancelledError:
+            stopped = True
+            raise
+        finally:
+            self._waits.remove(entry)
+            if not stopped:  # whoever is being stopped needs no slot
+                await self._take()
+
+    async def _take(self) -> None:
+        async with self._taking:
+            if not self._held:
+                if self._slots is not None:
+                    if self._slots.locked():
+                        await self._say("queued", "")
+                    await self._slots.acquire()
+                self._held = True
+                self.clock.start()
+        await self._show()
+
+    def _release(self) -> None:
+        if self._held:
+            self._held = False
+            self.clock.stop()
+            if self._slots is not None:
+                self._slots.release()
+
+    async def _show(self) -> None:
+        if self._held or not self._waits:
+            await self._say("running", "")
+        else:
+            await self._say(*self._waits[-1])
+
+    async def _say(self, status: Status, detail: str) -> None:
+        if status != self.status:
+            self.status = status
+            await self._log.emit(self.path, StatusChanged(status, detail))

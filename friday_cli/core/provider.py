@@ -1,0 +1,88 @@
+"""The seam to a model: one request in, a stream of chunks out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal, Protocol
+
+import msgspec
+
+from .events import ToolSpec
+from .messages import Message, Usage, estimate_message, estimate_tokens
+
+Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "other"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request. `agent` is the path of who asks; `cache_key` is equal for requests that share a prefix."""
+
+    agent: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    max_output: int
+    tool_choice: Literal["auto", "none"] = "auto"
+    effort: Effort | None = None
+    cache_key: str = ""
+
+
+class TextChunk(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ThinkingChunk(msgspec.Struct, frozen=True):
+    text: str
+
+
+class CallChunk(msgspec.Struct, frozen=True):
+    """Progress of the `index`-th tool call of the reply: `chars` of its arguments have come so far."""
+
+    index: int
+    name: str
+    chars: int
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The last chunk: the whole assistant message, what it used, and why the model stopped.
+
+    `note` is a remark for a person, such as the reason of a refusal.
+    """
+
+    message: Message
+    usage: Usage
+    stop: Stop
+    note: str = ""
+
+
+Chunk = TextChunk | ThinkingChunk | CallChunk | Done
+
+
+class Provider(Protocol):
+    """A model behind some wire.
+
+    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `lane` is equal for
+    providers that share a rate limit (same service, same key). `badge` is said wherever the model is named
+    ("demo: scripted, no AI model"), empty for a real one.
+    """
+
+    name: str
+    model: str
+    window: int
+    max_output: int
+    lane: str
+    badge: str
+
+    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Ends with exactly one `Done`, or raises `ProviderError` and nothing else (cancellation aside)."""
+        ...
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage`; None where the price is not known."""
+        ...
+
+
+def estimate_request(request: Request) -> int:
+    """A guess of the input tokens of a request: system, tools and messages."""
+    tools = "".join(t.name + t.description + str(t.schema) for t in request.tools)
+    return estimate_tokens(request.system) + estimate_tokens(tools) + sum(map(estimate_message, request.messages))

@@ -1,0 +1,115 @@
+"""What the harness itself saw an agent do: the evidence beside an agent's own words."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted.
+
+    `seen` tells how the harness knows: "" for its own file tools, else a remark such as
+    "seen while a command ran, shared".
+    """
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    sha256: str = ""
+    seen: str = ""
+
+
+class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command and its end; `exit_code` is None when it was stopped or still runs."""
+
+    command: str
+    exit_code: int | None = None
+    timed_out: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one tool call did, as far as the harness saw it."""
+
+    files: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    urls: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+
+class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly."""
+
+    tools: dict[str, int] = {}
+    failed: int = 0
+    denied: int = 0
+    files: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    urls: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def add(self, tool: str, status: str, facts: Facts) -> Receipt:
+        """This receipt with one more call; a denied one did not run. Changes of the same file are summed into one row."""
+        if status == "denied":
+            return msgspec.structs.replace(self, denied=self.denied + 1)
+        files = {(f.path, f.seen): f for f in self.files}
+        for new in facts.files:
+            old = files.get((new.path, new.seen), FileChange(new.path))
+            files[new.path, new.seen] = FileChange(
+                new.path, old.added + new.added, old.removed + new.removed, new.sha256, new.seen
+            )
+        return Receipt(
+            {**self.tools, tool: self.tools.get(tool, 0) + 1},
+            self.failed + (status in ("error", "cancelled")),
+            self.denied,
+            tuple(files.values()),
+            self.commands + facts.commands,
+            tuple(dict.fromkeys(self.urls + facts.urls)),
+            self.warnings,
+        )
+
+    def warn(self, *texts: str) -> Receipt:
+        """This receipt with warnings added, each once."""
+        return msgspec.structs.replace(self, warnings=tuple(dict.fromkeys(self.warnings + texts)))
+
+    def lines(self) -> list[str]:
+        """The receipt in words, one fact a line, for a parent model and for people."""
+        out = []
+        runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
+        out.append(f"tools run: {runs or 'none'}" + (f" ({self.failed} failed)" if self.failed else ""))
+        if self.denied:
+            out.append(f"calls denied: {self.denied}")
+        for f in self.files:
+            remark = f" ({f.seen})" if f.seen else ""
+            out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
+        for c in self.commands:
+            end = "timed out" if c.timed_out else "stopped" if c.exit_code is None else f"exit {c.exit_code}"
+            out.append(f"ran: {c.command.splitlines()[0] if c.command else ''} -> {end}")
+        out.extend(f"fetched: {url}" for url in self.urls)
+        out.extend(f"WARNING: {text}" for text in self.warnings)
+        return out
+
+
+_RAN = re.compile(
+    r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
+    re.I,
+)
+_CHANGED = re.compile(
+    r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
+)
+_OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+
+
+def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
+    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools at all."""
+    if not text.strip():
+        return []
+    warnings = []
+    if _RAN.search(text) and not receipt.commands:
+        warnings.append("says that a command ran or tests pass, but no command was run")
+    if _CHANGED.search(text) and not receipt.files and not receipt.commands:
+        warnings.append("claims changes, but no file was changed")
+    if able and not any(name not in _OWN for name in receipt.tools):
+        warnings.append("no tool was run: nothing in this result was checked")
+    return warnings

@@ -1,0 +1,284 @@
+"""The way back from a log to agents: what resume, reconciling and exports read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .events import (
+    ENDED,
+    AgentFinished,
+    AgentStarted,
+    AskWithdrawn,
+    AttemptFailed,
+    Compacted,
+    Denied,
+    Envelope,
+    InboxMessage,
+    MessageAdded,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
+    Prefix,
+    QuestionAnswered,
+    QuestionAsked,
+    RuleAdded,
+    Status,
+    StatusChanged,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
+from .messages import Message, Usage, closed
+from .receipt import CommandRun, FileChange, Receipt
+
+ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
+"""The states in which an agent's own clock runs."""
+
+
+class Tally:
+    """A receipt that grows in place: `Receipt.add` over a long run without copying what is there."""
+
+    def __init__(self) -> None:
+        self.reset(Receipt())
+
+    def reset(self, receipt: Receipt) -> None:
+        """Go on from `receipt`."""
+        self._tools = dict(receipt.tools)
+        self._failed, self._denied = receipt.failed, receipt.denied
+        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
+        self._commands: list[CommandRun] = list(receipt.commands)
+        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
+        self._warnings = receipt.warnings
+        self._refused: set[str] = set()
+        self._made: Receipt | None = receipt
+
+    def refuse(self, call_id: str) -> None:
+        """Count a call that was denied, once however often it is told."""
+        if call_id not in self._refused:
+            self._refused.add(call_id)
+            self._denied += 1
+            self._made = None
+
+    def add(self, event: ToolFinished) -> None:
+        self._made = None
+        if event.status == "denied":
+            self.refuse(event.call_id)
+        self._tools[event.tool] = self._tools.get(event.tool, 0) + 1
+        self._failed += event.status in ("error", "cancelled")
+        for new in event.facts.files:
+            old = self._files.get((new.path, new.seen), FileChange(new.path))
+            added, removed = old.added + new.added, old.removed + new.removed
+            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
+        self._commands.extend(event.facts.commands)
+        self._urls.update(dict.fromkeys(event.facts.urls))
+
+    @property
+    def receipt(self) -> Receipt:
+        if self._made is None:
+            self._made = Receipt(
+                dict(self._tools),
+                self._failed,
+                self._denied,
+                tuple(self._files.values()),
+                tuple(self._commands),
+                tuple(self._urls),
+                self._warnings,
+            )
+        return self._made
+
+
+class Stopwatch:
+    """Active seconds of one run, as far as the changes of its status tell."""
+
+    def __init__(self) -> None:
+        self.begin(0.0)
+
+    def begin(self, at: float) -> None:
+        self._active, self._since, self._runs = 0.0, at, True
+
+    def turn(self, status: Status, at: float) -> None:
+        """The agent's status is `status` from `at` (Unix seconds) on."""
+        self._active, self._since, self._runs = self.read(at), at, status in ACTIVE
+
+    def read(self, at: float) -> float:
+        """Active seconds until `at`."""
+        return self._active + (max(0.0, at - self._since) if self._runs else 0.0)
+
+
+@dataclass
+class AgentRecord:
+    """All that the log says of one agent.
+
+    `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
+    MessageAdded and Compacted, every call closed. `usage` and `receipt` are its own over its life. `asks` are the
+    questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
+    start of the current run with its budgets. `seen_at` is the time of its last event.
+    """
+
+    path: str
+    granted: AgentStarted
+    end: AgentFinished | None = None
+    started: float = 0.0
+    seen_at: float = 0.0
+    status: Status = "running"
+    history: list[Message] = field(default_factory=list)
+    prefix: Prefix | None = None
+    usage: Usage = field(default_factory=Usage)
+    turn: int = 0
+    context: int = 0
+    mode: str = ""
+    rules: list[RuleAdded] = field(default_factory=list)
+    asks: dict[str, PermissionAsked | QuestionAsked] = field(default_factory=dict)
+    inbox: list[InboxMessage] = field(default_factory=list)
+    text: str = ""
+    tally: Tally = field(default_factory=Tally, repr=False, compare=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, repr=False, compare=False)
+
+    @property
+    def run(self) -> int:
+        """The number of its newest run, from 1."""
+        return self.granted.run
+
+    @property
+    def profile(self) -> str:
+        return self.granted.profile
+
+    @property
+    def task(self) -> str:
+        return self.granted.task
+
+    @property
+    def receipt(self) -> Receipt:
+        return self.tally.receipt
+
+    @property
+    def active_s(self) -> float:
+        """Active seconds of the newest run."""
+        return self.end.duration_s if self.end else self.watch.read(self.seen_at)
+
+
+def replay(envelopes: Iterable[Envelope]) -> dict[str, AgentRecord]:
+    """The agents of a log by path, in the order they started. Events of an agent that never started are passed over."""
+    records: dict[str, AgentRecord] = {}
+    for envelope in envelopes:
+        event = envelope.event
+        if isinstance(event, AgentStarted):
+            _start(records, envelope, event)
+            continue
+        fold = _FOLDS.get(type(event))
+        record = records.get(envelope.agent)
+        if record is not None:
+            record.seen_at = envelope.at
+            if fold is not None:
+                fold(record, event)
+    for record in records.values():
+        record.history = closed(record.history)
+    return records
+
+
+def history(envelopes: Iterable[Envelope], agent: str) -> list[Message]:
+    """The messages that the next request of `agent` starts from."""
+    messages: list[Message] = []
+    for envelope in envelopes:
+        if envelope.agent == agent:
+            if isinstance(envelope.event, MessageAdded):
+                messages.append(envelope.event.message)
+            elif isinstance(envelope.event, Compacted):
+                messages = list(envelope.event.messages)
+    return closed(messages)
+
+
+def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:
+    record = records.get(envelope.agent)
+    if record is None:
+        record = records[envelope.agent] = AgentRecord(envelope.agent, event)
+    record.granted, record.end, record.status = event, None, "running"
+    record.started = record.seen_at = envelope.at
+    record.turn, record.text = 0, ""
+    record.mode = event.mode or record.mode
+    record.watch.begin(envelope.at)
+
+
+def _finish(record: AgentRecord, event: AgentFinished) -> None:
+    record.end, record.status = event, event.status
+    if event.usage != Usage():
+        record.usage = event.usage
+    if event.receipt != Receipt():
+        record.tally.reset(event.receipt)
+    record.asks.clear()
+
+
+def _status(record: AgentRecord, event: StatusChanged) -> None:
+    if record.end is None and event.status not in ENDED:
+        record.status = event.status
+        record.watch.turn(event.status, record.seen_at)
+
+
+def _message(record: AgentRecord, event: MessageAdded) -> None:
+    message = event.message
+    record.history.append(message)
+    if message.role == "assistant":
+        record.text = message.text or record.text
+    elif message.role == "user" and record.inbox:
+        text = message.text
+        record.inbox = [waiting for waiting in record.inbox if waiting.text not in text]
+
+
+def _turn_started(record: AgentRecord, event: TurnStarted) -> None:
+    record.turn = event.turn
+
+
+def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
+    record.usage = record.usage + event.usage
+    record.context = event.context or record.context
+
+
+def _attempt(record: AgentRecord, event: AttemptFailed) -> None:
+    record.usage = record.usage + event.usage
+
+
+def _compacted(record: AgentRecord, event: Compacted) -> None:
+    record.history = list(event.messages)
+    record.context = event.after
+
+
+def _prefix(record: AgentRecord, event: Prefix) -> None:
+    record.prefix = event
+
+
+def _mode(record: AgentRecord, event: ModeChanged) -> None:
+    record.mode = event.mode
+
+
+def _asked(record: AgentRecord, event: PermissionAsked | QuestionAsked) -> None:
+    record.asks[event.id] = event
+
+
+def _settled(record: AgentRecord, event: PermissionAnswered | QuestionAnswered | AskWithdrawn) -> None:
+    asked = record.asks.pop(event.id, None)
+    if isinstance(event, PermissionAnswered) and event.decision == "deny" and asked is not None:
+        record.tally.refuse(asked.call_id)
+
+
+_FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
+    AgentFinished: _finish,
+    StatusChanged: _status,
+    MessageAdded: _message,
+    TurnStarted: _turn_started,
+    TurnFinished: _turn_finished,
+    AttemptFailed: _attempt,
+    Compacted: _compacted,
+    Prefix: _prefix,
+    ModeChanged: _mode,
+    RuleAdded: lambda record, event: record.rules.append(event),
+    InboxMessage: lambda record, event: record.inbox.append(event),
+    ToolFinished: lambda record, event: record.tally.add(event),
+    Denied: lambda record, event: record.tally.refuse(event.call_id),
+    PermissionAsked: _asked,
+    QuestionAsked: _asked,
+    PermissionAnswered: _settled,
+    QuestionAnswered: _settled,
+    AskWithdrawn: _settled,
+}
