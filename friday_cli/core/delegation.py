@@ -94,10 +94,13 @@ class Node:
 
 
 class Tree:
-    """All agents of a session by path. `build` makes a child from its spec and raises ToolError when it may not be."""
+    """All agents of a session by path.
+
+    `build(parent, spec, path)` makes a child and its first message; it raises ToolError when there may be no such child.
+    """
 
     def __init__(
-        self, world: World, *, build: Callable[[Agent, Spec, str], Agent], known: Sequence[Known] = ()
+        self, world: World, *, build: Callable[[Agent, Spec, str], tuple[Agent, Message]], known: Sequence[Known] = ()
     ) -> None:
         self.world = world
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
@@ -141,11 +144,11 @@ class Tree:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
         path = f"{parent}.{1 + max((_number(p) for p in (*self._past, *self._nodes) if parent_of(p) == parent), default=0)}"
         try:
-            agent = self._build(node.agent, spec, path)
+            agent, message = self._build(node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
         self.started_now += 1
-        return self.run(agent, spec)
+        return self.run(agent, spec, message)
 
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         """Begin a run of an agent, with `message` as the newest of its history."""

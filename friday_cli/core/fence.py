@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
-_ROLES = (
-    "system|developer|assistant|user|human|tool|tools|function|instructions?|prompt|result|untrusted|invoke|approved?|"
-    "permissions?|start_of_turn|end_of_turn|system[-_ ]?(?:reminder|prompt|message|instructions?)|"
-    "tool[-_](?:results?|use|calls?|response|outputs?)|function[-_](?:results?|calls?|response)|antml:\\w+"
+_MARKUP = (
+    "system|assistant|human|untrusted|invoke|start_of_turn|end_of_turn|antml:\\w+|"
+    "system[-_ ]?(?:reminder|prompt|message|instructions?)|"
+    "(?:tool|function)[-_](?:results?|use|calls?|response|outputs?)"
 )
-_TAG = re.compile(rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:{_ROLES})\b)([^<>\n]{{0,200}})(>?)", re.I)
+_WORDS = "user|developer|tool|function|instructions?|prompt"
+"""Roles that are types and components when capitalised: `Vec<User>` stays as it is."""
+_TAG = re.compile(
+    rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([^<>\n]{{0,200}})(>?)"
+)
 _TOKEN = re.compile(r"<\|([^<>|\n]{0,80})\|>")
 _LLAMA = re.compile(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
 _TURN = re.compile(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)

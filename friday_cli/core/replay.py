@@ -54,6 +54,11 @@ class Tally:
         self._refused: set[str] = set()
         self._made: Receipt | None = receipt
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.receipt == other.receipt
+
+    __hash__ = None  # type: ignore[assignment]
+
     def refuse(self, call_id: str) -> None:
         """Count a call that was denied, once however often it is told."""
         if call_id not in self._refused:
@@ -89,22 +94,24 @@ class Tally:
         return self._made
 
 
+@dataclass
 class Stopwatch:
-    """Active seconds of one run, as far as the changes of its status tell."""
+    """Active seconds of one run, as far as the changes of its status tell. Times in Unix seconds."""
 
-    def __init__(self) -> None:
-        self.begin(0.0)
+    active: float = 0.0
+    since: float = 0.0
+    runs: bool = False
 
     def begin(self, at: float) -> None:
-        self._active, self._since, self._runs = 0.0, at, True
+        self.active, self.since, self.runs = 0.0, at, True
 
     def turn(self, status: Status, at: float) -> None:
-        """The agent's status is `status` from `at` (Unix seconds) on."""
-        self._active, self._since, self._runs = self.read(at), at, status in ACTIVE
+        """The agent's status is `status` from `at` on."""
+        self.active, self.since, self.runs = self.read(at), at, status in ACTIVE
 
     def read(self, at: float) -> float:
         """Active seconds until `at`."""
-        return self._active + (max(0.0, at - self._since) if self._runs else 0.0)
+        return self.active + (max(0.0, at - self.since) if self.runs else 0.0)
 
 
 @dataclass
@@ -133,8 +140,8 @@ class AgentRecord:
     asks: dict[str, PermissionAsked | QuestionAsked] = field(default_factory=dict)
     inbox: list[InboxMessage] = field(default_factory=list)
     text: str = ""
-    tally: Tally = field(default_factory=Tally, repr=False, compare=False)
-    watch: Stopwatch = field(default_factory=Stopwatch, repr=False, compare=False)
+    tally: Tally = field(default_factory=Tally, repr=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
 
     @property
     def run(self) -> int:

@@ -1,0 +1,54 @@
+"""The entry point. What must be instant is done here, before anything heavy is imported."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+
+def main() -> None:
+    """Run `friday`; leaves the process with its exit code (contract.md), never with a traceback."""
+    gc.disable()  # collecting while modules load costs a quarter of a short run
+    code = _run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or 1  # the answer did not arrive
+    try:
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody reads the remarks; the answer is what counts
+    os._exit(code)  # everything is closed and flushed; tearing the interpreter down would cost as much as a short run
+
+
+def _run(argv: list[str]) -> int:
+    if argv in (["--version"], ["-V"], ["-v"]):
+        from . import __version__
+
+        print(f"friday {__version__}")
+        return 0
+    if argv[:1] in (["-p"], ["--print"]):  # what other assistants call it
+        argv = ["ask", *argv[1:]]
+    try:
+        if argv[:1] == ["ask"]:
+            from .faces.ask.options import parse
+
+            values = parse(argv[1:])
+            if values is not None:
+                from .faces.ask.run import ask
+
+                return ask(values)
+        from .cli import run
+
+        return run(argv)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        return 0  # `| head` took what it wanted
+
+
+if __name__ == "__main__":
+    main()

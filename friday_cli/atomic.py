@@ -1,0 +1,37 @@
+"""Small files that several Fridays change: one at a time, and all or nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the lock of `path` (a file beside it); waits while another process has it. Raises OSError."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(path.with_name(path.name + ".lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def replace(path: Path, content: str, *, mode: int | None = None) -> None:
+    """Make `content` the whole file, or leave it untouched. `mode` None keeps the file's (0600 for a new one). Raises OSError."""
+    if mode is None:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

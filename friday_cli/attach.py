@@ -1,0 +1,72 @@
+"""Files named with `@` in a prompt: their content joins the message."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+
+from .core.danger import is_secret
+from .core.errors import ToolError
+from .core.messages import Image
+from .core.workspace import Workspace
+
+MOST_CHARS = 100_000
+MOST_IMAGE_BYTES = 5_000_000
+_NAMED = re.compile(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
+_IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+async def attached(prompt: str, workspace: Workspace) -> tuple[str, tuple[Image, ...], list[str]]:
+    """The prompt with the files it names behind it, the images among them, and remarks for the person.
+
+    What names no file of the workspace stays as it is: an `@` is not always a file.
+    """
+    texts, images, remarks = [], [], []
+    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED.finditer(prompt)):
+        try:
+            found = await _find(name, workspace)
+            if found is None:
+                continue
+            part = await _read(*found, workspace)
+        except ToolError as error:
+            remarks.append(f"@{name}: {error}")
+            continue
+        if isinstance(part, Image):
+            images.append(part)
+        else:
+            texts.append(part)
+    return "\n\n".join([prompt, *texts]), tuple(images), remarks
+
+
+async def _find(name: str, workspace: Workspace) -> tuple[str, str] | None:
+    """(path, label) of the file that is meant; punctuation after a name is not part of it."""
+    for candidate in dict.fromkeys((name, name.rstrip(".,;:!?)]}"))):
+        try:
+            path = workspace.resolve(candidate)
+        except ToolError:
+            continue
+        if await asyncio.to_thread(path.exists):
+            return str(path), workspace.label(path)
+    return None
+
+
+async def _read(path: str, label: str, workspace: Workspace) -> str | Image:
+    resolved = workspace.resolve(path)
+    if is_secret(label):
+        raise ToolError("it may hold secrets and was not attached.")
+    if await asyncio.to_thread(resolved.is_dir):
+        names = sorted(p.name + ("/" if p.is_dir() else "") for p in resolved.iterdir())
+        return f'<folder path="{label}">\n' + "\n".join(names[:500]) + "\n</folder>"
+    kind = _IMAGES.get(resolved.suffix.lower())
+    if kind:
+        data = await workspace.read(resolved, limit=MOST_IMAGE_BYTES + 1)
+        if len(data) > MOST_IMAGE_BYTES:
+            raise ToolError(f"the image is larger than {MOST_IMAGE_BYTES // 1_000_000} MB.")
+        return Image(kind, base64.b64encode(data).decode())
+    data = await workspace.read(resolved, limit=MOST_CHARS * 4)
+    if b"\0" in data[:8192]:
+        raise ToolError("it is not a text file.")
+    text = data.decode("utf-8-sig", "replace")
+    cut = f"\n[... {label} goes on; read_file shows the rest]" if len(text) > MOST_CHARS else ""
+    return f'<file path="{label}">\n{text[:MOST_CHARS]}{cut}\n</file>'

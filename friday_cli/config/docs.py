@@ -1,0 +1,124 @@
+"""docs/config.md, made from the settings themselves: the docstring under each field is its documentation."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from . import check, settings
+from .layers import ENVIRONMENT, PROJECT_KEYS
+
+INTRODUCTION = """\
+# Settings
+
+<!-- Made by `python -m friday_cli.config`; change the docstrings in friday_cli/config/settings.py instead. -->
+
+Friday reads `config.toml` in its config folder (`friday config path` names it; `FRIDAY_HOME` moves everything). A flag
+beats an environment variable, which beats the file, which beats the default. `friday config get KEY` shows a value,
+`friday config set KEY VALUE` changes one and keeps your comments, `friday config show` lists all with their origin.
+All durations are seconds.
+
+```toml
+model = "anthropic/claude-opus-5-5"
+mode = "edits"
+
+[permissions]
+allow = ["bash(git status *)"]
+
+[providers.work]
+base_url = "https://models.example.org/v1"
+key_env = "WORK_KEY"
+```
+
+"""
+
+PROJECT = """\
+## A project's own settings
+
+`.friday/config.toml` and `.friday/config.local.toml` of a project are read only after `friday trust`, and can only make
+your settings stricter; what would loosen them, and every other key, is ignored with a notice. What you say by flag or
+environment variable still holds. Keys: {keys}.
+"""
+
+
+def markdown() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for title, struct in _tables(settings.Settings, ""):
+        parts.append(f"## {title}\n\n{_clean(struct.__doc__)}\n\n" if title else "## Top level\n\n")
+        parts += [_entry(name, kind, default, text) for name, kind, default, text in _fields(struct)]
+        parts.append("\n")
+    parts.append("## Environment variables\n\n")
+    parts += [f"- `{variable}`: `{name}`.\n" for variable, name in ENVIRONMENT.items()]
+    parts.append("\nAn empty variable counts as absent.\n\n")
+    parts.append(_fill(PROJECT.format(keys=", ".join(f"`{key}`" for key in sorted(PROJECT_KEYS)))))
+    return "".join(parts)
+
+
+def _tables(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type[msgspec.Struct]]]:
+    """Every table that has keys of its own, with its TOML header, depth first."""
+    if any(check.struct_in(kind) is None for kind in check.fields(struct).values()):
+        yield (f"`[{prefix}]`" if prefix else ""), struct
+    for name, kind in check.fields(struct).items():
+        if (inner := check.struct_in(kind)) is not None:
+            below = f"{prefix}.{name}" if prefix else name
+            yield from _tables(inner, below + (".NAME" if get_origin(kind) is dict else ""))
+
+
+def _fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any, object, str]]:
+    texts = documentation(struct)
+    for field in msgspec.structs.fields(struct):
+        if check.struct_in(field.type) is None:
+            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            yield field.name, field.type, default, texts[field.name]
+
+
+@cache
+def documentation(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The docstring under each field of `struct`."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for statement, after in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+        ):
+            found[statement.target.id] = _clean(str(after.value.value))
+    return found
+
+
+def _entry(name: str, kind: Any, default: object, text: str) -> str:
+    shown = "none" if default is None else f"`{msgspec.json.encode(default).decode()}`"
+    return f"- **`{name}`** ({_type(kind)}; default {shown}): {text}\n"
+
+
+def _type(kind: Any) -> str:
+    """What may stand there, for a person."""
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{str(value).lower()}`" for value in get_args(kind) if value != "")
+    for part in get_args(kind):
+        if isinstance(part, msgspec.Meta):
+            plain = get_args(kind)[0]
+            return (part.extra or {}).get("unit", "") or _type(plain)
+        if part is type(None):
+            return _type(next(other for other in get_args(kind) if other is not type(None)))
+    names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", tuple: "list of texts"}
+    return names.get(get_origin(kind) or kind, "table of texts")
+
+
+def _clean(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def _fill(text: str) -> str:
+    head, _, body = text.partition("\n\n")
+    return head + "\n\n" + textwrap.fill(_clean(body), 120, break_long_words=False, break_on_hyphens=False) + "\n"

@@ -1,0 +1,160 @@
+"""Changes one key of the user's settings file and leaves the rest, comments included, as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from .. import atomic
+from ..core.errors import FridayError, UsageError
+from . import check
+from .layers import parse, text, user_file
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What was written where; `backup` is the old file when its comments could not be kept."""
+
+    path: Path
+    value: object
+    backup: Path | None = None
+
+
+def set_value(name: str, written: str, *, file: Path | None = None) -> Saved:
+    """Set the dotted `name` to what a person typed: TOML (`true`, `5`, `["a", "b"]`) or plain text.
+
+    Raises UsageError for an unknown name or a value that does not fit, FileError when the file is already wrong,
+    FridayError when it cannot be written.
+    """
+    parts = tuple(name.split("."))
+    value = value_of(parts, written)
+    # a settings file is often a link into a folder of dotfiles: write what it points to
+    path = Path(os.path.realpath(file or user_file()))
+    try:
+        with atomic.locked(path):
+            old = text(path)
+            data = parse(str(path), old)
+            _put(data, parts, value)
+            new = changed(old, parts, value)
+            backup = None
+            if not _same(new, data):
+                new = tomli_w.dumps(data)
+                backup = path.with_name(path.name + ".bak")
+                atomic.replace(backup, old)
+            parse(str(path), new)
+            atomic.replace(path, new)
+    except OSError as error:
+        raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
+    return Saved(path, value, backup)
+
+
+def value_of(parts: tuple[str, ...], written: str) -> Any:
+    """What `written` means for the setting `parts`. Raises UsageError."""
+    name = ".".join(parts)
+    try:
+        kind = check.kind_of(parts)
+    except KeyError:
+        raise UsageError(f"There is no setting {name}.", hint=check.nearest(parts)) from None
+    if check.struct_in(kind) is not None:
+        raise UsageError(f"{name} is a table.", hint=f"Set one of its keys, such as {_inside(name)}.")
+    if (problem := next(check.problems(_nest(parts, _Never())), None)) and problem.path != parts:
+        raise UsageError(f"{'.'.join(problem.path)}: {problem.text}.")
+    guesses: list[Any] = [written]
+    try:
+        guesses.insert(0, tomllib.loads(f"x = {written}")["x"])
+    except (tomllib.TOMLDecodeError, RecursionError):
+        pass
+    guesses.append([part.strip() for part in written.split(",") if part.strip()])
+    for guess in guesses:
+        if check.misfit(guess, kind) is None:
+            return guess
+    raise UsageError(f"{name}: {check.misfit(guesses[0], kind)}.")
+
+
+class _Never:
+    """Fits no setting."""
+
+
+def _inside(name: str) -> str:
+    start = "providers.NAME" if name.startswith("providers") else name
+    found = next(known for known in check.names() if known.startswith(start + "."))
+    return found.replace("providers.NAME", name, 1) if name.count(".") else found
+
+
+def changed(old: str, parts: tuple[str, ...], value: object) -> str:
+    """`old` with one key replaced or added, nothing else touched."""
+    end = "\r\n" if "\r\n" in old else "\n"
+    lines = old.replace("\r\n", "\n").split("\n")
+    if lines and lines[-1] == "":
+        lines.pop()
+    *table, key = parts
+    entry = tomli_w.dumps({key: value}).strip().split("\n")
+    start, stop, found = _table(lines, tuple(table))
+    if not found:
+        if lines:
+            lines.append("")
+        lines += [f"[{'.'.join(table)}]", *entry]
+    else:
+        at = next((i for i in range(start, stop) if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", lines[i])), None)
+        if at is None:
+            while stop > start and not lines[stop - 1].strip():
+                stop -= 1
+            lines[stop:stop] = entry
+        else:
+            last = _value_end(lines, at)
+            comment = re.search(r"(?<=[\s\w\"'\]])\s+#.*$", lines[last]) if "#" in lines[last] else None
+            if comment and len(entry) == 1 and "#" not in lines[last][: comment.start()]:
+                entry = [entry[0] + comment.group(0)]
+            lines[at : last + 1] = entry
+    return end.join(lines) + end
+
+
+def _table(lines: list[str], table: tuple[str, ...]) -> tuple[int, int, bool]:
+    """Where the keys of `table` stand: first line, line after the last, and whether it is there."""
+    headers = [
+        (number, tuple(part.strip().strip("\"'") for part in match.group(1).split(".")))
+        for number, line in enumerate(lines)
+        if (match := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line))
+    ]
+    if not table:
+        return 0, headers[0][0] if headers else len(lines), True
+    for index, (number, name) in enumerate(headers):
+        if name == table:
+            return number + 1, headers[index + 1][0] if index + 1 < len(headers) else len(lines), True
+    return 0, 0, False
+
+
+def _value_end(lines: list[str], at: int) -> int:
+    """The last line of the value that begins in line `at`."""
+    for last in range(at, len(lines)):
+        try:
+            tomllib.loads("\n".join(lines[at : last + 1]))
+        except tomllib.TOMLDecodeError:
+            continue
+        return last
+    return at
+
+
+def _nest(parts: tuple[str, ...], value: object) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    _put(data, parts, value)
+    return data
+
+
+def _put(data: dict[str, Any], parts: tuple[str, ...], value: object) -> None:
+    *parents, last = parts
+    for part in parents:
+        data = data.setdefault(part, {})
+    data[last] = value
+
+
+def _same(content: str, data: dict[str, Any]) -> bool:
+    try:
+        return tomllib.loads(content) == data
+    except tomllib.TOMLDecodeError:
+        return False

@@ -1,0 +1,256 @@
+"""Who works in a session: makes the root and every child from a profile, with its rights, tools, budget and prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import models, prompt
+from .config import Settings
+from .core.agent import Agent, Inbox, World
+from .core.budget import Budget
+from .core.delegation import Spec, Tree
+from .core.errors import FridayError, ToolError, UsageError
+from .core.events import depth_of
+from .core.messages import Message, Usage, user
+from .core.permission import Call, Mode, Rule, Rules, parse_rule
+from .core.presence import Presence
+from .core.provider import Effort, Provider
+from .core.tool import Tool
+from .instructions import Instructions
+from .profiles import Profile, Profiles
+from .tools import delegate, documents, files, memory, plan, search, shell, web
+
+ROOT_TURNS = 200
+"""Turns of the root for one prompt where no limit is set."""
+CHILD_TURNS, CHILD_TURNS_MOST = 20, 100
+SMALL_BUDGET = 5_000
+"""A child with fewer tokens than this is warned about: most cannot finish anything with it."""
+
+
+class Crew:
+    """Builds agents. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
+    too long for a prompt is put into the folder `spill`."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        settings: Settings,
+        profiles: Profiles,
+        here: prompt.Environment,
+        instructions: Instructions,
+        recall: memory.Memory,
+        session: str,
+        spill: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        self.world = world
+        self.settings = settings
+        self.profiles = profiles
+        self.tree: Tree | None = None
+        self._here = here
+        self._instructions = instructions
+        self._recall = recall
+        self._session = session
+        self._spill = spill
+        self._env = env
+        self._providers: dict[str, Provider] = {}
+
+    # ---- models ------------------------------------------------------------------
+
+    def provider(
+        self, name: str | None, *, effort: Effort | None = None, source: str = "--model"
+    ) -> tuple[Provider, Effort | None]:
+        """The provider behind a model name, made once, and the effort that goes with it."""
+        choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
+        if choice.name not in self._providers:
+            self._providers[choice.name] = models.make(choice, self.settings, env=self._env)
+        return self._providers[choice.name], choice.effort
+
+    def _child_provider(self, parent: Agent, profile: Profile) -> tuple[Provider, Effort | None]:
+        name = profile.model or self.settings.subagent_model
+        effort: Effort | None = profile.effort or None  # type: ignore[assignment]
+        if not name:
+            return parent.provider, effort or parent.effort
+        return self.provider(
+            name, effort=effort, source=f"profile {profile.name}" if profile.model else "subagent_model"
+        )
+
+    # ---- agents ------------------------------------------------------------------
+
+    def root(self, *, model: str | None, effort: Effort | None, profile: str | None, rules: Rules) -> Agent:
+        """The agent a person talks to. Raises FridayError for a model or profile that cannot be used."""
+        limits = self.settings.limits
+        provider, effort = self.provider(model, effort=effort)
+        persona = self.profiles.get(profile) if profile else None
+        budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
+        _check_price(provider, budget)
+        tools = {t.name: t for t in self._all_tools()}
+        if persona:
+            rules = self._rights(rules, persona, tools)
+            tools = {name: tools[name] for name in persona.select(tools)}
+        offered = self._offered(persona, "a")
+        tools = self._with_delegation(tools, offered)
+        if persona:
+            rules.allowed = frozenset(tools)
+        system = prompt.root_prompt(
+            self._here, tools, children=offered, instructions=self._instructions, persona=persona
+        )
+        agent = self._agent("a", persona.name if persona else "friday", provider, system, tools, rules, budget)
+        agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
+        agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
+        agent.effort = effort
+        if self.settings.fallback_model:
+            agent.fallback, _ = self.provider(self.settings.fallback_model, source="fallback_model")
+        return agent
+
+    def child(self, parent: Agent, spec: Spec, path: str) -> tuple[Agent, Message]:
+        """A sub-agent for `spec` and its first message. Raises ToolError in words the parent's model can use."""
+        delegation = self.settings.agents.delegation
+        try:
+            profile = self.profiles.get(spec.profile)
+            if parent.path != "a" and not self.profiles.get(parent.profile).may_delegate_to(profile.name):
+                raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
+            provider, effort = self._child_provider(parent, profile)
+        except FridayError as error:
+            raise ToolError(str(error)) from None
+        most = delegation.token_budget.max
+        tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
+        budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
+        _check_price(provider, budget)
+        inherited = {name: t for name, t in parent.tools.items() if name != "task_result"}
+        tools = {name: inherited[name] for name in profile.select(inherited)}
+        offered = self._offered(profile, path)
+        tools = self._with_delegation(tools, offered)
+        tools["task_result"] = plan.result_tool()
+        rules = self._rights(parent.rules, profile, tools)
+        system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
+        agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
+        wanted = spec.max_turns or CHILD_TURNS_MOST
+        agent.max_turns = min(CHILD_TURNS_MOST, profile.max_iterations or CHILD_TURNS, wanted)
+        agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
+        agent.effort = effort
+        agent.fallback = parent.fallback
+        return agent, self._first_message(spec, path)
+
+    def _first_message(self, spec: Spec, path: str) -> Message:
+        limit, rest = self.settings.agents.delegation.context_chars, ""
+        if len(spec.context) > limit:
+            self._spill.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = self._spill / f"context-{path}.txt"
+            file.write_text(spec.context, encoding="utf-8")
+            rest = str(file)
+        return user(prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
+
+    def _agent(
+        self,
+        path: str,
+        profile: str,
+        provider: Provider,
+        system: str,
+        tools: dict[str, Tool],
+        rules: Rules,
+        budget: Budget,
+        parent: Agent | None = None,
+    ) -> Agent:
+        assert self.tree is not None
+        presence = Presence(path, log=self.world.log, slots=self.tree.slots if parent else None)
+        return Agent(
+            path, profile, provider, system, tuple(t.spec for t in tools.values()), tools, rules, budget, presence,
+            Inbox(path, self.world.log), max_turns=ROOT_TURNS, time_s=0.0, parent=parent,
+        )  # fmt: skip
+
+    # ---- rights and tools ----------------------------------------------------------
+
+    def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
+        mode: Mode | None = profile.mode or None  # type: ignore[assignment]
+        return parent.child(
+            allowed=frozenset(tools),
+            mode=mode,
+            rules=[parse_rule(text, "deny") for text in profile.deny],
+            only=[parse_rule(text, "allow") for text in profile.only],
+        )
+
+    def _all_tools(self) -> list[Tool]:
+        limits = self.settings.tools
+        tools = [
+            *files.tools(),
+            *search.tools(),
+            *shell.tools(),
+            web.fetch_tool(private=limits.web_allow_private, pdf=documents.pdf_text),
+            documents.document_tool(),
+            *memory.memory_tools(self._recall, session=self._session),
+            plan.todo_tool(),
+        ]
+        if (web_search := web.search_tool(self._env)) is not None:
+            tools.append(web_search)
+        if self.world.desk.attended:
+            tools.append(plan.ask_tool())
+        return tools
+
+    def _offered(self, profile: Profile | None, path: str) -> tuple[Profile, ...]:
+        """Whom an agent may delegate to; nobody at the depth limit."""
+        delegation = self.settings.agents.delegation
+        if not delegation.enabled or depth_of(path) >= delegation.max_depth:
+            return ()
+        return self.profiles.children(profile)
+
+    def _with_delegation(self, tools: dict[str, Tool], offered: Sequence[Profile]) -> dict[str, Tool]:
+        delegation = self.settings.agents.delegation
+        assert self.tree is not None
+        settings = delegate.DelegateSettings(
+            prompt.catalog(offered), self._confirm, delegation.max_batch, delegation.result_chars
+        )
+        own = {t.name: t for t in delegate.delegate_tools(self.tree, settings)}
+        kept = {name: t for name, t in tools.items() if name not in own}
+        return {**kept, **own} if offered else kept
+
+    async def _confirm(self, path: str, call_id: str, specs: Sequence[Spec]) -> None:
+        """Above the settings' number or price of agents a person is asked first, with an estimate."""
+        assert self.tree is not None
+        delegation, parent = self.settings.agents.delegation, self.tree.node(path).agent
+        count = self.tree.started_now + len(specs)
+        price = delegate.price_of(specs, delegation.token_budget.default, parent.provider.cost)
+        words = f"{len(specs)} more agents, {count} in this turn; at most about " + (
+            "an unknown price" if price is None else f"${price:.2f}"
+        )
+        limit = delegation.ask_above_cost
+        dear = limit is not None and (price is None or price > limit)
+        if count <= delegation.ask_above and not dear:
+            return
+        over = f"over {limit} dollars" if dear else f"more than {delegation.ask_above} agents in one turn"
+        if not self.world.desk.attended:
+            raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
+        call = Call("delegate_task", "spawn", (words,))
+        async with parent.presence.waiting("waiting_user", call_id):
+            answer = await self.world.desk.permission(path, call_id, call, reason=over)
+        if answer.decision == "deny":
+            raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+
+
+def _least(*limits: float | None) -> float | None:
+    given = [limit for limit in limits if limit is not None]
+    return min(given) if given else None
+
+
+def _check_price(provider: Provider, budget: Budget) -> None:
+    """A cost limit cannot be kept for a model whose price nobody knows: refused rather than ignored."""
+    if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
+        raise ToolError(
+            f"No price is known for {provider.name}/{provider.model}, so a cost limit cannot be kept.",
+            hint="Limit tokens, or set prices under [providers] in the config.",
+        )
+
+
+def session_rules(settings: Settings, *, allow: Sequence[str], deny: Sequence[str], mode: Mode) -> Rules:
+    """The rights of the root: the settings' rules and the command line's. Raises UsageError for a bad rule."""
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    for decision, texts in (
+        ("deny", (*permissions.deny, *deny)),
+        ("ask", permissions.ask),
+        ("allow", (*permissions.allow, *allow)),
+    ):
+        rules += [parse_rule(text, decision) for text in texts]  # type: ignore[arg-type]
+    return Rules(mode=mode, rules=rules)

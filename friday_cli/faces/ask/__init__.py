@@ -1,0 +1,1 @@
+"""The one-shot face: `friday ask`."""

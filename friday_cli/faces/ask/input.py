@@ -1,0 +1,62 @@
+"""What a one-shot is asked: the argument, standard input, and files named with `@`."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+
+from ...core.errors import UsageError
+
+FIRST_BYTE_S = 3.0
+"""How long a prompt given as an argument waits for something to come through a pipe."""
+MOST_BYTES = 10_000_000
+
+
+def read_prompt(argument: str | None, say: object) -> str:
+    """The whole prompt. `-` or no argument reads it from standard input; piped input is added to an argument.
+
+    `say(text)` tells the person a remark. Raises UsageError where there is nothing to answer.
+    """
+    assert callable(say)
+    if argument is None or argument == "-":
+        if sys.stdin is None or (argument is None and sys.stdin.isatty()):
+            raise UsageError("Nothing to answer.", hint='Write friday ask "your question", or pipe one in.')
+        text = _decoded(_read_all())
+        if not text.strip():
+            raise UsageError("Standard input was empty: nothing to answer.")
+        return text
+    if not argument.strip():
+        raise UsageError("The prompt is empty.")
+    piped = _piped(say)
+    return f"{argument}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else argument
+
+
+def _piped(say: object) -> str:
+    """What came through a pipe or a redirected file; "" when there is none."""
+    assert callable(say)
+    try:
+        handle = sys.stdin.fileno()
+        mode = os.fstat(handle).st_mode
+    except (OSError, ValueError, AttributeError):
+        return ""
+    if stat.S_ISCHR(mode):  # a terminal or /dev/null
+        return ""
+    if not stat.S_ISREG(mode):
+        ready, _, _ = select.select([handle], [], [], FIRST_BYTE_S)
+        if not ready:
+            say(f"nothing came from standard input in {FIRST_BYTE_S:.0f} s; going on without it")
+            return ""
+    return _decoded(_read_all())
+
+
+def _read_all() -> bytes:
+    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"Standard input is longer than {MOST_BYTES // 1_000_000} MB.", hint="Name the file instead.")
+    return data
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8-sig", "replace").replace("\0", "")

@@ -1,0 +1,142 @@
+"""Drawing on a terminal: the answer as Markdown while it comes, and a few lines below it that are drawn over."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+from ...core.plain import plain
+
+REFRESH_S = 0.1
+TAIL_LINES = 6
+_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+
+
+class StatusArea:
+    """Lines at the bottom that change; erased before anything else is written. One timer draws them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._drawn = 0
+        self._lines: Callable[[], list[str]] = list
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def update(self, lines: Callable[[], list[str]]) -> None:
+        """Draw `lines()` soon, and again while they are not empty."""
+        self._lines = lines
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._tick)
+
+    def erase(self) -> None:
+        """Take the lines off the terminal until the next drawing."""
+        if self._drawn:
+            self._stream.write(f"\x1b[{self._drawn}F\x1b[J")
+            self._stream.flush()
+            self._drawn = 0
+
+    def close(self) -> None:
+        """Erase, and draw no more."""
+        self._closed = True
+        if self._timer:
+            self._timer.cancel()
+        self.erase()
+
+    def _tick(self) -> None:
+        self._timer = None
+        size = shutil.get_terminal_size()
+        lines = [_clipped(text, size.columns - 1) for text in self._lines()][-(size.lines - 2) :]
+        back = f"\x1b[{self._drawn}F" if self._drawn else ""
+        body = "".join(f"\x1b[K\x1b[2m{text}\x1b[0m\n" for text in lines)
+        if back or body:
+            self._stream.write(back + body + "\x1b[J")
+            self._stream.flush()
+        self._drawn = len(lines)
+        if lines:
+            self._timer = asyncio.get_running_loop().call_later(REFRESH_S, self._tick)
+
+
+def _clipped(text: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    text = plain(text, keep="").replace("\t", " ")
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+
+
+class Answer:
+    """The root's text as Markdown on standard output: a block is printed once it is whole, the rest is `tail`."""
+
+    def __init__(self, area: StatusArea | None) -> None:
+        from rich.console import Console
+
+        self._area = area
+        self._console = Console(file=sys.stdout, highlight=False)
+        self._attempt = (0, 0)
+        self._pending = ""
+        self._block: list[str] = []
+        self._fence = ""
+        self._seen = 0
+
+    @property
+    def tail(self) -> list[str]:
+        """The last lines of what is not printed yet."""
+        return [*self._block, self._pending][-TAIL_LINES:] if self._block or self._pending else []
+
+    def feed(self, text: str, *, attempt: tuple[int, int]) -> None:
+        """More text of a reply; a new attempt at the same reply begins anew."""
+        if attempt != self._attempt:
+            if self._seen and attempt[0] == self._attempt[0]:
+                self._drop()
+            self._attempt = attempt
+        self._seen += len(text)
+        *lines, self._pending = (self._pending + plain(text)).split("\n")
+        for line in lines:
+            self._line(line)
+
+    def settle(self, text: str | None) -> None:
+        """The reply is whole: print what is left of it; `text` is printed where nothing of it was streamed."""
+        if text and not self._seen:
+            self.feed(text, attempt=self._attempt)
+        if self._pending:
+            self._line(self._pending)
+        self._flush()
+        self._pending, self._seen = "", 0
+
+    def _drop(self) -> None:
+        self._pending, self._block, self._fence, self._seen = "", [], "", 0
+        self._print("[the reply broke off; it is written again]")
+
+    def _line(self, line: str) -> None:
+        match = _FENCE.match(line)
+        if match and (not self._fence or line.strip().startswith(self._fence)):
+            self._fence = "" if self._fence else match[1]
+        if not line.strip() and not self._fence:
+            self._flush()
+        elif self._block and not self._fence and not line.startswith((" ", "\t")) and match is None and self._ended():
+            self._flush()
+            self._block.append(line)
+        else:
+            self._block.append(line)
+
+    def _ended(self) -> bool:
+        """Whether the block so far is whole without a blank line: a closed fence or a heading."""
+        last = self._block[-1]
+        return bool(_FENCE.match(last) and len(self._block) > 1) or last.startswith("#")
+
+    def _flush(self) -> None:
+        if self._block:
+            self._print("\n".join(self._block))
+            self._block, self._fence = [], ""
+
+    def _print(self, markdown: str) -> None:
+        from rich.markdown import Markdown
+
+        if self._area:
+            self._area.erase()
+        self._console.print(Markdown(markdown, hyperlinks=False))
+        self._console.print()
+        sys.stdout.flush()

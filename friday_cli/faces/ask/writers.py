@@ -1,0 +1,203 @@
+"""Three ways to write a run down: text, one JSON document, one event a line. Each is a fold of the same events."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ...core.agent import Outcome
+from ...core.errors import FridayError
+from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, TextDelta, encode
+from ...core.messages import Usage
+from ...core.plain import plain
+from ...view import AgentView, State, cost, seconds, tokens
+from .terminal import Answer, StatusArea
+
+
+class Writer:
+    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError."""
+
+    def __init__(self) -> None:
+        self.state = State()
+
+    def take(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        self.state.apply(envelope)
+
+    def finish(self, outcome: Outcome, code: int) -> None:
+        """The run is over and leaves with exit code `code`."""
+
+    def clear(self) -> None:
+        """Leave nothing half drawn on the terminal."""
+
+
+class StreamWriter(Writer):
+    """`stream-json`: every event as one line, the moment it happens."""
+
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        sys.stdout.buffer.write(encode(envelope) + b"\n")
+        if not isinstance(envelope.event, LIVE):
+            sys.stdout.buffer.flush()
+
+
+class JsonWriter(Writer):
+    """`json`: one document at the end, also when the run failed."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__()
+        self._session = session
+
+    def finish(self, outcome: Outcome, code: int) -> None:
+        state = self.state
+        root = state.agents.get("a") or AgentView("a")
+        total = state.totals
+        agents = [_agent(state, agent) for agent in state.agents.values()]
+        self._print(
+            session_id=self._session,
+            status=outcome.status,
+            stop_reason=outcome.stop_reason,
+            result=outcome.result,
+            model=root.model,
+            usage=_usage(total),
+            cost_usd=total.cost_usd,
+            duration_s=round(root.active_s(state.at), 3),
+            agents=agents,
+            denials=[
+                {"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in state.denials
+            ],
+            error=outcome.error or None,
+            exit_code=code,
+        )
+
+    @classmethod
+    def failure(cls, error: FridayError) -> None:
+        """The document of a run that never began."""
+        cls._print(
+            session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
+            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=str(error), exit_code=error.exit_code,
+        )  # fmt: skip
+
+    @staticmethod
+    def _print(**document: Any) -> None:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "estimated": usage.estimated,
+    }
+
+
+def _agent(state: State, agent: AgentView) -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "path": agent.path,
+        "parent": agent.parent or None,
+        "profile": agent.profile,
+        "task": agent.task,
+        "status": agent.status,
+        "stop_reason": agent.stop_reason,
+        "usage": _usage(agent.usage),
+        "cost_usd": agent.usage.cost_usd,
+        "duration_s": round(agent.active_s(state.at), 3),
+        "receipt": msgspec.to_builtins(agent.receipt),
+    }
+
+
+class TextWriter(Writer):
+    """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only."""
+
+    def __init__(self, *, quiet: bool, badge: str) -> None:
+        super().__init__()
+        self._quiet = quiet
+        self._badge = badge
+        self._area = StatusArea(sys.stderr) if sys.stderr.isatty() and not quiet else None
+        self._answer = Answer(self._area) if sys.stdout.isatty() else None
+        if badge and not quiet:
+            self._say(badge)
+
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        event = envelope.event
+        if self._answer and envelope.agent == "a":
+            if isinstance(event, TextDelta):
+                self._answer.feed(event.text, attempt=(event.turn, event.attempt))
+            elif isinstance(event, MessageAdded) and event.message.role == "assistant":
+                self._answer.settle(event.message.text)
+        if isinstance(event, Notice) and not self._quiet:
+            self._say(event.text)
+        if self._area:
+            tail = self._answer.tail if self._answer else []
+            self._area.update(lambda: [*tail, *_working(self.state)])
+
+    def finish(self, outcome: Outcome, code: int) -> None:
+        self.clear()
+        if self._answer is None:
+            if outcome.result:
+                sys.stdout.write(plain(outcome.result).rstrip("\n") + "\n")
+        else:
+            self._answer.settle(None if outcome.stop_reason == "done" and not outcome.partial else "")
+        sys.stdout.flush()
+        for line in _remarks(self.state, outcome):
+            self._say(line)
+        if not self._quiet:
+            self._say(self._summary())
+
+    def clear(self) -> None:
+        if self._area:
+            self._area.close()
+
+    def _say(self, text: str) -> None:
+        if self._area:
+            self._area.erase()
+        print(f"friday: {plain(text)}", file=sys.stderr)
+
+    def _summary(self) -> str:
+        state = self.state
+        root = state.agents.get("a")
+        children = len(state.agents) - 1
+        parts = [f"session {state.session[:8]}"]
+        if children > 0:
+            parts.append(f"{children} sub-agent{'s' if children > 1 else ''}")
+        parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
+        parts.append("no cost (demo)" if self._badge.startswith("demo") else cost(state.totals))
+        if root:
+            parts.append(seconds(root.active_s(state.at)))
+        return " · ".join(parts)
+
+
+def _working(state: State) -> list[str]:
+    """A line per agent at work: path, profile, task, tool or what it waits for, time, tokens."""
+    import time
+
+    from ...view import agent_line
+
+    now = time.time()
+    agents = [a for a in state.working if a.path != "a"] or [a for a in state.working if a.current]
+    return [agent_line(state, agent, now=now) for agent in agents]
+
+
+def _remarks(state: State, outcome: Outcome) -> list[str]:
+    """What a person must know beside the answer: how it ended, and what was refused."""
+    lines = []
+    if outcome.stop_reason in LIMIT_REASONS:
+        whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
+        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached")
+    elif outcome.status != "completed":
+        lines.append(f"{outcome.status} ({outcome.stop_reason})")
+    if outcome.partial and outcome.result:
+        lines.append("what stands above is partial: it is not the agent's last word")
+    if outcome.error:
+        lines.append(outcome.error)
+    for denial in state.denials:
+        subject = " ".join(denial.subject.split())[:200]
+        lines.append(f"denied: {denial.agent} {denial.tool} {subject}: {denial.reason}")
+    return lines

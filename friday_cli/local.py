@@ -1,0 +1,302 @@
+"""The workspace on this machine: its files, and commands that cannot outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from .core.errors import ToolError
+from .core.receipt import FileChange
+from .core.workspace import Entry, Job, Printed, Ran
+from .machine import changes, disk
+from .machine.command import Command, shell_code
+from .machine.environment import cleaned
+from .machine.output import Capture, Live, Window
+from .machine.process import Process, Warden
+from .machine.roots import Roots, reason
+
+T = TypeVar("T")
+
+JOBS = 16
+"""Background commands one agent may have running."""
+COMMAND_BYTES = 128 * 1024 - 1
+"""What Linux takes as one word of a command line."""
+_HINTS = {
+    errno.ENOENT: "Look with list_dir or glob for what is there.",
+    errno.EISDIR: "Use list_dir for a folder.",
+    errno.ENOTDIR: "One of the names in the path is a file, or was just made a link.",
+    errno.ENOSPC: "Nothing was changed; free some space first.",
+    errno.EDQUOT: "Nothing was changed; free some space first.",
+}
+
+
+class LocalWorkspace:
+    """Files below `root` and the `extra` folders, and commands that start in `root`.
+
+    `spill` is the folder (made 0700) for output too long to keep in memory; a temporary one by default. Commands see
+    `environ` (the process's own by default) without what looks secret; `keep` names variables that pass all the same.
+    `limits` are resource limits of each command by their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`).
+    Raises UsageError where a folder is none.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        extra: Sequence[Path] = (),
+        spill: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        keep: Collection[str] = (),
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        self._spill = Path(os.path.realpath(spill)) if spill is not None else None
+        self._temporary: Path | None = None
+        self._places = Roots(root, extra, lambda: self._spill)
+        self.root = self._places.root
+        self.roots = self._places.all
+        self._environ = cleaned(os.environ if environ is None else environ, keep=keep)
+        self._warden = Warden(self._environ, {"core": 0, **(limits or {})})
+        self._shell = shutil.which("bash", path=self._environ.get("PATH")) or "/bin/sh"
+        self._processes: set[Process] = set()
+        self._commands: set[Command] = set()
+        self._jobs: dict[str, Command] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+        self._numbers: dict[str, int] = {}
+        self._written: dict[str, str] = {}
+        self._too_big = False
+        self._closed = False
+
+    # ---- files -------------------------------------------------------------
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        return self._places.resolve(path, write=write)
+
+    def label(self, path: str | Path) -> str:
+        return self._places.shown(self.resolve(path) if isinstance(path, str) else path)
+
+    def labels(self, path: str) -> tuple[str, ...]:
+        return self._places.labels(path)
+
+    async def stat(self, path: Path) -> Entry | None:
+        return await self._on_disk(disk.entry, path)
+
+    async def entries(self, path: Path) -> list[Entry]:
+        return await self._on_disk(disk.entries, path)
+
+    async def read(self, path: Path, *, limit: int) -> bytes:
+        return await self._on_disk(disk.read, path, limit)
+
+    async def write(self, path: Path, data: bytes, *, expect: str | None) -> None:
+        await self._on_disk(disk.write, path, data, expect, write=True)
+        self._written[str(path)] = hashlib.sha256(data).hexdigest()
+
+    async def _on_disk(self, act: Callable[..., T], path: Path, *rest: object, write: bool = False) -> T:
+        """`act` in a thread, with errors in words that name the file."""
+        root = self._places.above(path, write=write)
+        if root is None:
+            raise ToolError(f"{path} lies outside the workspace.")
+        try:
+            return await asyncio.to_thread(act, root, path, *rest)
+        except ToolError as error:
+            raise ToolError(f"{self.label(path)}: {error.message}", hint=error.hint) from None
+        except OSError as error:
+            raise ToolError(f"{self.label(path)}: {reason(error)}.", hint=_HINTS.get(error.errno or 0, "")) from None
+
+    # ---- commands ----------------------------------------------------------
+
+    async def run(
+        self,
+        command: str,
+        *,
+        agent: str,
+        timeout_s: float,
+        on_output: Callable[[str], None],
+        cwd: Path | None = None,
+    ) -> Ran:
+        request = self._request(command, cwd)
+        running = await self._launch_command(command, agent, Live(on_output))
+        timed_out = False
+        try:
+            await running.process.begin(request)
+            async with asyncio.timeout(timeout_s):
+                await running.process.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            await running.finish()
+        return Ran(
+            exit_code=None if timed_out else running.exit_code,
+            output=running.capture.text(),
+            duration_s=time.monotonic() - running.begun,
+            timed_out=timed_out,
+            spill=running.capture.spill,
+            bytes=running.capture.total,
+            left=0 if timed_out else running.process.left,
+            changed=await self._changed(running),
+        )
+
+    async def execute(
+        self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
+    ) -> Printed:
+        program = shutil.which(argv[0], path=self._environ.get("PATH"))
+        if program is None:
+            raise ToolError(f"The program {argv[0]} was not found.")
+        request = self._warden.request([program, *argv[1:]], cwd or self.root)
+        out, err = bytearray(), Window(4000, 4000)
+        process = await self._launch(agent, outputs=2)
+
+        def take(data: bytes) -> None:
+            out.extend(data[: limit + 1 - len(out)])
+            if len(out) > limit:
+                process.stop()
+
+        reading = asyncio.create_task(process.pump(take, err.feed))
+        timed_out = False
+        try:
+            await process.begin(request)
+            async with asyncio.timeout(timeout_s):
+                await process.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            await self._to_the_end(_put_away(process, reading))
+        cut = len(out) > limit
+        code = None if timed_out or cut else shell_code(process.exit_code)
+        return Printed(code, bytes(out[:limit]), err.text(), timed_out, cut)
+
+    async def start(self, command: str, *, agent: str) -> Job:
+        if sum(job.process.agent == agent and job.process.running for job in self._jobs.values()) >= JOBS:
+            raise ToolError(f"{JOBS} background commands are running already.", hint="End one with bash_kill first.")
+        request = self._request(command, None)
+        running = await self._launch_command(command, agent, None)
+        self._numbers[agent] = number = self._numbers.get(agent, 0) + 1
+        running.id = f"job-{number}"
+        self._jobs[f"{agent}/{running.id}"] = running
+        task = asyncio.create_task(self._watch(running, request))
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+        return Job(running.id, command, True, None, "")
+
+    async def _watch(self, running: Command, request: bytes) -> None:
+        """Accompany a background command to its end, whether anybody asks or not."""
+        try:
+            await running.process.begin(request)
+            await running.process.wait()
+        except ToolError as error:
+            running.capture.feed(str(error).encode())
+        finally:
+            await running.finish()
+
+    async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> Job:
+        running = self._jobs.get(f"{agent}/{job_id}")
+        if running is None:
+            mine = ", ".join(job.id for job in self._jobs.values() if job.process.agent == agent)
+            raise ToolError(f"There is no background command {job_id!r}.", hint=f"Yours: {mine or 'none'}.")
+        if kill:
+            running.killed = running.killed or running.process.running
+            await running.finish()
+        elif wait_s > 0 and running.process.running and not running.capture.fresh.total:
+            running.news.clear()
+            try:
+                await asyncio.wait_for(running.news.wait(), wait_s)
+            except TimeoutError:
+                pass  # that nothing new came is an answer, too
+        alive = running.process.running
+        if not alive:
+            await running.finish()
+        fresh, running.capture.fresh = running.capture.fresh, Window()
+        ended = not alive and not running.told
+        running.told = running.told or ended
+        return Job(
+            id=running.id,
+            command=running.text,
+            running=alive,
+            exit_code=None if alive or running.killed else running.exit_code,
+            output=fresh.text(running.capture.where()),
+            spill=running.capture.spill,
+            ended=ended,
+            changed=await self._changed(running) if ended else (),
+        )
+
+    async def release(self, agent: str) -> None:
+        await self._end([process for process in self._processes if process.agent == agent])
+        for key in [key for key, job in self._jobs.items() if job.process.agent == agent]:
+            del self._jobs[key]
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._end(list(self._processes))
+        self._jobs.clear()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        await self._warden.close()
+        if self._temporary is not None:
+            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
+
+    async def _end(self, processes: Sequence[Process]) -> None:
+        await self._to_the_end(_all_gone(processes))
+
+    async def _to_the_end(self, work: Coroutine[None, None, None]) -> None:
+        """Wait for `work`, which goes on to its end even where the waiter is cancelled."""
+        task = asyncio.create_task(work)
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+        await asyncio.shield(task)
+
+    def _request(self, command: str, cwd: Path | None) -> bytes:
+        if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
+            raise ToolError(
+                f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
+            )
+        return self._warden.request([self._shell, "-c", command], cwd or self.root)
+
+    async def _launch(self, agent: str, *, outputs: int) -> Process:
+        await self._warden.ready()
+        if self._closed:
+            raise ToolError("The workspace is closed: nothing can be started any more.")
+        self._processes = {process for process in self._processes if process.running}
+        process = self._warden.launch(agent, outputs=outputs)
+        self._processes.add(process)
+        return process
+
+    async def _launch_command(self, command: str, agent: str, live: Live | None) -> Command:
+        process = await self._launch(agent, outputs=1)
+        running = Command(process, command, Capture(self._spill_folder), live)
+        self._commands = {other for other in self._commands if other.process.running}
+        for other in self._commands:
+            if other.process.agent != agent:
+                other.shared = running.shared = True
+        self._commands.add(running)
+        return running
+
+    def _spill_folder(self) -> Path:
+        if self._spill is None:
+            self._spill = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
+        self._spill.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._spill
+
+    async def _changed(self, running: Command) -> tuple[FileChange, ...]:
+        if self._too_big:
+            return ()
+        remark = "seen while a command ran" + (", shared" if running.shared else "")
+        found = await asyncio.to_thread(
+            changes.since, self.roots, running.stamp, label=self.label, known=dict(self._written), remark=remark
+        )
+        self._too_big = found is None
+        return found or ()
+
+
+async def _put_away(process: Process, reading: asyncio.Task[None]) -> None:
+    await process.end()
+    await reading
+
+
+async def _all_gone(processes: Sequence[Process]) -> None:
+    await asyncio.gather(*(process.end() for process in processes))

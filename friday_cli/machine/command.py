@@ -1,0 +1,63 @@
+"""A shell command with its process and its output."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+
+from . import changes
+from .output import Capture, Live
+from .process import Process
+
+
+class Command:
+    """A command from its start to its end; `id` is set for one in the background.
+
+    `shared` tells whether a command of another agent ran at the same time.
+    """
+
+    def __init__(self, process: Process, text: str, capture: Capture, live: Live | None) -> None:
+        self.process, self.text, self.capture = process, text, capture
+        self.id = ""
+        self.begun = time.monotonic()
+        self.stamp = changes.now()
+        self.shared = False
+        self.killed = False
+        self.told = False
+        self.news = asyncio.Event()
+        self._live = live
+        self._reading = asyncio.create_task(process.pump(self._take))
+        self._finished: asyncio.Task[None] | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        return shell_code(self.process.exit_code)
+
+    def _take(self, data: bytes) -> Awaitable[None] | None:
+        if self._live is not None:
+            self._live.feed(data)
+        self.news.set()
+        if self.capture.wants_disk(data):
+            return asyncio.to_thread(self.capture.feed, data)
+        self.capture.feed(data)
+        return None
+
+    async def finish(self) -> None:
+        """End what still runs and take the rest of the output. Goes on to the end even where the waiter is cancelled."""
+        if self._finished is None:
+            self._finished = asyncio.create_task(self._finish())
+        await asyncio.shield(self._finished)
+
+    async def _finish(self) -> None:
+        await self.process.end()
+        await self._reading
+        if self._live is not None:
+            self._live.flush()
+        self.capture.close()
+        self.news.set()
+
+
+def shell_code(code: int | None) -> int | None:
+    """An exit code as a shell gives it: 128 + N for signal N."""
+    return code if code is None or code >= 0 else 128 - code

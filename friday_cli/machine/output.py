@@ -1,0 +1,145 @@
+"""What a command prints: the beginning and the end in memory, all of it in a file, some of it live."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+HEAD, TAIL = 10_000, 20_000
+"""Bytes of a command's output that are kept in memory and given to a model."""
+SPILL = 64 * 1024 * 1024
+"""Bytes of a command's output that are kept on disk."""
+
+
+class Window:
+    """The first `head` and the last `tail` bytes of a stream of any length."""
+
+    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+        self._most, self._last = head, tail
+        self._head, self._tail = bytearray(), bytearray()
+        self.total = 0
+        self._lines = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether something between head and tail is lost here."""
+        return self.total > self._most + self._last
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        self._lines += data.count(b"\n")
+        if room := self._most - len(self._head):
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data[-self._last :]
+        if len(self._tail) > 4 * self._last:
+            del self._tail[: -self._last]
+
+    def whole(self) -> bytes:
+        """All that came, while nothing is cut."""
+        return bytes(self._head + self._tail)
+
+    def text(self, where: str = "") -> str:
+        """Head and tail as text, cut at line ends where one is near; `where` says where the rest is."""
+        if not self.cut:
+            return self.whole().decode("utf-8", "replace")
+        head, tail = bytes(self._head), bytes(self._tail[-self._last :])
+        if (end := head.rfind(b"\n")) > len(head) - 2000:
+            head = head[: end + 1]
+        if 0 <= (start := tail.find(b"\n")) < 2000:
+            tail = tail[start + 1 :]
+        lines = self._lines - head.count(b"\n") - tail.count(b"\n")
+        gone = f"[... {self.total - len(head) - len(tail):,} bytes, {lines:,} lines left out{where} ...]"
+        first = head.decode("utf-8", "replace")
+        return f"{first}{'' if first.endswith(chr(10)) else chr(10)}{gone}\n{tail.decode('utf-8', 'replace')}"
+
+
+class Capture:
+    """A command's whole output: a window on it, and a file with all of it once the window does not hold it any more.
+
+    `folder` gives (and makes) the folder of that file when it is needed.
+    """
+
+    def __init__(self, folder: Callable[[], Path], *, most: int = SPILL) -> None:
+        self._folder, self._most = folder, most
+        self._window = Window()
+        self.fresh = Window()
+        """What came since somebody last looked; replaced by the one who looks."""
+        self._file: int | None = None
+        self._kept = 0
+        self._problem = ""
+        self.spill = ""
+
+    @property
+    def total(self) -> int:
+        return self._window.total
+
+    def wants_disk(self, data: bytes) -> bool:
+        """Whether feeding `data` will write to disk."""
+        return self.total + len(data) > HEAD + TAIL and not self._problem and self._kept < self._most
+
+    def feed(self, data: bytes) -> None:
+        """Take more output. May block on the disk: see `wants_disk`."""
+        if self.wants_disk(data):
+            self._write(data)
+        self._window.feed(data)
+        self.fresh.feed(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def text(self) -> str:
+        return self._window.text(self.where())
+
+    def where(self) -> str:
+        """Words that say where the whole output is, for the gap between head and tail."""
+        if self._problem:
+            return f"; not all of it could be kept: {self._problem}"
+        if self.total > self._kept:
+            return f"; the first {self._kept:,} bytes of it all are in {self.spill}"
+        return f"; all of it is in {self.spill}" if self.spill else ""
+
+    def _write(self, data: bytes) -> None:
+        try:
+            if self._file is None and not self.spill:
+                self._file, self.spill = tempfile.mkstemp(prefix="output-", suffix=".txt", dir=self._folder())
+                data = self._window.whole() + data
+            if self._file is not None:
+                data = data[: self._most - self._kept]
+                while data:
+                    written = os.write(self._file, data)
+                    self._kept += written
+                    data = data[written:]
+        except OSError as error:
+            self._problem = error.strerror or str(error)
+            self.close()
+
+
+class Live:
+    """Passes output on to a person's eyes: now and then, as text, and of a flood only the end of each portion."""
+
+    def __init__(self, show: Callable[[str], None], *, every_s: float = 0.05, most: int = 8192) -> None:
+        self._show, self._every, self._most = show, every_s, most
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._waiting = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._waiting = (self._waiting + self._decode(data))[-self._most :]
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._every, self.flush)
+
+    def flush(self) -> None:
+        """Show what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            text, self._waiting = self._waiting, ""
+            self._show(text)

@@ -1,0 +1,357 @@
+"""A small program beside Friday that starts commands and ends all they leave behind.
+
+It runs by itself (`python -I -S warden.py FD`), with nothing but the standard library. One warden serves a workspace:
+over the socket FD it is handed, per command, a control socket and the ends of the output pipes. For each command it
+forks a keeper, and the keeper forks the command in a session of its own.
+
+The keeper is the subreaper of its command: whatever a descendant does (setsid, nohup, double fork), it stays below the
+keeper, so the keeper finds all of them and knows when there is none: the kernel says it has no child. When Friday asks,
+or dies (the control socket closes, its pidfd becomes readable), the keeper ends them: TERM, a while, KILL.
+Where the kernel is not Linux, the command's process group stands for its descendants.
+
+Friday to keeper: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), number of words, words, environment;
+later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed TEXT`, `exited STATUS` (negative: the
+signal), `ended LEFT` (how many processes outlived the command).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+
+LINUX = sys.platform == "linux"
+_LIBC = ctypes.CDLL(None)
+SETTLE_S = 0.3
+"""How long what the command left behind may take to end by itself."""
+LEFT_S = 0.5
+"""Between TERM and KILL for what outlived its command."""
+TERM_S = 1.2
+"""Between TERM and KILL for a command that is to end."""
+SWEEP_S = 0.02
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def main(fd: int) -> None:
+    """Serve until Friday closes its end."""
+    gc.disable()
+    gc.freeze()  # a fork shares what it does not touch
+    friday = _pidfd(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    door = socket.socket(fileno=fd)
+    wake = _wake_on_children()
+    poll = _poll(door.fileno(), wake, friday)
+    keepers: set[int] = set()
+    serving = True
+    while serving or keepers:
+        ready = {fd for fd, _ in poll.poll()}
+        if wake in ready:
+            _drain(wake)
+        _reap(keepers)
+        if serving and door.fileno() in ready:
+            message, fds, _, _ = socket.recv_fds(door, 1, 3)
+            if message:
+                if (pid := os.fork()) == 0:
+                    door.close()
+                    _keep(fds, friday)
+                keepers.add(pid)
+                for received in fds:
+                    os.close(received)
+            else:
+                serving = False
+                poll.unregister(door.fileno())
+        if friday in ready:
+            poll.unregister(friday)
+            if serving:
+                serving = False
+                poll.unregister(door.fileno())
+
+
+def _reap(keepers: set[int]) -> None:
+    """Collect dead keepers; what a keeper left that was itself killed has come to us and must go."""
+    with contextlib.suppress(ChildProcessError):
+        while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+            keepers.discard(pid)
+    for pid in _children(os.getpid()):
+        if pid not in keepers:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)  # our own child, not yet collected: the number cannot be another's
+
+
+# ---- the keeper of one command ------------------------------------------------
+
+
+def _keep(fds: list[int], friday: int) -> None:
+    """Run one command to its end and leave the process."""
+    try:
+        os.setsid()
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _Keeper(socket.socket(fileno=fds[0]), fds[1:], friday).run()
+    finally:
+        os._exit(0)
+
+
+class _Keeper:
+    def __init__(self, control: socket.socket, outputs: list[int], friday: int) -> None:
+        self.control, self.outputs, self.friday = control, outputs, friday
+        self.leader = 0
+        self.over = False  # the command itself has ended
+        self.left = 0
+        self.term_at: float | None = None
+        self.kill_at: float | None = None
+        self.deaf = False  # nobody listens any more
+
+    def run(self) -> None:
+        request = self._request()
+        wake = _wake_on_children()
+        self.leader, problem = _launch(request, self.outputs)
+        for fd in set(self.outputs):
+            os.close(fd)
+        if problem:
+            os.waitpid(self.leader, 0)
+            self._tell("failed " + problem)
+            return
+        self._tell(f"started {self.leader}")
+        poll = _poll(self.control.fileno(), wake, self.friday)
+        while self._reap():
+            self._press()
+            for fd, _ in poll.poll(self._patience()):
+                if fd == wake:
+                    _drain(wake)
+                else:
+                    poll.unregister(fd)
+                    self.deaf = self.deaf or fd == self.friday or not self._heard()
+                    self._end(TERM_S)
+        self._tell(f"ended {self.left}")
+
+    def _request(self) -> list[bytes]:
+        size = int.from_bytes(self._exactly(8), "big")
+        return self._exactly(size).split(b"\0")
+
+    def _exactly(self, count: int) -> bytes:
+        got = b""
+        while len(got) < count:
+            piece = self.control.recv(count - len(got))
+            if not piece:
+                os._exit(0)  # Friday died or thought better of it before the command began
+            got += piece
+        return got
+
+    def _heard(self) -> bool:
+        with contextlib.suppress(OSError):
+            return bool(self.control.recv(64))
+        return False
+
+    def _tell(self, line: str) -> None:
+        if not self.deaf:
+            with contextlib.suppress(OSError):
+                self.control.sendall(line.encode(errors="replace") + b"\n")
+
+    def _reap(self) -> bool:
+        """Collect what died. False when the command and all it started are gone."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return True
+                if pid == self.leader:
+                    self._command_over(status)
+        except ChildProcessError:
+            return not LINUX and self._group_lives()
+
+    def _command_over(self, status: int) -> None:
+        self.over = True
+        self._tell(f"exited {os.waitstatus_to_exitcode(status)}")
+        if self.kill_at is None:
+            self.term_at = time.monotonic() + SETTLE_S
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self.leader, 0)
+        except OSError:
+            return False
+        return True
+
+    def _end(self, patience: float) -> None:
+        """TERM to everything, once."""
+        if self.kill_at is None:
+            self.term_at = None
+            self.kill_at = time.monotonic() + patience
+            self._signal(signal.SIGTERM, signal.SIGCONT)
+
+    def _press(self) -> None:
+        """Do what is due now."""
+        now = time.monotonic()
+        if self.term_at is not None and now >= self.term_at:
+            self.left = len(list(_descendants(os.getpid()))) if LINUX else 1
+            self._end(LEFT_S)
+        if self.kill_at is not None and now >= self.kill_at:
+            self._signal(signal.SIGKILL)
+
+    def _patience(self) -> float | None:
+        """Milliseconds until something is due."""
+        due = self.term_at if self.term_at is not None else self.kill_at
+        return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
+
+    def _signal(self, *signals: int) -> None:
+        found = False
+        for handle in _descendants(os.getpid()):
+            found = True
+            for number in signals:
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(handle, number)
+        if not found:  # no /proc to look at, or not Linux
+            for number in signals:
+                with contextlib.suppress(OSError):
+                    os.killpg(self.leader, number)
+
+
+def _launch(request: list[bytes], outputs: list[int]) -> tuple[int, str]:
+    """Fork the command; its pid, and what went wrong ("" when it runs)."""
+    told, tell = os.pipe()
+    keeper = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(request, outputs, keeper)
+        except BaseException as error:
+            os.write(tell, str(error).encode(errors="replace")[:1000])
+        finally:
+            os._exit(127)
+    os.close(tell)
+    problem = b""
+    while piece := os.read(told, 1000):  # ends when the program took over: the pipe closes on exec
+        problem += piece
+    os.close(told)
+    return pid, problem.decode(errors="replace").replace("\n", " ")
+
+
+def _become(request: list[bytes], outputs: list[int], keeper: int) -> None:
+    cwd, limits, count = request[0], request[1].decode(), int(request[2])
+    words, rest = request[3 : 3 + count], request[3 + count :]
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != keeper:
+        raise OSError("Friday ended")
+    os.chdir(cwd)
+    _limit(limits)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(outputs[0], 1)
+    os.dup2(outputs[-1], 2)
+    os.execve(words[0], words, dict(pair.partition(b"=")[::2] for pair in rest if pair))
+
+
+def _limit(limits: str) -> None:
+    for word in limits.split():
+        name, _, value = word.partition("=")
+        kind = getattr(resource, "RLIMIT_" + name.upper())
+        hard = resource.getrlimit(kind)[1]
+        soft = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
+        resource.setrlimit(kind, (soft, soft))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")  # when memory runs out, a command goes before Friday does
+
+
+# ---- the kernel ---------------------------------------------------------------
+
+
+def _wake_on_children() -> int:
+    """A descriptor that becomes readable when a child ends."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    return reading
+
+
+def _drain(fd: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while os.read(fd, 4096):
+            pass
+
+
+def _poll(*fds: int) -> select.poll:
+    poll = select.poll()
+    for fd in fds:
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
+    return poll
+
+
+def _prctl(option: int, value: int) -> None:
+    if LINUX:
+        _LIBC.prctl(option, value, 0, 0, 0)
+
+
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _descendants(top: int) -> Iterator[int]:
+    """A pidfd of each living process below `top`; each is closed when the next one is asked for.
+
+    A number read from /proc may be another process's by the time it is used. So the process is pinned first, and
+    counts only if its parent still is one of ours.
+    """
+    ours, waiting = {top}, [top]
+    while waiting:
+        for pid in _children(waiting.pop()):
+            if pid in ours or (handle := _pidfd(pid)) < 0:
+                continue
+            try:
+                parent, state = _parent(pid)
+                if parent in ours:
+                    ours.add(pid)
+                    waiting.append(pid)
+                    if state != "Z":
+                        yield handle
+            finally:
+                os.close(handle)
+
+
+def _parent(pid: int) -> tuple[int, str]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return int(fields[1]), fields[0].decode()
+    except (OSError, IndexError):
+        return 0, ""
+
+
+def _children(pid: int) -> list[int]:
+    """The processes whose parent is `pid`, as /proc tells."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                    found += [int(word) for word in file.read().split()]
+                continue
+            if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # a kernel without these files
+                return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name))[0] == pid]
+    except OSError:
+        pass
+    return found
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,27 @@
+"""Profiles: Markdown files with front matter that say what a sub-agent is, may and costs."""
+
+from __future__ import annotations
+
+from . import text
+from .lookup import Profiles, check, load, shipped_folder, user_folder
+from .parse import parse
+from .profile import DELEGATION, KNOWN, READ_ONLY, TOKENS_HARD, TURNS, TURNS_HARD, Memory, Origin, Profile
+
+__all__ = [
+    "DELEGATION",
+    "KNOWN",
+    "READ_ONLY",
+    "TOKENS_HARD",
+    "TURNS",
+    "TURNS_HARD",
+    "Memory",
+    "Origin",
+    "Profile",
+    "Profiles",
+    "check",
+    "load",
+    "parse",
+    "shipped_folder",
+    "text",
+    "user_folder",
+]

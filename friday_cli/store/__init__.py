@@ -1,0 +1,13 @@
+"""Sessions, agents, events and memories in one SQLite file."""
+
+from __future__ import annotations
+
+from .journal import SessionJournal
+from .locks import Ownership
+from .memory import StoredMemory
+from .rows import AgentRow, MemoryItem, SessionRow, StatRow
+from .store import Store
+
+__all__ = [
+    "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory",
+]  # fmt: skip

@@ -1,0 +1,211 @@
+"""Where the events of one session are kept, and the rows that are folded from them in the same transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.errors import StoreError
+from friday_cli.core.events import (
+    ENDED,
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    AttemptFailed,
+    Envelope,
+    MessageAdded,
+    Notice,
+    Prefix,
+    StatusChanged,
+    TurnFinished,
+    decode_event,
+    depth_of,
+    encode,
+    kind,
+)
+from friday_cli.core.messages import Usage
+from friday_cli.core.plain import line
+
+from .writer import Reader, Writer
+
+
+class SessionJournal:
+    """The `core.log.Journal` of one session. After a failed write it takes nothing more, so what is kept has no holes."""
+
+    def __init__(self, session: str, *, writer: Writer, reader: Reader) -> None:
+        self.session = session
+        self._writer = writer
+        self._reader = reader
+        self._failure: StoreError | None = None
+
+    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        """Keep `envelopes`, in order. Done when they survive the death of the process; fails with StoreError."""
+        batch = tuple(envelopes)
+        return self._writer.submit(lambda db: self._write(db, batch), failed=self._give_up)
+
+    async def read(self, after: int) -> list[Envelope]:
+        """All envelopes with a number above `after`, in order."""
+        return await self._reader.read(lambda db: read_events(db, self.session, after=after))
+
+    async def sync(self) -> None:
+        """Returns when everything appended so far survives a power cut. Raises StoreError."""
+        await asyncio.shield(self._writer.submit(self._touch, durable=True))
+
+    def _write(self, db: sqlite3.Connection, envelopes: Sequence[Envelope]) -> None:
+        if self._failure is not None:
+            raise self._failure
+        append_events(db, key_of(db, self.session), envelopes)
+
+    def _touch(self, db: sqlite3.Connection) -> None:
+        db.execute("UPDATE sessions SET updated = updated WHERE id = ?", (self.session,))  # a commit with a page in it
+
+    def _give_up(self, error: StoreError) -> None:
+        self._failure = self._failure or error
+
+
+# ---- events to rows ---------------------------------------------------------------------------------------------
+
+
+def key_of(db: sqlite3.Connection, session: str) -> int:
+    """The row of a session. Raises StoreError when it is gone."""
+    row = db.execute("SELECT key FROM sessions WHERE id = ?", (session,)).fetchone()
+    if row is None:
+        raise StoreError(f"Session {session} does not exist any more.")
+    return int(row[0])
+
+
+def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
+    """Write events and what follows from them for the rows of agents and session."""
+    if not envelopes:
+        return
+    db.executemany(
+        "INSERT INTO events(session, seq, agent, at, kind, body) VALUES (?, ?, ?, ?, ?, ?)",
+        [(key, e.seq, e.agent, e.at, kind(e.event), _body(e.event)) for e in envelopes],
+    )
+    for envelope in envelopes:
+        project = _PROJECTIONS.get(type(envelope.event))
+        if project is not None:
+            project(db, key, envelope, envelope.event)
+    db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (envelopes[-1].at, key))
+
+
+def _body(event: AnyEvent) -> str:
+    try:
+        return encode(event).decode()
+    except UnicodeEncodeError:  # a lone surrogate, which JSON in UTF-8 cannot hold
+        return encode(_mended(msgspec.to_builtins(event))).decode()
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_mended(name): _mended(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_mended(item) for item in value]
+    return value
+
+
+def _usage(usage: Usage) -> tuple[int, int, int, int, int, float | None]:
+    return usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning, usage.cost_usd
+
+
+def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentStarted) -> None:
+    path = envelope.agent
+    db.execute(
+        "INSERT INTO agents(session, path, parent, depth, profile, task, model, call_id, background, run, status,"
+        " stop_reason, input, cache_read, cache_write, output, reasoning, cost, started, finished, active_s)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', '', 0, 0, 0, 0, 0, 0.0, ?, NULL, 0.0)"
+        " ON CONFLICT(session, path) DO UPDATE SET profile = excluded.profile, task = excluded.task,"
+        " model = excluded.model, call_id = excluded.call_id, background = excluded.background, run = excluded.run,"
+        " status = 'running', stop_reason = '', finished = NULL",
+        (
+            key, path, event.parent, depth_of(path), event.profile, line(event.task, 400), event.model, event.call_id,
+            event.background, event.run, envelope.at,
+        ),
+    )  # fmt: skip
+    if depth_of(path) == 0:
+        db.execute(
+            "UPDATE sessions SET model = ?, title = iif(title = '', ?, title) WHERE key = ?",
+            (event.model, line(event.task), key),
+        )
+
+
+def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
+    db.execute(
+        "UPDATE agents SET status = ?, stop_reason = ?, finished = ?, active_s = active_s + ?"
+        " WHERE session = ? AND path = ?",
+        (event.status, event.stop_reason, envelope.at, event.duration_s, key, envelope.agent),
+    )
+    if event.usage != Usage():  # its own word for its whole life
+        db.execute(
+            "UPDATE agents SET input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, cost = ?"
+            " WHERE session = ? AND path = ?",
+            (*_usage(event.usage), key, envelope.agent),
+        )
+
+
+def _spent(db: sqlite3.Connection, key: int, envelope: Envelope, event: TurnFinished | AttemptFailed) -> None:
+    if event.usage != Usage():
+        db.execute(
+            "UPDATE agents SET input = input + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
+            " output = output + ?, reasoning = reasoning + ?, cost = cost + ? WHERE session = ? AND path = ?",
+            (*_usage(event.usage), key, envelope.agent),
+        )
+
+
+def _changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: StatusChanged) -> None:
+    if event.status not in ENDED:
+        db.execute(
+            "UPDATE agents SET status = ? WHERE session = ? AND path = ? AND finished IS NULL",
+            (event.status, key, envelope.agent),
+        )
+
+
+def _prefixed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
+    db.execute("UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent))
+
+
+def _said(db: sqlite3.Connection, key: int, envelope: Envelope, event: MessageAdded) -> None:
+    message = event.message
+    if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
+        db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (line(message.text), key))
+
+
+_PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None]] = {
+    AgentStarted: _started,
+    AgentFinished: _finished,
+    TurnFinished: _spent,
+    AttemptFailed: _spent,
+    StatusChanged: _changed,
+    Prefix: _prefixed,
+    MessageAdded: _said,
+}
+
+
+# ---- rows to events ---------------------------------------------------------------------------------------------
+
+
+def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
+    """The events of a session above number `after`; one that cannot be read leaves a notice in its place."""
+    query = "SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND seq > ?"
+    values: list[object] = [key_of(db, session), after]
+    if agent is not None:
+        query += " AND agent = ?"
+        values.append(agent)
+    return [
+        Envelope(seq, at, path, _event(seq, what, body))
+        for seq, at, path, what, body in db.execute(query + " ORDER BY seq", values)
+    ]
+
+
+def _event(seq: int, what: str, body: bytes) -> AnyEvent:
+    try:
+        event: AnyEvent = decode_event(body)
+        return event
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Notice(f"Event {seq} ({line(str(what), 40)}) of this session is damaged and was left out.", "warning")

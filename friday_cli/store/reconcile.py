@@ -1,0 +1,46 @@
+"""What a process left open when it died is closed by the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from friday_cli.core.events import AgentFinished, AskWithdrawn, Envelope, is_under
+from friday_cli.core.messages import Usage
+from friday_cli.core.replay import AgentRecord, replay
+
+
+def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
+    """The events that end every agent and question of a log whose process is gone, children before their parents."""
+    records = replay(envelopes)
+    last = max((e.seq or 0 for e in envelopes), default=0)
+    made: list[Envelope] = []
+
+    def add(agent: str, event: AskWithdrawn | AgentFinished) -> None:
+        made.append(Envelope(last + len(made) + 1, now, agent, event))
+
+    for record in sorted(records.values(), key=lambda r: -r.path.count(".")):
+        for ask in record.asks:
+            add(record.path, AskWithdrawn(ask, "its process ended"))
+        if record.end is None:
+            add(record.path, _interrupted(record, records))
+    return made
+
+
+def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentFinished:
+    tree = Usage()
+    for other in records.values():
+        if is_under(other.path, record.path):
+            tree = tree + other.usage
+    return AgentFinished(
+        run=record.run,
+        status="interrupted",
+        stop_reason="process",
+        result=record.text,
+        error="The friday process that ran this agent ended.",
+        partial=True,
+        usage=record.usage,
+        tree_usage=tree,
+        duration_s=record.active_s,
+        wall_s=record.seen_at - record.started,
+        receipt=record.receipt,
+    )

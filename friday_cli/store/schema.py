@@ -1,0 +1,223 @@
+"""The session file: how it is opened, which form it has, and in which words it fails."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from friday_cli.core.errors import StoreError
+
+T = TypeVar("T")
+
+BUSY_S = 10.0
+"""How long one statement waits for another process."""
+PATIENCE_S = 60.0
+"""How long an operation is tried again where SQLite gives up at once instead of waiting."""
+
+
+# ---- migrations: their number is the file's user_version --------------------------------------------------------
+
+
+def first_form(db: sqlite3.Connection) -> None:
+    """Sessions, their agents, their events, and memories."""
+    for statement in (
+        "CREATE TABLE sessions(key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, cwd TEXT NOT NULL, title TEXT NOT NULL,"
+        " model TEXT NOT NULL, created REAL NOT NULL, updated REAL NOT NULL)",
+        "CREATE INDEX sessions_by_folder ON sessions(cwd)",
+        "CREATE TABLE agents(session INTEGER NOT NULL, path TEXT NOT NULL, parent TEXT NOT NULL,"
+        " depth INTEGER NOT NULL, profile TEXT NOT NULL, task TEXT NOT NULL, model TEXT NOT NULL, call_id TEXT NOT NULL,"
+        " background INTEGER NOT NULL, run INTEGER NOT NULL, status TEXT NOT NULL, stop_reason TEXT NOT NULL,"
+        " input INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, output INTEGER NOT NULL,"
+        " reasoning INTEGER NOT NULL, cost REAL, started REAL NOT NULL, finished REAL, active_s REAL NOT NULL,"
+        " PRIMARY KEY(session, path)) WITHOUT ROWID",
+        "CREATE INDEX agents_at_work ON agents(session) WHERE finished IS NULL",
+        "CREATE TABLE events(session INTEGER NOT NULL, seq INTEGER NOT NULL, agent TEXT NOT NULL,"
+        " at REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY(session, seq))",
+        "CREATE INDEX ends ON events(session, agent) WHERE kind = 'agent_finished'",
+        "CREATE TABLE memories(id INTEGER PRIMARY KEY, scope TEXT NOT NULL, owner TEXT NOT NULL, text TEXT NOT NULL,"
+        " tags TEXT NOT NULL, agent TEXT NOT NULL, at REAL NOT NULL)",
+        "CREATE INDEX memories_by_owner ON memories(scope, owner)",
+    ):
+        db.execute(statement)
+    if has_search(db):
+        db.execute("CREATE VIRTUAL TABLE memory_words USING fts5(text, tags)")
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first_form]
+
+
+def has_search(db: sqlite3.Connection) -> bool:
+    """Whether this SQLite was built with full-text search."""
+    return bool(db.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone())
+
+
+# ---- opening ----------------------------------------------------------------------------------------------------
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The file, opened for writing and brought to the newest form. Raises StoreError; a file it cannot use stays as it is."""
+    try:
+        _make_private(path)
+    except OSError as error:
+        raise StoreError(
+            f"Sessions cannot be saved in {path.parent}: {error.strerror or error}.",
+            hint="Make the folder writable or set FRIDAY_HOME to another one.",
+        ) from None
+    try:
+        return patiently(lambda: _open(path))
+    except sqlite3.Error as error:
+        raise explain(error, path) from None
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A second connection, for reading only; the file must have been opened by `connect` before."""
+    db = _plain_connection(path)
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    db = _plain_connection(path)
+    try:
+        known = len(MIGRATIONS)
+        version = _version(db)
+        if version > known:
+            raise StoreError(
+                f"{path} was written by a newer Friday (form {version}; this one knows {known}). Nothing was changed.",
+                hint="Update Friday, or set FRIDAY_HOME to another folder.",
+            )
+        wal = not on_network(path.parent) and _try_wal(db)
+        if not wal:
+            db.execute("PRAGMA journal_mode = TRUNCATE")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if version < known:
+            _migrate(db, path)
+        return db
+    except BaseException:
+        db.close()
+        raise
+
+
+def _plain_connection(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _try_wal(db: sqlite3.Connection) -> bool:
+    """Write-ahead logging, where the file system can do it (it needs shared memory between processes)."""
+    try:
+        mode = str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError as error:
+        if _code(error) in _BUSY or _code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise
+        return False
+    return mode == "wal"
+
+
+def _migrate(db: sqlite3.Connection, path: Path) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        version = _version(db)  # another process may have been first
+        if version == 0 and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise StoreError(
+                f"{path} is the database of another program. Nothing was changed.",
+                hint="Move it away, or set FRIDAY_HOME to another folder.",
+            )
+        for migration in MIGRATIONS[version:]:
+            migration(db)
+        db.execute(f"PRAGMA user_version = {max(version, len(MIGRATIONS))}")
+        db.execute("COMMIT")
+    except BaseException:
+        roll_back(db)
+        raise
+
+
+def _make_private(path: Path) -> None:
+    folder = path.parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
+        folder.chmod(0o700)
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
+
+
+def on_network(folder: Path) -> bool:
+    """Whether `folder` lies on a network file system, where write-ahead logging is not safe between machines."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    target, best, kind = str(folder.resolve()), "", ""
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        mount = fields.split()[4].replace("\\040", " ")
+        if len(mount) >= len(best) and (target + "/").startswith(mount.rstrip("/") + "/"):
+            best, kind = mount, rest.split(" ", 1)[0]
+    return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+# ---- failures ---------------------------------------------------------------------------------------------------
+
+_BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
+
+
+def _code(error: sqlite3.Error) -> int:
+    """The primary result code, -1 when the error is not SQLite's own."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return -1 if code is None else int(code) & 0xFF
+
+
+def roll_back(db: sqlite3.Connection) -> None:
+    """Leave the open transaction, if SQLite has not done so itself."""
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """The result of `work`, tried again while another process is in the way."""
+    patience = time.monotonic() + PATIENCE_S
+    pause = 0.005
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _BUSY or time.monotonic() > patience:
+                raise
+        time.sleep(pause)
+        pause = min(pause * 2, 0.2)
+
+
+def explain(error: sqlite3.Error, path: Path) -> StoreError:
+    """`error` as one sentence for a person."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return StoreError(f"Another friday process writes to this session in {path}.", hint="Close it and resume.")
+    match _code(error):
+        case sqlite3.SQLITE_FULL:
+            return StoreError(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return StoreError(
+                f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
+                hint="Move it away with its -wal and -shm files and put a backup in its place, or repair a copy with "
+                f"`sqlite3 {path.name} .recover`.",
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return StoreError(f"{path} cannot be written: it is read-only.", hint="Check its owner and mode.")
+        case sqlite3.SQLITE_CANTOPEN:
+            return StoreError(f"{path} cannot be opened.", hint="Check its folder, or set FRIDAY_HOME to another one.")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreError(
+                f"Another program has kept {path} busy for {PATIENCE_S:.0f} s.", hint="Close it and try again."
+            )
+        case sqlite3.SQLITE_IOERR:
+            return StoreError(f"{path} cannot be read or written: {error}.", hint="Check the disk, then resume.")
+    return StoreError(f"{path}: {error}.")

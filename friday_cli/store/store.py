@@ -1,0 +1,166 @@
+"""Sessions on disk: one SQLite file that many friday processes share."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import Envelope
+from friday_cli.core.plain import line
+
+from . import locks, sessions
+from .journal import SessionJournal, append_events, key_of, read_events
+from .locks import Ownership
+from .memory import StoredMemory
+from .reconcile import closing
+from .rows import AgentRow, SessionRow, StatRow
+from .schema import MIGRATIONS
+from .writer import Reader, Writer
+
+
+class Store:
+    """The session file at `path`. Nothing is opened or made before the first call; every call may raise StoreError.
+
+    Locks lie in the folder `locks` beside the file. The events are the truth; the rows of sessions and agents are
+    folded from them in the same transaction.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._locks = path.parent / "locks"
+        self._writer = Writer(path)
+        self._reader = Reader(self._writer)
+
+    async def open(self) -> None:
+        """Make sure the file can be used, so that a failure shows before anything depends on it."""
+        await self._writer.submit(lambda db: None)
+
+    async def close(self) -> None:
+        """Finish every write and let go of the file. The store takes nothing afterwards."""
+        await self._reader.close()
+        await self._writer.close()
+
+    async def sync(self) -> None:
+        """Returns when everything written so far survives a power cut."""
+        await self._writer.submit(_touch, durable=True)
+
+    # ---- one session --------------------------------------------------------------------------------------------
+
+    async def create_session(self, cwd: str | Path, *, model: str = "", title: str = "") -> str:
+        """A new session of the folder `cwd`; gives its id. `own` it before anything is appended."""
+        from uuid import uuid4
+
+        name, now = str(uuid4()), time.time()
+        values = (name, str(cwd), line(title), model, now, now)
+        await self._writer.submit(
+            lambda db: db.execute(
+                "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values
+            )
+        )
+        return name
+
+    def journal(self, session: str) -> SessionJournal:
+        """Where the events of a session are kept; `session` is a whole id."""
+        return SessionJournal(session, writer=self._writer, reader=self._reader)
+
+    async def events(self, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
+        """The events of a session above number `after`, of one agent or of all."""
+        return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
+
+    async def agents(self, session: str) -> list[AgentRow]:
+        """The agents of a session, parents before children."""
+        return await self._reader.read(lambda db: sessions.agents(db, session))
+
+    async def own(self, session: str) -> Ownership:
+        """The right to write to a session, until it is released or the process ends. Raises UsageError when another
+        process has it."""
+        return await asyncio.to_thread(locks.own, self._locks, session)
+
+    async def rename(self, session: str, title: str) -> None:
+        """Give a session a title: its first line, clipped."""
+        await self._writer.submit(
+            lambda db: db.execute("UPDATE sessions SET title = ? WHERE key = ?", (line(title), key_of(db, session)))
+        )
+
+    async def delete(self, session: str) -> None:
+        """Remove a session with its agents and events. Raises UsageError while a process owns it."""
+        with await self.own(session):
+            await asyncio.shield(self._writer.submit(lambda db: _delete(db, session)))
+
+    # ---- many sessions ------------------------------------------------------------------------------------------
+
+    async def find(self, prefix: str, *, cwd: str | Path | None = None) -> str:
+        """The id that begins with `prefix`, among those of the folder `cwd` or all. Raises UsageError, naming the
+        candidates, when there is not exactly one."""
+        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else str(cwd)))
+
+    async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
+        """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""
+        return await self._reader.read(lambda db: sessions.list_sessions(db, None if cwd is None else str(cwd), limit))
+
+    async def last_session(self, cwd: str | Path) -> str | None:
+        """The session of exactly this folder that was used last."""
+        rows = await self.list_sessions(cwd, limit=1)
+        return rows[0].id if rows else None
+
+    async def stats(self) -> list[StatRow]:
+        """How every profile did with every model."""
+        return await self._reader.read(sessions.stats)
+
+    def memory(self, project: str, session: str) -> StoredMemory:
+        """The notes that an agent of `session` may see in `project` (a folder)."""
+        return StoredMemory(project, session, writer=self._writer, reader=self._reader)
+
+    async def reconcile(self) -> list[str]:
+        """End, as interrupted, what dead processes left open; gives the ids of the sessions that were mended.
+
+        Sessions that a living process owns are left alone. Several processes may do this at once.
+        """
+        mended = []
+        for session in await self._reader.read(_at_work):
+            try:
+                ownership = await self.own(session)
+            except UsageError:
+                continue  # its process lives
+            with ownership:
+                if await self._interrupt(session):
+                    mended.append(session)
+        return mended
+
+    async def _interrupt(self, session: str) -> bool:
+        """Close what is open; False when there was nothing, or somebody else has done it meanwhile."""
+        found = await self.events(session)
+        made = closing(found, now=time.time())
+        return bool(made) and await self._writer.submit(lambda db: _append_after(db, session, found, made))
+
+
+def _at_work(db: sqlite3.Connection) -> list[str]:
+    rows = db.execute(
+        "SELECT id FROM sessions WHERE key IN (SELECT session FROM agents INDEXED BY agents_at_work"
+        " WHERE finished IS NULL) ORDER BY key"
+    )
+    return [row[0] for row in rows]
+
+
+def _append_after(db: sqlite3.Connection, session: str, known: list[Envelope], made: list[Envelope]) -> bool:
+    key = key_of(db, session)
+    newest = db.execute("SELECT max(seq) FROM events WHERE session = ?", (key,)).fetchone()[0]
+    if newest != known[-1].seq:
+        return False
+    append_events(db, key, made)
+    return True
+
+
+def _delete(db: sqlite3.Connection, session: str) -> None:
+    key = key_of(db, session)
+    db.execute("PRAGMA secure_delete = ON")  # what a person deletes is overwritten
+    for table in ("events", "agents"):
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
+def _touch(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA user_version = " + str(len(MIGRATIONS)))

@@ -1,0 +1,210 @@
+"""The one thread of this process that writes the session file, and the connection that reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from friday_cli.core.errors import FridayError, StoreError
+
+from .schema import connect, connect_reader, explain, patiently, roll_back
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """Something to do with the file; `work` may run twice, so it touches nothing but the connection."""
+
+    work: Callable[[sqlite3.Connection], Any] | None
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    durable: bool = False
+    failed: Callable[[StoreError], None] | None = None
+    result: Any = None
+    error: Exception | None = None
+
+
+class Writer:
+    """Does what is submitted in order; what has piled up meanwhile shares one transaction.
+
+    The thread and its connection begin with the first job. Errors of SQLite reach the futures as StoreError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._db: sqlite3.Connection | None = None
+        self._closed = False
+
+    def submit(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        durable: bool = False,
+        failed: Callable[[StoreError], None] | None = None,
+    ) -> asyncio.Future[T]:
+        """Have `work` done inside a transaction. Done when it survives the death of the process, and with `durable`
+        that of the machine, together with everything before. `failed` hears of a StoreError, in the writer's thread."""
+        return self._put(work, durable=durable, failed=failed)
+
+    async def close(self) -> None:
+        """Finish what was submitted, bring it to the disk and let go of the file."""
+        if not self._closed and self._thread is not None:
+            last = self._put(None)
+            self._closed = True
+            await asyncio.shield(last)
+            self._thread.join()
+        self._closed = True
+
+    def _put(
+        self,
+        work: Callable[[sqlite3.Connection], Any] | None,
+        *,
+        durable: bool = False,
+        failed: Callable[[StoreError], None] | None = None,
+    ) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if self._closed:
+            future.set_exception(StoreError(f"{self.path} is closed already."))
+            return future
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="friday-store", daemon=True)
+            self._thread.start()
+        self._jobs.put(_Job(work, loop, future, durable, failed))
+        return future
+
+    # ---- in the thread ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            group = [self._jobs.get()]
+            while True:
+                try:
+                    group.append(self._jobs.get_nowait())
+                except Empty:
+                    break
+            ends = [job for job in group if job.work is None]
+            self._do([job for job in group if job.work is not None])
+            if ends:
+                self._close()
+            _deliver(group)
+            if ends:
+                return
+
+    def _do(self, jobs: list[_Job]) -> None:
+        if not jobs:
+            return
+        try:
+            if self._db is None:
+                self._db = connect(self.path)
+        except StoreError as error:
+            for job in jobs:
+                self._fail(job, error)
+            return
+        try:
+            self._transact(self._db, jobs)
+        except Exception as error:
+            if len(jobs) == 1:
+                self._fail(jobs[0], error)
+                return
+            for job in jobs:  # one of them is at fault: each for itself, so that the others go through
+                self._do([job])
+
+    def _transact(self, db: sqlite3.Connection, jobs: list[_Job]) -> None:
+        durable = any(job.durable for job in jobs)
+        if durable:
+            db.execute("PRAGMA synchronous = FULL")
+        try:
+            patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+            try:
+                for job in jobs:
+                    assert job.work is not None
+                    job.result = job.work(db)
+                patiently(lambda: db.execute("COMMIT"))
+            except BaseException:
+                roll_back(db)
+                raise
+        finally:
+            if durable:
+                db.execute("PRAGMA synchronous = NORMAL")
+
+    def _fail(self, job: _Job, error: Exception) -> None:
+        if isinstance(error, sqlite3.Error):
+            error = explain(error, self.path)
+        elif not isinstance(error, FridayError):
+            cause, error = error, StoreError(f"{self.path} could not be written: {type(error).__name__}: {error}.")
+            error.__cause__ = cause
+        job.error = error
+        if job.failed is not None and isinstance(error, StoreError):
+            job.failed(error)
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()  # the last process to close moves the log into the file and syncs both
+            self._db = None
+
+
+def _deliver(group: list[_Job]) -> None:
+    """Hand the outcomes to the loops that wait for them, in order and with one wake-up each."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = defaultdict(list)
+    for job in group:
+        by_loop[job.loop].append(job)
+    for loop, jobs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, jobs)
+        except RuntimeError:
+            pass  # that loop is closed: nobody waits any more
+
+
+def _settle(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+
+
+class Reader:
+    """Reads beside the writer: neither waits for the other."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._lock = threading.Lock()
+        self._db: sqlite3.Connection | None = None
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` makes of the file, off the event loop. Raises StoreError."""
+        if self._db is None:
+            await self._writer.submit(lambda db: None)  # the file exists now, in the newest form
+        return await asyncio.to_thread(self._locked, work)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._drop)
+
+    def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
+            try:
+                if self._db is None:
+                    self._db = patiently(lambda: connect_reader(self._writer.path))
+                db = self._db
+                return patiently(lambda: work(db))
+            except sqlite3.Error as error:
+                raise explain(error, self._writer.path) from None
+
+    def _drop(self) -> None:
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+                self._db = None

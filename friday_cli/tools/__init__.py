@@ -1,0 +1,1 @@
+"""The tools a model may call: one file per family; siblings do not import each other."""

@@ -1,0 +1,254 @@
+"""Delegation as a model sees it: hand a task to a focused sub-agent, alone or in an ordered batch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import SequenceMatcher
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ..core.agent import Halt
+from ..core.delegation import Known, Node, Spec, Tree
+from ..core.errors import ToolError
+from ..core.events import Delegated, Table, depth_of, is_under
+from ..core.fence import defused
+from ..core.messages import Usage
+from ..core.tool import Output, Tool, ToolContext, tool
+from ..core.workspace import Workspace
+
+HEAD = 0.65
+"""Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
+SAME_TASK = 0.9
+"""Likeness of texts above which a task counts as handed on whole."""
+
+Count = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+
+
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
+    task: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="The complete task. The sub-agent sees nothing of this conversation: name files, limits and "
+            "the form of the answer you need.",
+        ),
+    ]
+    context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
+    max_tokens: Annotated[Count | None, Meta(description="Lower its token budget to this.")] = None
+    max_iterations: Annotated[Count | None, Meta(description="Lower its number of turns to this.")] = None
+    timeout_s: Annotated[Seconds | None, Meta(description="Lower its time to so many active seconds.")] = None
+
+
+class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: Annotated[list[Task], Meta(min_length=1, description="Independent tasks; their results come in this order.")]
+
+
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+    offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
+
+
+class DelegateSettings(msgspec.Struct, frozen=True):
+    """`max_batch` tasks in one call; `result_chars` characters of a result are shown at once.
+
+    `offered` lists whom the agent may delegate to, one a line. `confirm(path, call_id, specs)` returns when
+    the number and the price of new agents are in order, and raises ToolError when they are not.
+    """
+
+    offered: str
+    confirm: Callable[[str, str, Sequence[Spec]], Awaitable[None]]
+    max_batch: int = 10
+    result_chars: int = 24_000
+
+
+def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
+    """The delegation tools of one agent."""
+    return _Delegation(tree, settings).tools()
+
+
+class _Delegation:
+    def __init__(self, tree: Tree, settings: DelegateSettings) -> None:
+        self._tree = tree
+        self._settings = settings
+        self._handed_on = 0
+
+    def tools(self) -> list[Tool]:
+        return [
+            tool(
+                self._one,
+                name="delegate_task",
+                args=Task,
+                description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
+                "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
+                f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
+                f"Sub-agents:\n{self._settings.offered}",
+                effect="spawn",
+                subjects=_profiles,
+                title=lambda args: f"{args.profile}: {_line(args.task)}",
+            ),
+            tool(
+                self._many,
+                name="delegate_tasks",
+                args=Batch,
+                description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
+                "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
+                "Sub-agents as for delegate_task.",
+                effect="spawn",
+                subjects=_profiles,
+                title=lambda args: f"{len(args.tasks)} tasks",
+            ),
+            tool(
+                self._list,
+                name="list_sub_agents",
+                args=NoArguments,
+                description="All sub-agents you started, and theirs: id, profile, status, task. Finished ones stay listed.",
+                effect="own",
+            ),
+            tool(
+                self._result,
+                name="get_delegation_result",
+                args=Which,
+                description="The result of a sub-agent again, or the rest of one that was too long (offset).",
+                effect="own",
+                title=lambda args: args.id,
+            ),
+        ]
+
+    async def _one(self, ctx: ToolContext, args: Task) -> Output:
+        self._not_the_whole_task(ctx.agent, args.task)
+        spec = self._spec(args, ctx)
+        await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
+        node = self._tree.start(ctx.agent, spec)
+        await self._tree.wait(ctx.agent, [node])
+        known = node.known
+        text = self._report(known)
+        return Output(text, Delegated((node.path,)), error=known.status != "completed")
+
+    async def _many(self, ctx: ToolContext, args: Batch) -> Output:
+        most = self._settings.max_batch
+        if len(args.tasks) == 1:
+            self._not_the_whole_task(ctx.agent, args.tasks[0].task)
+        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
+        await self._settings.confirm(ctx.agent, ctx.call_id, specs)
+        started: list[Node | ToolError] = []
+        for spec in specs:
+            try:
+                started.append(self._tree.start(ctx.agent, spec))
+            except ToolError as error:
+                started.append(error)
+        nodes = [n for n in started if isinstance(n, Node)]
+        if nodes:
+            await self._tree.wait(ctx.agent, nodes)
+        reports = [self._report(n.known) if isinstance(n, Node) else f"## Not started\nerror: {n}" for n in started]
+        over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
+        reports += [over] * (len(args.tasks) - most)
+        texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
+        failed = not any(n.known.status == "completed" for n in nodes)
+        return Output("\n\n".join(texts), Delegated(tuple(n.path for n in nodes)), error=failed)
+
+    async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
+        known = self._tree.below(ctx.agent)
+        rows = tuple((k.path, k.profile, _standing(k), _line(k.task)) for k in known)
+        text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
+        return Output(text, Table(("id", "profile", "status", "task"), rows))
+
+    async def _result(self, ctx: ToolContext, args: Which) -> Output:
+        known = self._tree.known(args.id) if is_under(args.id, ctx.agent) and args.id != ctx.agent else None
+        if known is None:
+            ids = ", ".join(k.path for k in self._tree.below(ctx.agent))
+            raise ToolError(f"You have no sub-agent {args.id!r}.", hint=f"Yours: {ids or 'none yet'}.")
+        if known.stop_reason is None:
+            return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
+        return Output(self._report(known, args.offset), Delegated((known.path,)))
+
+    def _spec(self, task: Task, ctx: ToolContext) -> Spec:
+        return Spec(
+            task.profile, task.task, task.context, max_tokens=task.max_tokens, max_turns=task.max_iterations,
+            timeout_s=task.timeout_s, call_id=ctx.call_id,
+        )  # fmt: skip
+
+    def _not_the_whole_task(self, path: str, task: str) -> None:
+        """A child that hands its whole task on adds nothing: told once, stopped the second time."""
+        if depth_of(path) == 0 or not _same(self._tree.node(path).spec.task, task):
+            return
+        self._handed_on += 1
+        if self._handed_on > 1:
+            raise Halt("failed", "loop", "It handed its whole task on instead of working on it.")
+        raise ToolError("That is your whole task: do it yourself, or delegate a part of it.")
+
+    def _report(self, known: Known, offset: int = 0) -> str:
+        """A result as its parent reads it: the text, how it ended, and what the harness saw."""
+        lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
+        if known.error:
+            lines.append(f"error: {known.error}")
+        lines.append(_excerpt(defused(known.result), known.path, offset, self._settings.result_chars))
+        cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
+        lines.append(
+            f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
+        )
+        lines.append("Receipt, made by the harness and not by the sub-agent:")
+        lines += [f"- {line}" for line in known.receipt.lines()]
+        if below := self._tree.below(known.path):
+            lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))
+        return "\n".join(lines)
+
+
+def _standing(known: Known) -> str:
+    if known.stop_reason is None or known.stop_reason in ("done", known.status):
+        return known.status
+    whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""
+    return f"{known.status} ({known.stop_reason}{whose})"
+
+
+def _excerpt(text: str, path: str, offset: int, room: int) -> str:
+    if offset:
+        rest = text[offset : offset + room]
+        end = offset + len(rest)
+        more = f"\n[{end} of {len(text)} characters; go on with offset={end}]" if end < len(text) else ""
+        return (rest or f"[the result has {len(text)} characters]") + more
+    if len(text) <= room:
+        return text or "[no text]"
+    head = int(room * HEAD)
+    tail = room - head
+    note = f"\n[... truncated: {len(text)} characters in all; get_delegation_result(id={path!r}, offset={head}) goes on ...]\n"
+    return text[:head] + note + text[-tail:]
+
+
+def _same(own: str, task: str) -> bool:
+    a, b = (" ".join(t.lower().split())[:4000] for t in (own, task))
+    if not a or not b:
+        return False
+    if a in b and len(b) < 1.5 * len(a):
+        return True
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    return matcher.real_quick_ratio() > SAME_TASK and matcher.quick_ratio() > SAME_TASK and matcher.ratio() > SAME_TASK
+
+
+def _profiles(args: Any, workspace: Workspace) -> Sequence[str]:
+    tasks = args.tasks if isinstance(args, Batch) else [args]
+    return tuple(dict.fromkeys(t.profile for t in tasks))
+
+
+def _line(text: str, room: int = 100) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= room else words[: room - 1] + "…"
+
+
+def price_of(specs: Sequence[Spec], budget: int, cost: Callable[[Usage], float | None]) -> float | None:
+    """An estimate of what `specs` may cost in US dollars: whole budgets, four parts read to one part written."""
+    total = 0.0
+    for spec in specs:
+        tokens = min(budget, spec.max_tokens or budget)
+        one = cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+        if one is None:
+            return None
+        total += one
+    return total

@@ -1,0 +1,142 @@
+"""What an agent does about its own work: its list, its questions, its report."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ..core.errors import ToolError
+from ..core.events import Plain, Table
+from ..core.tool import Ending, Output, Tool, ToolContext, tool
+
+State = Literal["pending", "active", "done"]
+_MARKS: dict[State, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
+
+
+class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a list."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=300, description="What is to be done, in a few words.")]
+    status: Annotated[State, Meta(description="pending, active (being done now) or done.")] = "pending"
+
+
+class TodoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `todo`."""
+
+    items: Annotated[
+        list[Item], Meta(max_length=50, description="The whole list in order; it replaces the one before.")
+    ]
+
+
+class AskArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `ask_user`."""
+
+    question: Annotated[
+        str, Meta(min_length=1, max_length=2_000, description="One question with all that is needed to answer it.")
+    ]
+    choices: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=200)]],
+        Meta(max_length=8, description="Short answers to pick from, the best first; the person may answer otherwise."),
+    ] = []
+
+
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim and what backs it."""
+
+    claim: Annotated[str, Meta(min_length=1, description="One statement.")]
+    evidence: Annotated[str, Meta(min_length=1, description="What shows it: file:line, URL, or command and output.")]
+
+
+class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `task_result`."""
+
+    result: Annotated[
+        str, Meta(min_length=1, description="The whole answer to the task: all the caller will ever see of your work.")
+    ]
+    status: Annotated[
+        Literal["success", "error"],
+        Meta(description="error when the task could not be done; then `result` says why and how far it came."),
+    ] = "success"
+    findings: Annotated[
+        list[Finding], Meta(max_length=50, description="The claims the answer rests on, each with its evidence.")
+    ] = []
+
+
+def todo_tool() -> Tool:
+    """The tool `todo`: an agent's own list. It lives in the agent's history and nowhere else."""
+    return tool(
+        _todo,
+        name="todo",
+        args=TodoArgs,
+        effect="own",
+        title=lambda args: _progress(args.items),
+        description=(
+            "Write down your plan as a list and keep it current. Use it for work of three or more steps, and again each "
+            "time a step begins (active) or ends (done); keep one item active. Not for a single simple step. Send the "
+            "whole list each time. Returns the list as it now stands."
+        ),
+    )
+
+
+async def _todo(ctx: ToolContext, args: TodoArgs) -> Output:
+    if not args.items:
+        return Output("The list is empty now.", Plain("empty list"))
+    lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in args.items]
+    rows = tuple((item.status, " ".join(item.text.split())) for item in args.items)
+    return Output("\n".join([_progress(args.items), *lines]), Table(("status", "item"), rows))
+
+
+def _progress(items: list[Item]) -> str:
+    return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
+
+
+def ask_tool() -> Tool:
+    """The tool `ask_user`; leave it out where nobody can answer."""
+    return tool(
+        _ask,
+        name="ask_user",
+        args=AskArgs,
+        effect="own",
+        title=lambda args: str(args.question),
+        description=(
+            "Ask the person one question and wait for the answer. Use it when a choice is theirs and cannot be found in "
+            "the files: an unclear goal, a matter of taste, a risk. Not for what you can find out yourself, and not for "
+            "permission to run a tool, which is asked for you. Returns the answer."
+        ),
+    )
+
+
+async def _ask(ctx: ToolContext, args: AskArgs) -> Output:
+    if not args.question.strip():
+        raise ToolError("ask_user: the question is empty.")
+    choices = tuple(dict.fromkeys(choice.strip() for choice in args.choices if choice.strip()))
+    answer = (await ctx.ask(args.question.strip(), choices)).strip()
+    return Output(f"The person answered: {answer}" if answer else "The person gave no answer.", Plain(answer))
+
+
+def result_tool() -> Tool:
+    """The tool `task_result`, by which a child hands in its work and ends its run."""
+    return tool(
+        _result,
+        name="task_result",
+        args=ResultArgs,
+        effect="own",
+        title=lambda args: str(args.status),
+        description=(
+            "Hand in the result of your task and end your run. Call it once, alone, when the task is done or cannot be "
+            "done; nothing you do after it counts. Report only what you did and saw: the record of your tool calls is "
+            "shown beside it."
+        ),
+    )
+
+
+async def _result(ctx: ToolContext, args: ResultArgs) -> Output:
+    result = args.result.strip()
+    if not result:
+        raise ToolError("task_result: the result is empty; write the whole answer into it.")
+    if args.findings:
+        listed = "\n".join(f"- {item.claim.strip()}\n  Evidence: {item.evidence.strip()}" for item in args.findings)
+        result = f"{result}\n\nFindings:\n{listed}"
+    return Output("Handed in.", Plain(args.status), ends=Ending(result, args.status == "success"))

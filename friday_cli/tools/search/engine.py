@@ -1,0 +1,239 @@
+"""Asking ripgrep, or our own scan where there is none; the answers are the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Collection
+from heapq import nsmallest
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ...core.danger import is_secret
+from ...core.errors import ToolError
+from ...core.tool import ToolContext
+from . import globs, ignore, regex
+from .scan import Question
+
+SECONDS, BYTES = 30.0, 16 * 1024 * 1024
+"""How long a search may take, and how much it may print."""
+WIDTH = 2000
+"""Bytes of a line that come back."""
+_BINARY = re.compile(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
+_ROW = re.compile(rb"(\d+)([:-])([^\n]*)\n")
+_SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
+
+Mode = Literal["list", "content", "files", "count"]
+
+
+class Search(msgspec.Struct, frozen=True):
+    """Where to look for what: in the one file `only` of the folder `base`, else all below; `glob` filters by name.
+
+    `most` is how many paths of a list are wanted at all.
+    """
+
+    base: Path
+    mode: Mode
+    only: str = ""
+    glob: str = ""
+    pattern: str = ""
+    ignore_case: bool = False
+    literal: bool = False
+    context: int = 0
+    most: int = 0
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of a file; `hit` tells a match from what stands around it."""
+
+    number: int
+    hit: bool
+    text: str
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`paths` relative to the base, sorted: of a list the first of `total`. `raw` gives what was printed for each, where there is more than the path.
+
+    `partial` says why there may be more, "" when this is all; `secret` counts files left out for what they may hold.
+    """
+
+    paths: list[str]
+    total: int
+    raw: dict[str, bytes] = {}
+    partial: str = ""
+    secret: int = 0
+
+    def lines(self, path: str) -> list[Line]:
+        return [
+            Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
+            for row in _ROW.finditer(self.raw[path])
+        ]
+
+    def hits(self, path: str) -> int:
+        """How many of a file's lines match."""
+        return sum(row[2] == b":" for row in _ROW.finditer(self.raw[path]))
+
+
+async def ask(context: ToolContext, search: Search) -> Found:
+    """Search. Raises ToolError for a pattern that is none."""
+    wanted = _matcher(search.glob)
+    hidden = globs.names_hidden(search.glob)
+    printed = await context.workspace.execute(
+        await _command(context, search, hidden), agent=context.agent, timeout_s=SECONDS, limit=BYTES, cwd=search.base
+    )
+    if printed.exit_code not in (0, 1, None) and not printed.out and printed.err.strip():
+        raise _refused(printed.err)
+    partial = ""
+    if printed.timed_out:
+        partial = f"the search took longer than {SECONDS:.0f} s and was stopped"
+    elif printed.cut:
+        partial = "there is more than can be looked through"
+    hides = await asyncio.to_thread(_friday_ignore, context, search.base)
+
+    def sift(paths: Collection[str]) -> Collection[str]:
+        """One question at a time, over all paths: a hundred thousand of them take a moment."""
+        if wanted is not None:
+            paths = [path for path in paths if wanted(path)]
+        if not (hidden or search.only):
+            paths = [path for path in paths if "/." not in path and path[0] != "."]
+        return paths if hides is None else [path for path in paths if not hides(path)]
+
+    return await asyncio.to_thread(_found, printed.out, search, sift, partial)
+
+
+def secret(search: Search, path: str) -> bool:
+    """Whether a found file may hold keys; one that was asked for by name has been asked about already."""
+    return not search.only and is_secret(path)
+
+
+def prefix(label: str) -> str:
+    """What stands before a found path, for the label of the folder it was found in."""
+    return "" if label == "." else f"{label.rstrip('/')}/"
+
+
+def printable(path: str) -> str:
+    """A path as it can be shown: one line, and text."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return text if text.isprintable() else repr(text)
+
+
+def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collection[str]], partial: str) -> Found:
+    raw: dict[str, bytes] = {}
+    if search.mode in ("list", "files"):
+        names = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape").replace("\0./", "\0")
+        kept = sift(names.removeprefix("./").split("\0")[:-1])
+    else:
+        raw = _rows(out)
+        kept = sift(raw)
+    if search.mode == "list":
+        return Found(nsmallest(search.most, kept), len(kept), {}, partial)
+    open_ = sorted(path for path in kept if not secret(search, path))
+    return Found(open_, len(open_), raw, partial, len(kept) - len(open_))
+
+
+def _rows(out: bytes) -> dict[str, bytes]:
+    """`path NUL line \\n` rows, gathered by path; files that turned out to be binary halfway are left out."""
+    gathered: dict[bytes, list[bytes]] = {}
+    at, binary = 0, set()
+    while (end := out.find(b"\0", at)) >= 0:
+        while notice := _BINARY.match(out, at, end):
+            binary.add(b"./" + notice[0].removeprefix(b"./").partition(b": ")[0])
+            at = notice.end()
+        stop = out.find(b"\n", end)
+        if stop < 0:
+            break  # cut off in the middle of a line
+        gathered.setdefault(out[at:end], []).append(out[end + 1 : stop + 1])
+        at = stop + 1
+    while notice := _BINARY.match(out, at):
+        binary.add(b"./" + notice[0].removeprefix(b"./").partition(b": ")[0])
+        at = notice.end()
+    return {
+        path.removeprefix(b"./").decode("utf-8", "surrogateescape"): b"".join(rows)
+        for path, rows in gathered.items()
+        if path not in binary
+    }
+
+
+async def _command(context: ToolContext, search: Search, hidden: bool) -> list[str]:
+    """What to run, in the base folder."""
+    ignored = False
+    if not search.only and search.base not in context.workspace.roots:
+        ignored = (await asyncio.to_thread(ignore.level_of, search.base))[1]
+    escaped = not search.literal and "\\n" in search.pattern.replace("\\\\", "")
+    if escaped or "\n" in search.pattern:
+        raise ToolError("The pattern speaks of line ends, but each line is searched by itself.", hint="Drop the \\n.")
+    if shutil.which("rg") and (search.literal or not regex.needs_python(search.pattern)):
+        return _ripgrep(search, hidden, ignored)
+    name = globs.last_name(search.glob)
+    question = Question(
+        base=str(search.base),
+        only=str(search.base / search.only) if search.only else "",
+        mode=search.mode,
+        pattern=re.escape(search.pattern) if search.literal else regex.for_python(search.pattern),
+        ignore_case=search.ignore_case,
+        context=search.context,
+        hidden=hidden,
+        ignore=not ignored,
+        name=globs.body(name, braces=True) if name else "",
+    )
+    package, home = __name__.rpartition(".")[0], Path(__file__).parents[3]
+    return [sys.executable, "-I", "-S", "-c", _SCAN.format(f"{package}.scan"), str(home), json.dumps(question)]
+
+
+def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
+    argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-heading", "--no-require-git"]
+    argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]
+    if ignored:
+        argv.append("--no-ignore")
+    elif ignore.top_of(search.base) is None:
+        argv.append("--no-ignore-parent")
+    if hidden:
+        argv.append("--hidden")
+    if name := globs.last_name(search.glob):
+        argv += ["--type-add", f"wanted:{name}", "--type=wanted"]
+    if search.mode == "list":
+        return [*argv, "--files", "--", "./"]
+    argv += ["--crlf", "--with-filename"]
+    argv += ["--ignore-case"] * search.ignore_case + ["--fixed-strings"] * search.literal
+    pattern = search.pattern if search.literal else regex.for_ripgrep(search.pattern)
+    if search.mode == "content":
+        argv += ["--line-number", f"--max-columns={WIDTH}", "--max-columns-preview", "--no-context-separator"]
+        argv.append(f"--context={search.context}")
+    else:
+        argv.append("--files-with-matches" if search.mode == "files" else "--count")
+    return [*argv, f"--regexp={pattern}", "--", f"./{search.only}"]
+
+
+def _matcher(glob: str) -> Callable[[str], object] | None:
+    if not glob or glob in ("*", "**", "**/*"):
+        return None
+    if ".." in glob.split("/"):
+        raise ToolError("A pattern cannot lead upwards ('..').", hint="Give the folder to search in as path.")
+    try:
+        return globs.compiled(glob).fullmatch
+    except ValueError as error:
+        raise ToolError(f"{glob!r} is not a file name pattern: {error}.") from None
+
+
+def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | None:
+    """What the `.fridayignore` of the workspace folder hides, whatever git says; None when there is none."""
+    root = next((root for root in context.workspace.roots if base.is_relative_to(root)), None)
+    if root is None or not (rules := ignore.rules_in(root / ".fridayignore")):
+        return None
+    prefix = "" if base == root else f"{base.relative_to(root).as_posix()}/"
+
+    def hides(path: str) -> bool:
+        parts = f"{prefix}{path}".split("/")
+        return any(rules.verdict("/".join(parts[:count]), count < len(parts)) for count in range(1, len(parts) + 1))
+
+    return hides
+
+
+def _refused(text: str) -> ToolError:
+    errors = [line.removeprefix("error: ") for line in text.splitlines() if line.startswith("error: ")]
+    return regex.invalid(errors[-1] if errors else " ".join(text.split())[:300])

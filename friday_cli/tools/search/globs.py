@@ -1,0 +1,92 @@
+"""File name patterns as regular expressions; standard library only."""
+
+from __future__ import annotations
+
+import re
+
+_CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\\.|[^\]\\])*)\]", re.S)
+
+
+def body(pattern: str, *, braces: bool) -> str:
+    """The regular expression of a pattern that speaks of a path with `/`. Raises ValueError for an unclosed `[` or `{`.
+
+    `*` and `?` stop at `/`, `**` as a whole component does not, `[a-z]` `[!a]` are classes, `\\` takes the next
+    character as it is, and `{a,b}` are alternatives where `braces` says so.
+    """
+    out, at, depth = "", 0, 0
+    while at < len(pattern):
+        char = pattern[at]
+        if pattern.startswith("**", at) and (at == 0 or pattern[at - 1] in "/{,"):
+            after = pattern[at + 2 : at + 3]
+            if after == "/":
+                out, at = out + "(?:.*/)?", at + 3
+                continue
+            if after == "":
+                out, at = out + (".+" if at else ".*"), at + 2
+                continue
+        if char == "*":
+            while pattern[at + 1 : at + 2] == "*":
+                at += 1
+            out += "[^/]*"
+        elif char == "?":
+            out += "[^/]"
+        elif char == "[":
+            found = _CLASS.match(pattern, at)
+            if not found:
+                raise ValueError("an unclosed [")
+            inner = re.sub(r"([\[&~|^]|--)", r"\\\1", found[2]) if "\\" not in found[2] else found[2]
+            out += f"(?!/)[{'^' if found[1] else ''}{_ranges(inner)}]"
+            at = found.end() - 1
+        elif char == "\\" and at + 1 < len(pattern):
+            at += 1
+            out += re.escape(pattern[at])
+        elif braces and char == "{":
+            depth += 1
+            out += "(?:"
+        elif braces and depth and char == "}":
+            depth -= 1
+            out += ")"
+        elif braces and depth and char == ",":
+            out += "|"
+        else:
+            out += re.escape(char)
+        at += 1
+    if depth:
+        raise ValueError("an unclosed {")
+    re.compile(out)
+    return out
+
+
+def _ranges(inner: str) -> str:
+    """The inside of a class; a leading `]` stands for itself."""
+    return "\\" + inner if inner.startswith("]") else inner
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """A matcher (use `fullmatch`) for paths relative to the searched folder.
+
+    A pattern without `/` matches the last name at any depth. Raises ValueError.
+    """
+    pattern = pattern.removeprefix("./").removeprefix("/")
+    try:
+        inner = body(pattern, braces=True)
+        return re.compile(inner if "/" in pattern or pattern == "**" else f"(?:.*/)?(?:{inner})", re.S)
+    except re.error as error:
+        raise ValueError(str(error)) from None
+
+
+def names_hidden(pattern: str) -> bool:
+    """Whether the pattern itself speaks of a name that begins with a dot."""
+    return any(part.startswith((".", "{.", "[.")) or ",." in part for part in pattern.removeprefix("./").split("/"))
+
+
+def last_name(pattern: str) -> str:
+    """A simple pattern that the file's own name must match, "" where none can be told."""
+    last = pattern.rpartition("/")[2]
+    return (
+        last
+        if last not in ("", "**")
+        and re.fullmatch(r"[\w.*?{},+-]+", last, re.A)
+        and pattern.count("{") == last.count("{")
+        else ""
+    )

@@ -1,0 +1,137 @@
+"""Finding text in files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ...core.errors import ToolError
+from ...core.events import Plain
+from ...core.tool import Output, ToolContext, tool
+from . import engine
+
+CHARACTERS, WIDTH = 30_000, 500
+"""How many characters one call gives, in all and of one line."""
+
+
+class Grep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[
+        str, msgspec.Meta(description="Regular expression, searched in each line.", min_length=1, max_length=2000)
+    ]
+    path: Annotated[str, msgspec.Meta(description="File or folder to search; '.' is the workspace.", min_length=1)] = (
+        "."
+    )
+    glob: Annotated[
+        str, msgspec.Meta(description="Only files that match, as in the glob tool: `*.py`, `src/**/*.{ts,tsx}`.")
+    ] = ""
+    mode: Annotated[
+        Literal["content", "files", "count"],
+        msgspec.Meta(
+            description="`content`: the lines with their numbers; `files`: only paths; `count`: matching lines per file."
+        ),
+    ] = "content"
+    context: Annotated[int, msgspec.Meta(description="Lines to show around each match (content).", ge=0, le=20)] = 0
+    ignore_case: Annotated[bool, msgspec.Meta(description="Upper and lower case are the same.")] = False
+    literal: Annotated[bool, msgspec.Meta(description="The pattern is plain text, no regular expression.")] = False
+    limit: Annotated[int, msgspec.Meta(description="At most so many matching lines, or files.", ge=1, le=2000)] = 200
+
+
+class _Page:
+    """What fits into one answer, and how much does not."""
+
+    def __init__(self, limit: int) -> None:
+        self.lines: list[str] = []
+        self.left, self.room = limit, CHARACTERS
+        self.shown = 0
+
+    def full(self) -> bool:
+        return self.left <= 0 or self.room <= 0
+
+    def add(self, line: str, *, counts: bool) -> None:
+        self.lines.append(line)
+        self.room -= len(line) + 1
+        self.left -= counts
+        self.shown += counts
+
+
+async def _grep(context: ToolContext, args: Grep) -> Output:
+    workspace = context.workspace
+    base = workspace.resolve(args.path)
+    found = await workspace.stat(base)
+    if found is None:
+        raise ToolError(f"{workspace.label(base)} does not exist.", hint="Look with list_dir or glob.")
+    only = ""
+    if found.kind != "folder":
+        if b"\0" in await workspace.read(base, limit=65536):
+            raise ToolError(f"{workspace.label(base)} is binary; only text is searched.")
+        base, only = base.parent, base.name
+    search = engine.Search(
+        base, args.mode, only, "" if only else args.glob, args.pattern, args.ignore_case, args.literal, args.context
+    )
+    result = await engine.ask(context, search)
+    page, total = _Page(args.limit), 0
+    prefix = engine.prefix(workspace.label(base))
+    for path in result.paths:
+        name = engine.printable(prefix + path)
+        if args.mode == "content":
+            total += _content(page, name, result, path, args.context)
+        else:
+            total += 1
+            if not page.full():
+                count = f": {result.raw[path].strip().decode()}" if args.mode == "count" else ""
+                page.add(f"{name}{count}", counts=True)
+    return _output(args, page, total, result)
+
+
+def _content(page: _Page, name: str, result: engine.Found, path: str, around: int) -> int:
+    """Add what fits of one file's lines; returns how many match."""
+    if page.full():
+        return result.hits(path)
+    lines = result.lines(path)
+    if page.lines:
+        page.add("", counts=False)
+    page.add(name, counts=False)
+    before = 0
+    for line in lines:
+        if page.full():
+            break
+        if around and before and line.number > before + 1:
+            page.add("--", counts=False)
+        before = line.number
+        text = line.text if len(line.text) <= WIDTH else f"{line.text[:WIDTH]} [clipped]"
+        page.add(f"{line.number}{':' if line.hit else '-'}{text}", counts=line.hit)
+    return sum(line.hit for line in lines)
+
+
+def _output(args: Grep, page: _Page, total: int, result: engine.Found) -> Output:
+    thing = "matching lines" if args.mode == "content" else "files"
+    remarks = []
+    if more := total - page.shown:
+        remarks.append(f"{more:,} more {thing}; narrow the pattern, path or glob, or raise limit")
+    if result.secret:
+        remarks.append(f"{result.secret} matching files that may hold secrets left out")
+    if result.partial:
+        remarks.append(result.partial)
+    lines = page.lines or ["No match."]
+    text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
+    files = f" in {len(result.paths):,} files" if args.mode == "content" else ""
+    return Output(text, Plain(f"{total:,} {thing}{files}"))
+
+
+GREP = tool(
+    _grep,
+    name="grep",
+    args=Grep,
+    effect="read",
+    subjects=lambda args, workspace: workspace.labels(args.path),
+    title=lambda args: (
+        args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")
+    ),
+    description=(
+        "Search the text of files with a regular expression, line by line; results are sorted by path. `content` gives each"
+        " file's path and below it `NUMBER:line` (with context also `NUMBER-line`), `files` only the paths, `count` the"
+        " number of matching lines per file. What .gitignore and .fridayignore name, hidden and binary files are left out,"
+        " unless `path` or `glob` names them. Use this rather than grep or rg in bash."
+    ),
+)

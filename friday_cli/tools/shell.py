@@ -1,0 +1,169 @@
+"""Running commands: bash, and the two tools for those in the background."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ..core.events import Command
+from ..core.plain import plain
+from ..core.receipt import CommandRun, Facts
+from ..core.tool import Output, Tool, ToolContext, tool
+from ..core.workspace import Job, Ran
+
+TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
+"""Seconds a command may take by default and at most, and for which its news may be waited."""
+TITLE = 120
+"""Characters of a command in one line."""
+
+
+class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    command: Annotated[str, msgspec.Meta(description="Command for bash, run in the workspace folder.", min_length=1)]
+    timeout_s: Annotated[float, msgspec.Meta(description="Seconds after which it is stopped.", ge=1, le=LONGEST_S)] = (
+        TIMEOUT_S
+    )
+    background: Annotated[
+        bool,
+        msgspec.Meta(description="Return at once and let it run, for servers and watchers; timeout_s has no effect."),
+    ] = False
+
+
+async def _bash(context: ToolContext, args: Bash) -> Output:
+    if args.background:
+        job = await context.workspace.start(args.command, agent=context.agent)
+        text = f"Started in the background as {job.id}. See its output with bash_output, end it with bash_kill."
+        return Output(text, Command(args.command, None, f"started as {job.id}"), _facts(args.command, None))
+    ran = await context.workspace.run(
+        args.command, agent=context.agent, timeout_s=args.timeout_s, on_output=context.emit
+    )
+    output = plain(ran.output)
+    parts = [output.rstrip("\n")] if output.strip() else []
+    parts.append(f"[{_end(ran, args.timeout_s)}]")
+    return Output(
+        "\n".join(parts),
+        Command(args.command, ran.exit_code, output, ran.spill),
+        Facts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
+        error=ran.exit_code != 0,
+    )
+
+
+def _end(ran: Ran, timeout_s: float) -> str:
+    """How a command ended, in words."""
+    if ran.timed_out:
+        words = (
+            f"stopped: it ran longer than {timeout_s:g} s; give it more time, let it run in the background,"
+            " or see that it does not wait for input"
+        )
+    elif ran.exit_code is None:
+        words = "it was killed"
+    else:
+        words = f"exit {ran.exit_code}"
+        if ran.exit_code > 128 and (name := _SIGNALS.get(ran.exit_code - 128)):
+            words += f", ended by {name}"
+    if ran.duration_s >= 1:
+        words += f", {ran.duration_s:.1f} s"
+    if not ran.output.strip():
+        words += ", no output"
+    if ran.left:
+        words += (
+            f"; {ran.left} process{'es' if ran.left > 1 else ''} it left running"
+            f" {'were' if ran.left > 1 else 'was'} ended: use background for what is to go on"
+        )
+    return words
+
+
+_SIGNALS = {
+    2: "SIGINT",
+    4: "SIGILL",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    13: "SIGPIPE",
+    15: "SIGTERM",
+}
+
+
+class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
+    wait_s: Annotated[
+        float, msgspec.Meta(description="Wait up to so many seconds for something new.", ge=0, le=WAIT_S)
+    ] = 0.0
+
+
+class Kill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
+
+
+async def _look(context: ToolContext, args: Look) -> Output:
+    return _job(await context.workspace.job(args.id, agent=context.agent, wait_s=args.wait_s))
+
+
+async def _kill(context: ToolContext, args: Kill) -> Output:
+    return _job(await context.workspace.job(args.id, agent=context.agent, kill=True))
+
+
+def _job(job: Job) -> Output:
+    output = plain(job.output)
+    if job.running:
+        state = "still running"
+    elif job.exit_code is None:
+        state = "ended: it was killed"
+    else:
+        state = f"ended: exit {job.exit_code}"
+    text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(nothing new)\n"
+    facts = Facts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else Facts()
+    return Output(f"{text}[{job.id} {state}]", Command(job.command, job.exit_code, output, job.spill), facts)
+
+
+def _facts(command: str, exit_code: int | None) -> Facts:
+    return Facts(commands=(CommandRun(command, exit_code),))
+
+
+def _line(command: str) -> str:
+    first, _, more = command.strip().partition("\n")
+    return first[:TITLE] + (" ..." if more or len(first) > TITLE else "")
+
+
+BASH = tool(
+    _bash,
+    name="bash",
+    args=Bash,
+    effect="run",
+    subjects=lambda args, workspace: (args.command,),
+    title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
+    description=(
+        "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."
+        " Each call is a new shell: `cd` and variables do not last to the next. Nothing can be typed into it: no editors,"
+        " pagers or prompts; use flags such as --yes. Of long output you see the beginning and the end, and the name of a"
+        " file with all of it. A command is over when its shell is; what it leaves running is ended then. For what must go"
+        " on (a server, a watcher) set background. Quote paths with blanks. To read, find or change files use the file"
+        " tools, not cat, grep, find or sed."
+    ),
+)
+BASH_OUTPUT = tool(
+    _look,
+    name="bash_output",
+    args=Look,
+    effect="own",
+    title=lambda args: args.id,
+    description=(
+        "See what a background command printed since you last looked, and whether it still runs. With wait_s it waits for"
+        " something new rather than being asked again and again."
+    ),
+)
+BASH_KILL = tool(
+    _kill,
+    name="bash_kill",
+    args=Kill,
+    effect="own",
+    title=lambda args: args.id,
+    description="End a background command with everything it started, and see the last of its output.",
+)
+
+
+def tools() -> list[Tool]:
+    """The tools of this family."""
+    return [BASH, BASH_OUTPUT, BASH_KILL]

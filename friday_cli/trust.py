@@ -1,0 +1,223 @@
+"""Which folders may give Friday settings, profiles and instructions: decided once per folder and content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from . import atomic
+from .core.errors import FileError, FridayError
+from .frontmatter import named
+from .paths import state_dir
+
+VERSION = 1
+MOST_FILES = 500
+LARGEST = 1_000_000
+"""Bytes of one file that can be trusted; a larger one is no settings file."""
+
+State = Literal["trusted", "new", "refused", "changed", "broken"]
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Whether the project at `root` is trusted, and why not.
+
+    `files` maps what a project can steer Friday with (path below `root`) to its sha256. `changed` lists what differs
+    from what was trusted: `+ new`, `~ changed`, `- gone`.
+    """
+
+    root: Path
+    state: State
+    reason: str = ""
+    files: dict[str, str] = {}
+    changed: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the project's settings, profiles and instructions hold."""
+        return self.state == "trusted"
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    trusted: bool
+    files: dict[str, str]
+    at: float
+
+
+class _Book(msgspec.Struct):
+    version: int = VERSION
+    folders: dict[str, _Entry] = {}
+
+
+def project_root(folder: Path) -> Path:
+    """The nearest folder above (or at) `folder` that holds `.git`, links resolved; `folder` itself when none does.
+
+    A work tree and a submodule (`.git` is a file there) are projects of their own: trust in the repository they
+    belong to is not theirs.
+    """
+    here = folder.resolve()
+    for candidate in (here, *here.parents):
+        if os.path.lexists(candidate / ".git"):
+            return candidate
+    return here
+
+
+def store_file(env: Mapping[str, str] | None = None) -> Path:
+    """Where decisions are kept."""
+    return state_dir(env) / "trust.json"
+
+
+def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
+    """What was decided for the project of `folder`, held against what it contains now. Never raises: doubt is no trust."""
+    root = project_root(folder)
+    try:
+        files = _fingerprint(root)
+        entry = _read(store_file(env)).folders.get(_text(root))
+    except FileError as error:
+        return Trust(root, "broken", str(error))
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+        return Trust(root, "broken", f"{root} cannot be read: {error}.")
+    if entry is None:
+        return Trust(root, "new", f"{root} is not trusted.", files)
+    changed = tuple(_differences(entry.files, files))
+    if changed:
+        return Trust(root, "changed", f"{root} has changed since it was decided on.", files, changed)
+    if not entry.trusted:
+        return Trust(root, "refused", f"{root} is not trusted, as you said.", files)
+    return Trust(root, "trusted", "", files)
+
+
+def decide(folder: Path, trusted: bool, *, env: Mapping[str, str] | None = None) -> Trust:
+    """Remember a person's decision on the project of `folder` with its content of this moment.
+
+    Raises FileError when the content cannot be trusted or the store is damaged or newer (it is left as it is),
+    FridayError when it cannot be written.
+    """
+    root = project_root(folder)
+    if not root.is_dir():
+        raise FridayError(f"{root} is not a folder.")
+    path = store_file(env)
+    try:
+        files = _fingerprint(root)
+    except (OSError, RuntimeError) as error:
+        raise FridayError(f"{root} cannot be read: {error}.") from None
+    try:
+        with atomic.locked(path):
+            book = _read(path)
+            book.folders[_text(root)] = _Entry(trusted, files, round(time.time(), 3))
+            atomic.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
+    except OSError as error:
+        raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
+    return Trust(root, "trusted" if trusted else "refused", "", files)
+
+
+def _read(path: Path) -> _Book:
+    """The store. Raises FileError when it is damaged, newer, or not only ours to write."""
+    hint = "Remove it to decide anew; until then no project is trusted."
+    try:
+        with open(path, "rb") as file:
+            facts = os.fstat(file.fileno())
+            raw = file.read()
+    except FileNotFoundError:
+        return _Book()
+    except OSError as error:
+        raise FileError(str(path), f"cannot be read: {error.strerror}.") from None
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+        raise FileError(
+            str(path), "can be written by others.", hint="Run chmod 600 on it after a look at what it says."
+        )
+    try:
+        version = msgspec.json.decode(raw, type=_Version).version
+        if version > VERSION:
+            raise FileError(str(path), f"was written by a newer Friday (version {version}).", hint="Update this one.")
+        return msgspec.json.decode(raw, type=_Book)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise FileError(str(path), "is damaged.", hint=hint) from None
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def _text(path: Path) -> str:
+    """A path as JSON can hold it, whatever bytes its name has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old:
+            yield f"+ {name}"
+        elif name not in new:
+            yield f"- {name}"
+        elif old[name] != new[name]:
+            yield f"~ {name}"
+
+
+def _fingerprint(root: Path) -> dict[str, str]:
+    """What in `root` can execute or grant, with its hashes. Raises FileError for what cannot be pinned down."""
+    found: dict[str, str] = {}
+    for path in (
+        root / ".mcp.json",
+        *_files_below(root / ".friday", root),
+        *_files_below(root / ".claude/agents", root),
+    ):
+        if (data := content(path, root)) is not None:
+            found[_text(path.relative_to(root))] = hash_of(data)
+    for path in sorted((root / "profiles").glob("*.md")):
+        try:
+            data = content(path, root)
+        except FileError:
+            continue  # most folders of that name are none of ours; what is not in the list is not loaded
+        if data is not None and named(data.decode("utf-8", "replace")):
+            found[_text(path.relative_to(root))] = hash_of(data)
+    if len(found) > MOST_FILES:
+        raise FileError(str(root), f"has more than {MOST_FILES} files that would need trust.")
+    return found
+
+
+def hash_of(data: bytes) -> str:
+    """How `Trust.files` names a content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _files_below(folder: Path, root: Path, depth: int = 0) -> Iterator[Path]:
+    if not folder.is_dir():
+        return
+    if depth > 8:
+        raise FileError(str(folder), "lies too deep to be trusted.")
+    _inside(folder, root)
+    for entry in sorted(folder.iterdir()):
+        if not entry.is_dir():
+            yield entry
+        elif entry.is_symlink():
+            raise FileError(str(entry), "is a link to a folder, which cannot be trusted.")
+        else:
+            yield from _files_below(entry, root, depth + 1)
+
+
+def _inside(path: Path, root: Path) -> None:
+    if not path.resolve().is_relative_to(root):
+        raise FileError(str(path), "leads out of the project, so it cannot be trusted.")
+
+
+def content(path: Path, root: Path) -> bytes | None:
+    """The bytes of a regular file inside `root`; None when there is none. Raises FileError for any other."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise FileError(str(path), "is not a regular file, so it cannot be trusted.")
+        _inside(path, root)
+        if facts.st_size > LARGEST:
+            raise FileError(str(path), f"is larger than {LARGEST:,} bytes, so it cannot be trusted.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except (OSError, RuntimeError) as error:
+        raise FileError(str(path), f"cannot be read: {error}.") from None

@@ -1,0 +1,12 @@
+"""What a person sees of a session, as a pure fold of its events; used by every face, `sessions show` and tests."""
+
+from __future__ import annotations
+
+from .items import AgentView, Ask, Denial, Flow, Item, Note, Reply, Said, ToolRun
+from .state import State
+from .tree import agent_line, cost, render_tree, seconds, status_words, tokens
+
+__all__ = [
+    "AgentView", "Ask", "Denial", "Flow", "Item", "Note", "Reply", "Said", "State", "ToolRun",
+    "agent_line", "cost", "render_tree", "seconds", "status_words", "tokens",
+]  # fmt: skip

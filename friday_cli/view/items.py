@@ -1,0 +1,203 @@
+"""What the view is made of: plain data that every face draws in its own way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from friday_cli.core.events import (
+    ENDED,
+    AnyDisplay,
+    InboxMessage,
+    PermissionAsked,
+    QuestionAsked,
+    Status,
+    StopReason,
+)
+from friday_cli.core.messages import Usage
+from friday_cli.core.receipt import Receipt
+from friday_cli.core.replay import Stopwatch, Tally
+
+OUTPUT_KEPT = 64_000
+"""Characters of a running tool's output that are kept, its newest."""
+
+
+@dataclass(eq=False)
+class Flow:
+    """Text that grows piece by piece, each at its offset; what comes twice is taken once. `start` is the offset of what
+    is there: above 0 when the beginning was missed or dropped."""
+
+    start: int = 0
+    most: int | None = None
+    _pieces: list[str] = field(default_factory=list)
+    _size: int = 0
+
+    def put(self, offset: int, text: str) -> None:
+        """Add `text`, which begins `offset` characters into the whole."""
+        end = self.start + self._size
+        if offset > end:  # a hole: what came before it cannot be joined
+            self.start, self._pieces, self._size = offset, [], 0
+        elif offset < end:
+            text = text[end - offset :]
+        if text:
+            self._pieces.append(text)
+            self._size += len(text)
+        if self.most is not None and self._size > 2 * self.most:
+            kept = self.text[-self.most :]
+            self.start += self._size - len(kept)
+            self._pieces, self._size = [kept], len(kept)
+
+    @property
+    def text(self) -> str:
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+
+@dataclass(eq=False)
+class Reply:
+    """A reply while it is being written. `calls` has the tool and the characters of arguments so far, by index."""
+
+    turn: int
+    attempt: int
+    text: Flow = field(default_factory=Flow)
+    thinking: Flow = field(default_factory=Flow)
+    calls: dict[int, tuple[str, int]] = field(default_factory=dict)
+
+
+@dataclass
+class Said:
+    """A message of a person, a parent, the harness or the model."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    at: float
+    thinking: str = ""
+    source: Literal["person", "parent", "harness"] = "person"
+    images: int = 0
+
+
+ToolStatus = Literal["pending", "waiting", "running", "ok", "error", "denied", "cancelled"]
+
+
+@dataclass
+class ToolRun:
+    """A call of a tool and what came of it. `text` is the result as the model reads it, `output` what a running tool
+    has shown so far, `agents` the paths of the children it started."""
+
+    call_id: str
+    tool: str
+    arguments: dict[str, Any]
+    status: ToolStatus = "pending"
+    title: str = ""
+    started: float | None = None
+    duration_s: float = 0.0
+    display: AnyDisplay | None = None
+    text: str = ""
+    output: Flow | None = None
+    agents: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Note:
+    """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success."""
+
+    text: str
+    level: Literal["info", "warning", "error"]
+    at: float
+
+
+Item = Said | ToolRun | Note
+
+
+@dataclass
+class Ask:
+    """A permission or question that waits for a person; `task` and `profile` are those of the agent that asks."""
+
+    agent: str
+    profile: str
+    task: str
+    at: float
+    event: PermissionAsked | QuestionAsked
+
+
+@dataclass
+class Denial:
+    """A call that was refused. `by` tells whether a person did it or a rule."""
+
+    agent: str
+    call_id: str
+    tool: str
+    subject: str
+    reason: str
+    by: Literal["person", "harness"]
+
+
+@dataclass
+class AgentView:
+    """One agent as a person sees it.
+
+    `waiting` says for what it waits. `usage` is its own over its life, its cost None where a price is unknown;
+    `turn`, `result` and `error` are those of its newest run. Limits are 0 or None where there are none.
+    Times in Unix seconds, durations in seconds.
+    """
+
+    path: str
+    parent: str = ""
+    profile: str = ""
+    task: str = ""
+    model: str = ""
+    mode: str = ""
+    call_id: str = ""
+    background: bool = False
+    run: int = 0
+    status: Status = "queued"
+    stop_reason: StopReason | None = None
+    waiting: str = ""
+    started: float = 0.0
+    finished: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    context: int = 0
+    turn: int = 0
+    turns: int = 0
+    turn_limit: int = 0
+    token_limit: int = 0
+    cost_limit: float | None = None
+    time_limit_s: float = 0.0
+    result: str = ""
+    error: str = ""
+    limit_of: str = ""
+    partial: bool = False
+    children: list[str] = field(default_factory=list)
+    asks: list[str] = field(default_factory=list)
+    queued: list[InboxMessage] = field(default_factory=list)
+    transcript: list[Item] = field(default_factory=list)
+    reply: Reply | None = None
+    calls: dict[str, ToolRun] = field(default_factory=dict, repr=False)
+    """All its calls by id."""
+    open: dict[str, ToolRun] = field(default_factory=dict, repr=False)
+    """The calls without a result yet."""
+    tally: Tally = field(default_factory=Tally, repr=False)
+    watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
+    earlier_s: float = 0.0
+    writing: bool = False
+    """Whether a reply is due, so that live text counts; the next two say which."""
+    attempt: int = 1
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the harness saw it do, over its life."""
+        return self.tally.receipt
+
+    @property
+    def current(self) -> ToolRun | None:
+        """The tool that runs, the newest of several."""
+        return next((run for run in reversed(self.open.values()) if run.status == "running"), None)
+
+    def active_s(self, now: float) -> float:
+        """Active seconds of all its runs, until `now` where one is open."""
+        return self.earlier_s + (0.0 if self.ended else self.watch.read(now))

@@ -1,0 +1,370 @@
+"""The pure fold from events to what a person sees: the same for a live session and one read from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from friday_cli.core.events import (
+    ENDED,
+    LIVE,
+    AgentFinished,
+    AgentStarted,
+    AskWithdrawn,
+    AttemptFailed,
+    CallDelta,
+    Compacted,
+    Denied,
+    Envelope,
+    InboxMessage,
+    MessageAdded,
+    ModeChanged,
+    Notice,
+    PermissionAnswered,
+    PermissionAsked,
+    Prefix,
+    QuestionAnswered,
+    QuestionAsked,
+    RuleAdded,
+    SessionStarted,
+    StatusChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from friday_cli.core.messages import Image, Message, Thinking, Usage
+from friday_cli.core.receipt import Receipt
+
+from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun
+
+
+@dataclass
+class State:
+    """A session as a fold of its events: apply every envelope, in order, and read the fields.
+
+    `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one replaces: a state that saw them equals one folded from the log.
+    """
+
+    session: str = ""
+    cwd: str = ""
+    version: str = ""
+    mode: str = ""
+    seq: int = 0
+    at: float = 0.0
+    agents: dict[str, AgentView] = field(default_factory=dict)
+    asks: dict[str, Ask] = field(default_factory=dict)
+    denials: list[Denial] = field(default_factory=list)
+    notices: list[tuple[str, Note]] = field(default_factory=list)
+    rules: list[RuleAdded] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, envelopes: Iterable[Envelope]) -> State:
+        """The state after `envelopes`."""
+        state = cls()
+        for envelope in envelopes:
+            state.apply(envelope)
+        return state
+
+    def apply(self, envelope: Envelope) -> tuple[str, ...]:
+        """Take in one event; gives the paths of the agents that look different now."""
+        event, path = envelope.event, envelope.agent
+        if envelope.seq is not None:
+            self.seq, self.at = envelope.seq, envelope.at
+        if isinstance(event, SessionStarted):
+            self.session, self.cwd, self.version = event.session, event.cwd, event.version
+            return ()
+        agent = self.agents.get(path)
+        if agent is None:
+            if isinstance(event, LIVE):
+                return ()
+            agent = self.agents[path] = AgentView(path)
+        fold = _FOLDS.get(type(event))
+        if fold is None:
+            return ()
+        fold(self, agent, event, envelope.at)
+        return (path, agent.parent) if isinstance(event, AgentStarted) and agent.parent else (path,)
+
+    @property
+    def root(self) -> AgentView | None:
+        return self.agents.get("a")
+
+    def usage_of(self, path: str) -> Usage:
+        """The usage of an agent with all its descendants; the cost is None where one price is unknown."""
+        agent = self.agents[path]
+        total = agent.usage
+        for child in agent.children:
+            total = total + self.usage_of(child)
+        return total
+
+    @property
+    def totals(self) -> Usage:
+        """The usage of the whole session."""
+        total = Usage()
+        for agent in self.agents.values():
+            total = total + agent.usage
+        return total
+
+    @property
+    def working(self) -> list[AgentView]:
+        """The agents that have started and not ended."""
+        return [agent for agent in self.agents.values() if agent.run and not agent.ended]
+
+    def drop_ask(self, ask_id: str) -> Ask | None:
+        """Forget an open question; gives it when there was one."""
+        ask = self.asks.pop(ask_id, None)
+        if ask is not None and ask_id in self.agents[ask.agent].asks:
+            self.agents[ask.agent].asks.remove(ask_id)
+        return ask
+
+
+# ---- runs -------------------------------------------------------------------------------------------------------
+
+
+def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: float) -> None:
+    if not agent.run:
+        agent.started = at
+        parent = state.agents.get(event.parent)
+        if parent is not None:
+            parent.children.append(agent.path)
+    parent = state.agents.get(event.parent)
+    if parent is not None and event.call_id in parent.calls:
+        parent.calls[event.call_id].agents.append(agent.path)
+    agent.parent, agent.profile, agent.task, agent.model = event.parent, event.profile, event.task, event.model
+    agent.call_id, agent.background, agent.run = event.call_id, event.background, event.run
+    agent.mode = event.mode or agent.mode
+    agent.turn_limit, agent.token_limit = event.turns, event.tokens
+    agent.cost_limit, agent.time_limit_s = event.cost_usd, event.time_s
+    agent.status, agent.stop_reason, agent.waiting, agent.finished = "running", None, "", None
+    agent.result = agent.error = agent.limit_of = ""
+    agent.partial, agent.turn = False, 0
+    agent.watch.begin(at)
+    if not event.parent and event.mode:
+        state.mode = event.mode
+
+
+def _agent_finished(state: State, agent: AgentView, event: AgentFinished, at: float) -> None:
+    agent.status, agent.stop_reason, agent.waiting, agent.finished = event.status, event.stop_reason, "", at
+    agent.result, agent.error, agent.limit_of, agent.partial = event.result, event.error, event.limit_of, event.partial
+    agent.earlier_s += event.duration_s
+    if event.usage != Usage():
+        agent.usage = event.usage
+    if event.receipt != Receipt():
+        agent.tally.reset(event.receipt)
+    for run in agent.open.values():
+        run.status, run.output = "cancelled", None
+    agent.open.clear()
+    for ask_id in list(agent.asks):
+        state.drop_ask(ask_id)
+    _close_reply(agent)
+    if not event.success:
+        why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
+        level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
+        agent.transcript.append(Note(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
+
+
+def _status_changed(state: State, agent: AgentView, event: StatusChanged, at: float) -> None:
+    if not agent.ended and event.status not in ENDED:
+        agent.status, agent.waiting = event.status, event.detail
+        agent.watch.turn(event.status, at)
+
+
+def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:
+    agent.model = event.model
+
+
+# ---- turns and messages -----------------------------------------------------------------------------------------
+
+
+def _turn_started(state: State, agent: AgentView, event: TurnStarted, at: float) -> None:
+    agent.turn, agent.turns = event.turn, agent.turns + 1
+    agent.writing, agent.attempt, agent.reply = True, 1, None
+
+
+def _turn_finished(state: State, agent: AgentView, event: TurnFinished, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+    agent.context = event.context or agent.context
+    _close_reply(agent)
+
+
+def _attempt_failed(state: State, agent: AgentView, event: AttemptFailed, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+    agent.attempt, agent.reply = event.attempt + 1, None
+    again = "" if event.retry_s is None else f"; trying again in {event.retry_s:.0f} s"
+    agent.transcript.append(Note(event.message.rstrip(".") + again, "warning", at))
+
+
+def _message_added(state: State, agent: AgentView, event: MessageAdded, at: float) -> None:
+    message = event.message
+    if message.role == "tool":
+        _results(agent, message)
+        return
+    thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
+    images = sum(isinstance(part, Image) for part in message.parts)
+    if message.text or thinking or images:
+        agent.transcript.append(Said(message.role, message.text, at, thinking, message.source, images))
+    if message.role == "assistant":
+        _close_reply(agent)
+        for call in message.calls:
+            run = agent.calls[call.id] = agent.open[call.id] = ToolRun(call.id, call.name, call.arguments)
+            agent.transcript.append(run)
+    elif agent.queued:
+        agent.queued = [waiting for waiting in agent.queued if waiting.text not in message.text]
+
+
+def _results(agent: AgentView, message: Message) -> None:
+    for result in message.results:
+        run = agent.calls.get(result.call_id)
+        if run is not None:
+            run.text, run.status, run.output = result.text, result.status, None
+            agent.open.pop(result.call_id, None)
+
+
+def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> None:
+    agent.context, agent.attempt, agent.reply = event.after, 1, None
+    text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
+    agent.transcript.append(Note(text, "info", at))
+
+
+def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> None:
+    agent.queued.append(event)
+
+
+def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
+    note = Note(event.text, event.level, at)
+    agent.transcript.append(note)
+    state.notices.append((agent.path, note))
+
+
+# ---- tools and questions ----------------------------------------------------------------------------------------
+
+
+def _tool_started(state: State, agent: AgentView, event: ToolStarted, at: float) -> None:
+    run = agent.calls.get(event.call_id)
+    if run is None:
+        run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
+        agent.transcript.append(run)
+    run.status, run.title, run.started = "running", event.title, at
+    agent.open.pop(event.call_id, None)
+    agent.open[event.call_id] = run  # the newest that runs is the last
+
+
+def _tool_finished(state: State, agent: AgentView, event: ToolFinished, at: float) -> None:
+    agent.tally.add(event)
+    run = agent.calls.get(event.call_id)
+    if run is not None:
+        run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
+
+
+def _denied(state: State, agent: AgentView, event: Denied, at: float) -> None:
+    agent.tally.refuse(event.call_id)
+    denial = Denial(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness")
+    state.denials.append(denial)
+    if event.call_id in agent.calls:
+        agent.calls[event.call_id].status = "denied"
+
+
+def _asked(state: State, agent: AgentView, event: PermissionAsked | QuestionAsked, at: float) -> None:
+    state.asks[event.id] = Ask(agent.path, agent.profile, agent.task, at, event)
+    agent.asks.append(event.id)
+    run = agent.calls.get(event.call_id)
+    if run is not None and isinstance(event, PermissionAsked):
+        run.status = "waiting"
+
+
+def _permission_answered(state: State, agent: AgentView, event: PermissionAnswered, at: float) -> None:
+    ask = state.drop_ask(event.id)
+    if ask is None or not isinstance(ask.event, PermissionAsked):
+        return
+    asked, run = ask.event, agent.calls.get(ask.event.call_id)
+    if event.decision == "deny":
+        agent.tally.refuse(asked.call_id)
+        state.denials.append(Denial(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
+    if run is not None:
+        run.status = "denied" if event.decision == "deny" else "pending"
+
+
+def _settled(state: State, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
+    state.drop_ask(event.id)
+
+
+def _mode_changed(state: State, agent: AgentView, event: ModeChanged, at: float) -> None:
+    agent.mode = event.mode
+    if not agent.parent:
+        state.mode = event.mode
+
+
+def _rule_added(state: State, agent: AgentView, event: RuleAdded, at: float) -> None:
+    state.rules.append(event)
+
+
+# ---- live events ------------------------------------------------------------------------------------------------
+
+
+def _close_reply(agent: AgentView) -> None:
+    """The reply is in the transcript now, or never will be: what comes late of its text counts no more."""
+    agent.writing, agent.reply = False, None
+
+
+def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Reply | None:
+    """The reply that a delta belongs to; None when it comes too late."""
+    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
+        return None
+    if agent.reply is None or agent.reply.attempt < event.attempt:
+        agent.reply = Reply(event.turn, event.attempt)
+    return agent.reply if agent.reply.attempt == event.attempt else None
+
+
+def _text(state: State, agent: AgentView, event: TextDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.text.put(event.offset, event.text)
+
+
+def _thinking(state: State, agent: AgentView, event: ThinkingDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.thinking.put(event.offset, event.text)
+
+
+def _call(state: State, agent: AgentView, event: CallDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.calls[event.index] = (event.tool, event.chars)
+
+
+def _output(state: State, agent: AgentView, event: ToolOutput, at: float) -> None:
+    run = agent.open.get(event.call_id)
+    if run is not None and run.status == "running":
+        run.output = run.output or Flow(most=OUTPUT_KEPT)
+        run.output.put(event.offset, event.text)
+
+
+_FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
+    AgentStarted: _agent_started,
+    AgentFinished: _agent_finished,
+    StatusChanged: _status_changed,
+    Prefix: _prefix,
+    TurnStarted: _turn_started,
+    TurnFinished: _turn_finished,
+    AttemptFailed: _attempt_failed,
+    MessageAdded: _message_added,
+    Compacted: _compacted,
+    InboxMessage: _inbox,
+    Notice: _notice,
+    ToolStarted: _tool_started,
+    ToolFinished: _tool_finished,
+    Denied: _denied,
+    PermissionAsked: _asked,
+    QuestionAsked: _asked,
+    PermissionAnswered: _permission_answered,
+    QuestionAnswered: _settled,
+    AskWithdrawn: _settled,
+    ModeChanged: _mode_changed,
+    RuleAdded: _rule_added,
+    TextDelta: _text,
+    ThinkingDelta: _thinking,
+    CallDelta: _call,
+    ToolOutput: _output,
+}

@@ -1,0 +1,101 @@
+"""The tree of agents as lines of text, for `sessions show --tree` and exports."""
+
+from __future__ import annotations
+
+from friday_cli.core.messages import Usage
+from friday_cli.core.plain import line, plain
+
+from .items import AgentView
+from .state import State
+
+GLYPHS = {
+    "queued": "·",
+    "running": "▸",
+    "waiting_child": "◦",
+    "waiting_user": "?",
+    "waiting_rate": "◌",
+    "completed": "✓",
+    "failed": "✗",
+    "timeout": "⧖",
+    "cancelled": "■",
+    "interrupted": "!",
+}
+"""One sign per status; the word always stands beside it."""
+
+
+def render_tree(state: State, *, now: float | None = None, receipts: bool = True) -> list[str]:
+    """Every agent with its state in one line, its receipt below it; `now` (Unix seconds) is for agents still at work,
+    the time of the last event unless given. All foreign text is made plain."""
+    lines: list[str] = []
+    for agent in state.agents.values():
+        if agent.parent not in state.agents and (agent.run or agent.turns):
+            _branch(state, agent, state.at if now is None else now, receipts, "", "", lines)
+    return lines
+
+
+def _branch(
+    state: State, agent: AgentView, now: float, receipts: bool, first: str, rest: str, lines: list[str]
+) -> None:
+    lines.append(first + agent_line(state, agent, now=now))
+    children = [state.agents[path] for path in agent.children]
+    bar = "│ " if children else "  "
+    if receipts and agent.run:
+        lines.extend(f"{rest}{bar}    {plain(text, keep='')}" for text in agent.receipt.lines())
+    for child in children:
+        last = child is children[-1]
+        _branch(
+            state, child, now, receipts, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), lines
+        )
+
+
+def agent_line(state: State, agent: AgentView, *, now: float) -> str:
+    """One agent in one line: sign, path, profile, status, tokens, cost, time and task."""
+    own, tree = agent.usage, state.usage_of(agent.path)
+    parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(agent)]
+    parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
+    parts.append(cost(tree))
+    parts.append(seconds(agent.active_s(now)))
+    if agent.background:
+        parts.append("background")
+    parts.append(line(agent.task, 100))
+    return " · ".join(part for part in parts if part)
+
+
+def status_words(agent: AgentView) -> str:
+    """The status, what it waits for or uses, and why it ended when that was not plain success."""
+    words: str = agent.status.replace("_", " ")
+    if agent.ended:
+        if agent.stop_reason not in ("done", agent.status, None):
+            of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
+            words += f" ({agent.stop_reason}{of})"
+    elif agent.status.startswith("waiting") and agent.waiting:
+        words += f" ({line(agent.waiting, 40)})"
+    elif (current := agent.current) is not None:
+        words += f" ({line(f'{current.tool} {current.title}', 60)})"
+    return words
+
+
+def tokens(usage: Usage) -> str:
+    """The tokens that count against a budget, short: `950`, `12.3k`, `1.20M`; with `~` where they are an estimate."""
+    count = usage.billed
+    text = str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.2f}M"
+    return f"~{text}" if usage.estimated else text
+
+
+def cost(usage: Usage) -> str:
+    """US dollars, `cost n/a` where a price is unknown."""
+    if usage.cost_usd is None:
+        return "cost n/a"
+    return f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}"
+
+
+def seconds(duration: float) -> str:
+    """A duration for people: `0.4 s`, `41 s`, `3 m 05 s`, `2 h 01 m`."""
+    if duration < 10:
+        return f"{duration:.1f} s"
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} m"

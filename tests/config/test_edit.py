@@ -1,0 +1,191 @@
+"""`friday config set`: one key changes, all else stays."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from friday_cli.config import edit, layers
+from friday_cli.core.errors import FileError, UsageError
+
+FILE = """\
+# my settings
+model = "opus"   # the best
+
+[limits]
+max_cost = 5.0
+
+[permissions]
+allow = [
+  "bash(git status *)",  # harmless
+  "bash(ls *)",
+]
+
+[agents.delegation]
+# deep enough
+max_depth = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_key_is_replaced_and_comments_stay(file: Path) -> None:
+    saved = edit.set_value("model", "anthropic/claude-sonnet-5-5", file=file)
+    assert saved.backup is None
+    assert file.read_text() == FILE.replace('"opus"   #', '"anthropic/claude-sonnet-5-5"   #')
+
+
+def test_a_list_over_several_lines_is_replaced_as_a_whole(file: Path) -> None:
+    edit.set_value("permissions.allow", '["bash(cat *)"]', file=file)
+    assert tomllib.loads(file.read_text())["permissions"] == {"allow": ["bash(cat *)"]}
+    assert "# deep enough" in file.read_text()
+
+
+def test_a_new_key_goes_into_its_table_and_a_new_table_to_the_end(file: Path) -> None:
+    edit.set_value("limits.max_turns", "7", file=file)
+    edit.set_value("agents.delegation.token_budget.max", "90000", file=file)
+    edit.set_value("mode", "plan", file=file)
+    data = tomllib.loads(file.read_text())
+    assert data["limits"] == {"max_cost": 5.0, "max_turns": 7}
+    assert data["agents"]["delegation"] == {"max_depth": 2, "token_budget": {"max": 90000}}
+    assert data["mode"] == "plan"
+    assert file.read_text().count("#") == FILE.count("#")
+
+
+def test_a_file_that_is_not_there_is_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "config.toml"
+    edit.set_value("mode", "edits", file=path)
+    assert path.read_text() == 'mode = "edits"\n'
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_where_comments_cannot_be_kept_the_old_file_stays_beside(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("limits = {max_turns = 3}  # inline\n")
+    saved = edit.set_value("limits.max_cost", "2", file=path)
+    assert saved.backup is not None
+    assert "# inline" in saved.backup.read_text()
+    assert tomllib.loads(path.read_text()) == {"limits": {"max_turns": 3, "max_cost": 2}}
+
+
+def test_a_link_is_followed_and_the_mode_kept(tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.toml"
+    real.write_text('mode = "ask"\r\nmodel = "a"\r\n')
+    real.chmod(0o640)
+    link = tmp_path / "config.toml"
+    link.symlink_to(real)
+    edit.set_value("mode", "plan", file=link)
+    assert link.is_symlink()
+    assert real.read_bytes() == b'mode = "plan"\r\nmodel = "a"\r\n'
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("limits.max_cost", "3", 3),
+        ("agents.delegation.enabled", "false", False),
+        ("permissions.deny", "bash(rm *), bash(dd *)", ["bash(rm *)", "bash(dd *)"]),
+        ("providers.work.key_env", "WORK_KEY", "WORK_KEY"),
+        ("model", "5", "5"),
+        ("model", '"a b"', "a b"),
+    ],
+)
+def test_what_a_person_types_is_read_as_the_setting_needs_it(
+    tmp_path: Path, name: str, written: str, value: object
+) -> None:
+    assert edit.set_value(name, written, file=tmp_path / "config.toml").value == value
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "words"),
+    [
+        ("moddel", "a", "Did you mean model?"),
+        ("limits", "3", "limits.max_turns"),
+        ("providers.work", "3", "providers.work.base_url"),
+        ("providers.Work.api", "chat", "small letters"),
+        ("limits.timeout", "300000", "milliseconds"),
+        ("mode", "yolo", "ask, edits, plan, auto"),
+        ("providers.work.key_env", "sk-1-2", "NAME of an environment variable"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_written(file: Path, name: str, written: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        edit.set_value(name, written, file=file)
+    assert words in str(caught.value)
+    assert file.read_text() == FILE
+
+
+def test_a_broken_file_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("mode = \n")
+    with pytest.raises(FileError):
+        edit.set_value("mode", "plan", file=path)
+    assert path.read_text() == "mode = \n"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["# note", 'model = "a"', "", "[limits]", "max_turns = 3", "[tools]", "env_allow=[ 'A',\n 'B' ]"]
+        ),
+        max_size=9,
+    ),
+    st.sampled_from(
+        [("mode", "plan"), ("limits.max_cost", "2"), ("tools.env_allow", "X"), ("providers.a.api", "chat")]
+    ),
+)
+def test_setting_changes_that_key_and_no_other(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], change: tuple[str, str]
+) -> None:
+    path = tmp_path_factory.mktemp("edit") / "config.toml"
+    path.write_text("\n".join(lines))
+    try:
+        before = layers.read(path)
+    except FileError:
+        return
+    saved = edit.set_value(*change, file=path)
+    after = layers.read(path)
+    here = after
+    *parents, last = change[0].split(".")
+    for part in parents:
+        here = here[part]
+    assert here.pop(last) == saved.value
+    here = before
+    for part in parents:
+        here = here.get(part, {})
+    here.pop(last, None)
+
+    def full(data: dict[str, object]) -> dict[str, object]:
+        pairs = {k: full(v) if isinstance(v, dict) else v for k, v in data.items()}
+        return {k: v for k, v in pairs.items() if v != {}}
+
+    assert full(after) == full(before)
+    assert path.read_text().count("# note") == lines.count("# note")
+
+
+def test_two_processes_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    names = ["limits.max_turns", "limits.max_tokens", "agents.delegation.max_agents", "agents.delegation.ask_above"]
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom friday_cli.config import edit\n"
+        "for n in range(1, 11): edit.set_value(sys.argv[2], str(n), file=Path(sys.argv[1]))\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    running = [subprocess.Popen([sys.executable, "-c", code, str(path), name], env=env) for name in names]
+    assert [process.wait(60) for process in running] == [0, 0, 0, 0]
+    data = layers.read(path)
+    assert data["limits"] == {"max_turns": 10, "max_tokens": 10}
+    assert data["agents"]["delegation"] == {"max_agents": 10, "ask_above": 10}

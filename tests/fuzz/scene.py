@@ -1,0 +1,469 @@
+"""Random scenes for the engine: one seed is one session with its models, tools, people, troubles and journal."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import contextmanager
+from typing import Any
+
+from friday_cli.core.agent import Policy
+from friday_cli.core.delegation import Node
+from friday_cli.core.errors import ErrorKind, ProviderError, StoreError, ToolError
+from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under
+from friday_cli.core.log import MemoryJournal
+from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
+from friday_cli.core.model import prompt_tokens
+from friday_cli.core.permission import MODES, Answer, Rule
+from friday_cli.core.presence import Presence
+from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
+from friday_cli.core.tool import ToolContext
+from tests.engine import Arguments, Bench, Model, Nowhere, Profile, make, task_result
+
+HORIZON_S = 50_000.0
+"""A run that is not over by then waits for itself."""
+KINDS: tuple[ErrorKind, ...] = (
+    "rate", "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",
+    "auth", "quota", "invalid", "not_found", "context", "refusal",
+)  # fmt: skip
+TOOLS = ("look", "look", "change", "change", "shell", "boom", "ask", "own_cancel")
+
+
+class Journal(MemoryJournal):
+    """Keeps what it is given after a while, in order; may break for good at some event."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._latency = rng.choice([0.0, 0.0, 0.0005, 0.002])
+        self._rng = rng
+        self._busy_until = 0.0
+        self.breaks_at = rng.randint(5, 80) if rng.random() < 0.04 else None
+        self.broken = False
+
+    def append(self, envelopes: Any) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self.broken = self.broken or (self.breaks_at is not None and len(self.envelopes) >= self.breaks_at)
+        if self.broken:
+            done.set_exception(StoreError("disk full"))
+        elif not self._latency:
+            self._keep(list(envelopes), done)
+        else:
+            self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self._latency)
+            loop.call_at(self._busy_until, self._keep, list(envelopes), done)
+        return done
+
+    def _keep(self, envelopes: list[Envelope], done: asyncio.Future[None]) -> None:
+        self.envelopes.extend(envelopes)
+        done.set_result(None)
+
+
+class Machine(Nowhere):
+    """Ending processes takes a moment and sometimes goes wrong."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self._rng = rng
+
+    async def release(self, agent: str) -> None:
+        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01]))
+        if self._rng.random() < 0.02:
+            raise OSError("no such process")
+        self.released.append(agent)
+
+
+class Whim(Model):
+    """A provider that replies by the dice. It looks at each request as a strict server does, and tells the scene."""
+
+    def __init__(self, scene: Scene, *, model: str, window: int) -> None:
+        super().__init__({}, model=model, window=window, max_output=2000, price=scene.price)
+        self._scene = scene
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
+        rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
+        self._scene.served(request, self)
+        self.open.add(request.agent)
+        try:
+            with self._scene.works(request.agent):
+                await asyncio.sleep(rng.random() * 2)
+                async for chunk in self._reply(request, rng):
+                    yield chunk
+        finally:
+            with self._scene.cleans_up():
+                await asyncio.sleep(rng.choice([0.0, 0.005]))
+            self.open.discard(request.agent)
+
+    async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
+        words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
+        thinking = "hm" if rng.random() < 0.2 else ""
+        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.6) else ()
+        if not calls and not words:
+            words = "so be it"
+        if rng.random() < self._scene.trouble_rate:
+            for _ in range(rng.randint(0, 2)):
+                yield TextChunk("broken ")
+                await asyncio.sleep(rng.random())
+            if rng.random() < 0.2:
+                return  # a stream that ends without its end mark
+            wait = rng.choice([None, None, 0.0, 1.0, 20.0, 90.0])
+            usage = rng.choice([None, Usage(input=10, output=3)])
+            raise ProviderError(rng.choice(KINDS), "no luck", retry_after=wait, usage=usage)
+        if thinking:
+            yield ThinkingChunk(thinking)
+        for piece in words.split(" ") if words else ():
+            yield TextChunk(piece)
+            if rng.random() < 0.3:
+                await asyncio.sleep(rng.random())
+        for index, wish in enumerate(calls):
+            yield CallChunk(index, wish.name, 5)
+        parts: list[Any] = [Thinking(thinking, self.model)] if thinking else []
+        parts += [Text(words)] if words else []
+        message = Message("assistant", (*parts, *calls))
+        stop: Stop = "tool_use" if calls else "end_turn"
+        if rng.random() < 0.08:
+            stop = rng.choice(["max_tokens", "pause_turn", "refusal", "context", "other"])
+        yield Done(message, self._usage(request, message, rng), stop, "it said no" if stop == "refusal" else "")
+
+    def _usage(self, request: Request, message: Message, rng: random.Random) -> Usage:
+        usage = self._used(request, message, rng)
+        self._scene.spent(request, usage)
+        return usage
+
+    def _used(self, request: Request, message: Message, rng: random.Random) -> Usage:
+        full, output = estimate_request(request), estimate_message(message)
+        if not self._scene.honest and rng.random() < 0.2:
+            return rng.choice([Usage(), Usage(input=full * 3, output=output * 20), Usage(output=output)])
+        if self._scene.caches:
+            known = full * 3 // 4
+            return Usage(input=full - known, cache_read=known, output=output)
+        return Usage(input=full, output=output, cached=False)
+
+    def _calls(self, request: Request, rng: random.Random) -> tuple[ToolCall, ...]:
+        return tuple(self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3)))
+
+    def _call(self, rng: random.Random, call_id: str) -> ToolCall:
+        dice = rng.random()
+        task = {"profile": rng.choice(["one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
+        if rng.random() < 0.2:
+            task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
+        if dice < 0.28:
+            return ToolCall(call_id, "delegate_task", task)
+        if dice < 0.40:
+            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
+        if dice < 0.44:
+            return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
+        if dice < 0.48:
+            return ToolCall(call_id, "hidden", {})
+        if dice < 0.50:
+            return ToolCall(call_id, "look", {"seconds": "many"})
+        if dice < 0.53:
+            return ToolCall(call_id, "task_result", {"text": "the result", "fail": rng.random() < 0.3})
+        arguments = {"text": f"f{rng.randint(0, 3)}", "seconds": rng.random() * 3, "fail": rng.random() < 0.1}
+        return ToolCall(call_id, rng.choice(TOOLS), arguments)
+
+
+class Scene:
+    """One random session. `broken` collects what must not be; `reached` counts what happened."""
+
+    def __init__(self, seed: int) -> None:
+        rng = self.rng = random.Random(seed)
+        self.seed = seed
+        self.broken: list[str] = []
+        self.reached: Counter[str] = Counter()
+        self.working: Counter[str] = Counter()
+        self.changing: Counter[str] = Counter()
+        self.cleaning = 0
+        self.honest = rng.random() < 0.6
+        self.caches = rng.random() < 0.5
+        self.price = rng.choice([None, 1e-6])
+        self.trouble_rate = rng.choice([0.0, 0.05, 0.15, 0.6])
+        self.places = rng.choice([1, 1, 2, 3, 5])
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.stops: list[tuple[str, str, list[Node]]] = []
+        self.prefixes: dict[str, Request] = {}
+        self.misjudged: Counter[str] = Counter()
+        self.largest: dict[str, float] = {}
+        self.journal = Journal(rng)
+        self.read: list[Envelope] = []
+        window = rng.choice([200_000, 200_000, 200_000, 3200])
+        self.model = Whim(self, model="first", window=window)
+        self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
+        self.bench = self._bench()
+
+    def _bench(self) -> Bench:
+        rng = self.rng
+        policy = Policy(
+            max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3]), max_agents=rng.choice([3, 8, 14])
+        )
+        limits = {"tokens": rng.choice([600, 4000, 20_000, 50_000]), "turns": rng.randint(1, 5)}
+        deep = Profile(offers=("one", "two"), time_s=rng.choice([2.0, 20.0, 300.0]), **limits)
+        flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
+        root_tokens = rng.choice([0, 0, 3000, 20_000, 60_000])
+        me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
+        if self.price is not None and rng.random() < 0.3:
+            me.cost = rng.choice([0.003, 0.05])
+        bench = Bench(
+            self.model, self._tools(), {"one": deep, "two": flat}, me, policy, rng.choice(MODES), self._rules(),
+            rng.random() < 0.9, self.journal, self.spare, self.seed,
+        )  # fmt: skip
+        bench.workspace = bench.world.workspace = Machine(rng)  # type: ignore[assignment]
+        bench.root.specs += (make("hidden", self._hidden).spec,)
+        return bench
+
+    def _rules(self) -> list[Rule]:
+        rng = self.rng
+        decisions: list[Any] = ["allow", "allow", "ask", "deny"]
+        return [Rule(name, "", rng.choice(decisions)) for name in ("look", "change", "shell") if rng.random() < 0.4]
+
+    # ---- tools -------------------------------------------------------------------
+
+    def _tools(self) -> list[Any]:
+        return [
+            make("look", self._look), make("change", self._change, effect="write"), make("shell", self._look, effect="run"),
+            make("boom", self._boom), make("ask", self._ask, effect="own"), make("own_cancel", self._own_cancel),
+            task_result(),
+        ]  # fmt: skip
+
+    async def _look(self, ctx: ToolContext, args: Arguments) -> str:
+        self.dispatched(ctx)
+        try:
+            with self.works(ctx.agent):
+                ctx.emit("so ")
+                await asyncio.sleep(args.seconds)
+                ctx.emit("far")
+        finally:
+            with self.cleans_up():
+                await asyncio.sleep(0.01)
+        if args.fail:
+            raise ToolError("not found")
+        return f"saw {args.text}"
+
+    async def _change(self, ctx: ToolContext, args: Arguments) -> str:
+        self.dispatched(ctx)
+        self.changing[ctx.agent] += 1
+        if self.changing[ctx.agent] > 1:
+            self.broken.append(f"{ctx.agent} runs two changes at once")
+        try:
+            with self.works(ctx.agent):
+                await asyncio.sleep(args.seconds)
+        except asyncio.CancelledError:
+            self.reached["stopped in a change"] += 1
+            raise
+        finally:
+            with self.cleans_up():
+                await asyncio.sleep(0.01)
+            self.changing[ctx.agent] -= 1
+        return "changed"
+
+    async def _boom(self, ctx: ToolContext, args: Arguments) -> str:
+        self.dispatched(ctx)
+        await asyncio.sleep(args.seconds / 10)
+        raise self.rng.choice([RuntimeError("boom"), ToolError("no"), ValueError(), TimeoutError("late"), OSError(28, "full")])
+
+    async def _ask(self, ctx: ToolContext, args: Arguments) -> str:
+        self.dispatched(ctx)
+        return await ctx.ask("which one?", ["this", "that"])
+
+    async def _own_cancel(self, ctx: ToolContext, args: Arguments) -> str:
+        """A tool whose own helper was cancelled: that is its failure, nobody stopped the agent."""
+        self.dispatched(ctx)
+        self.reached["a tool's own cancellation"] += 1
+        helper = asyncio.ensure_future(asyncio.sleep(5))
+        asyncio.get_running_loop().call_later(args.seconds / 10, helper.cancel)
+        await helper
+        return "never"
+
+    async def _hidden(self, ctx: ToolContext, args: Arguments) -> str:
+        self.broken.append(f"{ctx.agent} ran a tool that it does not have")
+        return "!"
+
+    # ---- what is watched while it happens ---------------------------------------------
+
+    @contextmanager
+    def works(self, path: str) -> Any:
+        self.working[path] += 1
+        children = [p for p in self.working if p != "a"]
+        if len(children) > self.places:
+            self.broken.append(f"{children} work at once in {self.places} places")
+        try:
+            yield
+        finally:
+            self.working[path] -= 1
+            if not self.working[path]:
+                del self.working[path]
+
+    @contextmanager
+    def cleans_up(self) -> Any:
+        """A clean-up that is begun must be done."""
+        self.cleaning += 1
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.broken.append("a clean-up was broken off by a second cancellation")
+            raise
+        finally:
+            self.cleaning -= 1
+
+    def dispatched(self, ctx: ToolContext) -> None:
+        node = self.bench.node(ctx.agent)
+        if node.ended:
+            self.broken.append(f"{ctx.agent} runs a tool after its end")
+
+    def served(self, request: Request, model: Model) -> None:
+        from .checks import strict
+
+        self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
+        agent = self.bench.agents[request.agent]
+        before = self.prefixes.get(request.agent)
+        self.prefixes[request.agent] = request
+        if self.bench.node(request.agent).ended:
+            self.broken.append(f"{request.agent} sends a request after its end")
+        if before is None:
+            return
+        if (before.system, before.tools) != (request.system, request.tools):
+            self.broken.append(f"{request.agent}: system or tools changed within a run")
+        if model is agent.provider and len(request.messages) < len(before.messages):
+            self.reached["shorter history"] += 1
+
+    def spent(self, request: Request, usage: Usage) -> None:
+        """Note by how much the reservation of a request was too small: that much may be overspent."""
+        agent = self.bench.agents[request.agent]
+        prompt = prompt_tokens(agent)
+        reserved = (prompt if agent.cold else max(0, prompt - agent.sent)) + request.max_output
+        counted = usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
+        self.misjudged[agent.path] += max(0, counted - reserved)
+        self.largest[agent.path] = max(self.largest.get(agent.path, 0), counted)
+
+    # ---- people and troubles ------------------------------------------------------------
+
+    def spawn(self, work: Any) -> None:
+        self.tasks.append(asyncio.create_task(work))
+
+    async def person(self) -> None:
+        """Answers what is asked: soon, late, twice, wrongly, or never."""
+        async for envelope in self.bench.log.events():
+            event = envelope.event
+            if isinstance(event, (PermissionAsked, QuestionAsked)) and self.rng.random() < 0.9:
+                self.spawn(self._answer(event))
+
+    async def _answer(self, event: PermissionAsked | QuestionAsked) -> None:
+        rng, desk = self.rng, self.bench.desk
+        await asyncio.sleep(rng.choice([0.0, 1.0, 40.0]) * rng.random())
+        scope = rng.choice(["once", "session"])
+        decision: Any = rng.choice(["allow", "allow", "deny"])
+        answer: Answer | str = Answer(decision, scope) if isinstance(event, PermissionAsked) else "this"
+        if rng.random() < 0.1 and await desk.answer(event.id, "hm" if isinstance(answer, Answer) else Answer("allow")):
+            self.broken.append("an answer of the wrong kind was taken")
+        taken = await desk.answer(event.id, answer)
+        again = await desk.answer(event.id, answer)
+        if again:
+            self.broken.append("a question was answered twice")
+        self.reached["answered" if taken else "answered too late"] += 1
+
+    async def slow_reader(self) -> None:
+        """Reads all that is published, sometimes slowly; what it is shown must be kept already."""
+        pause = self.rng.choice([0.0, 0.0, 0.05])
+        async for envelope in self.bench.log.events():
+            if envelope.seq is not None:
+                self.read.append(envelope)
+                if not self.journal.broken and envelope.seq > len(self.journal.envelopes):
+                    self.broken.append(f"event {envelope.seq} was shown before it was kept")
+            if pause and self.rng.random() < 0.3:
+                await asyncio.sleep(pause)
+
+    async def troubles(self) -> None:
+        rng, tree = self.rng, self.bench.tree
+        for _ in range(rng.choice([0, 1, 1, 2, 4])):
+            await asyncio.sleep(rng.choice([0.0, 3.0, 10.0, 30.0]) * rng.random())
+            living = tree.living("a")
+            if not living:
+                continue
+            path = rng.choice(living).path
+            dice = rng.random()
+            if dice < 0.3:
+                await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
+                self.reached["steered"] += 1
+                continue
+            levels: list[Any] = [rng.choice(["cancel", "abort"])]
+            if rng.random() < 0.3:
+                levels.append(rng.choice(["cancel", "abort"]))
+                self.reached["two stops at once"] += 1
+            for level in levels:
+                self.spawn(self.stop(path, level))
+
+    async def stop(self, path: str, level: Any) -> None:
+        """Stop a subtree; when that returns nothing of it may be left."""
+        tree = self.bench.tree
+        nodes = tree.living(path)
+        self.stops.append((path, level, nodes))
+        at = asyncio.get_running_loop().time()
+        await tree.stop(path, level=level, why="aborted" if level == "abort" else "cancelled")
+        self.reached[f"stopped: {level}"] += 1
+        if took := [n.path for n in nodes if not n.ended]:
+            self.broken.append(f"{took} live after {level} of {path}")
+        if any(tree.node(n.path) is not n for n in nodes):
+            return  # a new run has begun meanwhile
+        for left in (self.model.open, self.working):
+            if under := [p for p in left if is_under(p, path)]:
+                self.broken.append(f"{under} work after {level} of {path}")
+        if level == "abort" and asyncio.get_running_loop().time() - at > 2.0:
+            self.broken.append(f"abort of {path} took {asyncio.get_running_loop().time() - at:.1f} s")
+
+    async def sampler(self) -> None:
+        """Looks at the agents from time to time."""
+        gap = 0
+        while True:
+            await asyncio.sleep(0.3 + self.rng.random() * 2)
+            gap += 1
+            for node in self.bench.tree.living("a"):
+                await self._sample(node)
+            if gap > 200:
+                await asyncio.sleep(500.0)
+
+    async def _sample(self, node: Node) -> None:
+        presence, tree = node.agent.presence, self.bench.tree
+        for _ in range(4):
+            if node.ended or presence.status != "waiting_user" or node.path in self.bench.desk.pending.values():
+                break
+            await asyncio.sleep(0.05)
+        else:
+            self.broken.append(f"{node.path} waits for a person, but no question of it stands open")
+        waits = presence.status in ("waiting_user", "waiting_rate", "queued")
+        if waits and presence.clock.running and len(tree.living(node.path)) == 1:
+            self.broken.append(f"{node.path} is {presence.status} and its clock runs")
+
+    # ---- the whole ---------------------------------------------------------------------
+
+    async def play(self) -> None:
+        """Run the session to its end."""
+        bench, rng = self.bench, self.rng
+        watchers = [asyncio.create_task(w()) for w in (self.person, self.slow_reader, self.sampler)]
+        for number in range(rng.choice([1, 1, 1, 2, 3])):
+            if number:
+                bench.root.presence = Presence("a", log=bench.log, slots=None)  # as a session does for each run
+                self.reached["another run"] += 1
+            node = bench.begin(f"go {number}")
+            self.spawn(self.troubles())
+            assert node.task
+            await asyncio.wait([node.task], timeout=HORIZON_S)
+            if not node.ended:
+                if not bench.desk.pending:
+                    self.broken.append("nothing happens any more: a deadlock")
+                self.reached["ended with open questions"] += 1
+                await self.stop("a", "abort")
+        await asyncio.wait([*self.tasks]) if self.tasks else None
+        await bench.tree.stop("a")
+        await bench.log.close()
+        await watchers[1]
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.wait(watchers)
+        for task in (*self.tasks, *watchers):
+            if not task.cancelled() and (error := task.exception()):
+                raise error
+
+
+Check = Callable[[Scene], list[str]]

@@ -1,0 +1,184 @@
+"""A loopback server that plays scripted bytes and faults, and remembers what it was asked.
+
+    async with playing(Reply(events(...)), Reply(b"...", DROP)) as server:
+        ... server.url, server.requests[0].json, server.connections
+
+Each request gets the next reply; the last one is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class Fault(Enum):
+    DROP = "close the connection with no end of the body"
+    RESET = "reset the connection"
+    HANG = "send nothing more until the client leaves"
+
+
+DROP, RESET, HANG = Fault.DROP, Fault.RESET, Fault.HANG
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Go on when `event` is set, or after `seconds`."""
+
+    seconds: float = 0.0
+    event: asyncio.Event | None = None
+
+
+Step = bytes | Fault | Wait
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. `split` cuts the body in pieces of that many bytes, each sent by itself."""
+
+    steps: tuple[Step, ...]
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    split: int = 0
+    before_head: bool = False
+
+    def __init__(
+        self, *steps: Step, status: int = 200, split: int = 0, before_head: bool = False, **headers: str | None
+    ) -> None:
+        """`headers` by name with underscores; None leaves `content_type` out. `before_head` plays faults before any byte."""
+        given = {"content_type": "text/event-stream", **headers}
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "status", status)
+        object.__setattr__(self, "split", split)
+        object.__setattr__(self, "before_head", before_head)
+        object.__setattr__(self, "headers", {k.replace("_", "-"): v for k, v in given.items() if v is not None})
+
+
+def document(value: object, status: int, **headers: str) -> Reply:
+    """A JSON answer, such as an error."""
+    return Reply(json.dumps(value).encode(), status=status, **{"content_type": "application/json", **headers})
+
+
+@dataclass
+class Asked:
+    """A request as it came; `left` is set when its client closes the connection before the answer is over."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Server:
+    def __init__(self, replies: Iterable[Reply]) -> None:
+        self.replies = list(replies)
+        self.requests: list[Asked] = []
+        self.arrived = asyncio.Event()
+        self.connections = 0
+        self.url = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        asked = await _request(reader)
+        if asked is None:
+            return False
+        reply = self.replies[min(len(self.requests), len(self.replies) - 1)]
+        self.requests.append(asked)
+        self.arrived.set()
+        watch = asyncio.ensure_future(reader.read(1))
+        watch.add_done_callback(lambda _: asked.left.set())
+        try:
+            return await self._play(reply, asked, writer)
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def _play(self, reply: Reply, asked: Asked, writer: asyncio.StreamWriter) -> bool:
+        head = f"HTTP/1.1 {reply.status} X\r\ntransfer-encoding: chunked\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items()) + "\r\n"
+        if not reply.before_head:
+            writer.write(head.encode())
+            await writer.drain()
+        for step in reply.steps:
+            if isinstance(step, bytes):
+                size = reply.split or max(1, len(step))
+                for start in range(0, len(step), size):
+                    piece = step[start : start + size]
+                    writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    if reply.split:
+                        await writer.drain()
+                await writer.drain()
+            elif isinstance(step, Wait):
+                await (step.event.wait() if step.event else asyncio.sleep(step.seconds))
+            elif step is HANG:
+                await asked.left.wait()
+                return False
+            else:
+                if step is RESET:
+                    sock = writer.get_extra_info("socket")
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                writer.transport.abort() if step is RESET else writer.close()
+                return False
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+
+async def _request(reader: asyncio.StreamReader) -> Asked | None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").strip().split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(method, path, headers, body)
+
+
+@asynccontextmanager
+async def playing(*replies: Reply) -> AsyncIterator[Server]:
+    """A server on 127.0.0.1 for the time of the block; every connection is closed behind it."""
+    server = Server(replies)
+    listener = await asyncio.start_server(server._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024)
+    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listener.close()
+        for task in list(server._tasks):
+            task.cancel()
+        await asyncio.gather(*server._tasks, return_exceptions=True)
+
+
+def named(*events: dict[str, Any]) -> bytes:
+    """Server-sent events with their `type` as event name, as Anthropic and the Responses API send them."""
+    return b"".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
+
+
+def unnamed(*events: dict[str, Any] | str) -> bytes:
+    """Server-sent events without a name, as Chat Completions sends them; a string is sent as it is."""
+    return b"".join(f"data: {e if isinstance(e, str) else json.dumps(e)}\n\n".encode() for e in events)

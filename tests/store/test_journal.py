@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from friday_cli.core.errors import StoreError
+from friday_cli.core.events import AgentStarted, Envelope, MessageAdded, Notice
+from friday_cli.core.log import Log
+from friday_cli.core.messages import Message, Text, ToolCall
+from friday_cli.store import Store, schema
+from friday_cli.view import State
+from tests.scenes import logs, numbered, said, tree
+
+FEW = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+
+
+async def test_what_was_appended_is_read_back(store: Store) -> None:
+    session = await store.create_session("/work")
+    journal = store.journal(session)
+    for envelope in tree(session):
+        await journal.append([envelope])
+    assert await journal.read(0) == tree(session)
+    assert await journal.read(5) == tree(session)[5:]
+    assert await store.events(session, agent="a.1") == [e for e in tree(session) if e.agent == "a.1"]
+    await journal.sync()
+
+
+@FEW
+@given(logs(ended=False))
+async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Envelope]) -> None:
+    store = Store(tmp_path / "friday.db")
+    session = await store.create_session("/work")
+    kept = [e for e in log if e.seq is not None]
+    await store.journal(session).append(kept)
+    assert await store.events(session) == kept
+    state = State.of(log)
+    rows = {row.path: row for row in await store.agents(session)}
+    assert rows.keys() == state.agents.keys()
+    for path, row in rows.items():
+        agent = state.agents[path]
+        assert (row.status, row.stop_reason, row.run) == (agent.status, agent.stop_reason or "", agent.run)
+        assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
+        assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
+    await store.close()
+
+
+async def test_appends_of_many_tasks_keep_each_order(store: Store) -> None:
+    names = [await store.create_session("/work") for _ in range(8)]
+
+    async def write(name: str) -> None:
+        log = Log(store.journal(name))
+        await asyncio.gather(*(log.emit("a", Notice(str(number))) for number in range(50)))
+
+    await asyncio.gather(*map(write, names))
+    for name in names:
+        found = await store.events(name)
+        assert [e.seq for e in found] == list(range(1, 51))
+        assert [e.event for e in found] == [Notice(str(number)) for number in range(50)]
+
+
+async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> None:
+    good, bad = await store.create_session("/work"), await store.create_session("/work")
+    await store.journal(bad).append(numbered(("a", Notice("first"))))
+    journals = store.journal(good), store.journal(bad)
+    futures = [
+        journals[0].append(numbered(("a", Notice("1")))),
+        journals[1].append(numbered(("a", Notice("the same number again")))),
+        journals[0].append(numbered(("a", Notice("2")), first=2)),
+    ]
+    outcomes = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), StoreError, type(None)]
+    assert "another friday process" in str(outcomes[1]).lower()
+    assert len(await store.events(good)) == 2
+    assert [e.event for e in await store.events(bad)] == [Notice("first")]
+
+
+async def test_the_title_is_the_first_prompt_in_one_line(store: Store) -> None:
+    first, second = await store.create_session("/work"), await store.create_session("/work")
+    await store.journal(first).append(tree(first))
+    prompt = "Mend\x1b[31m the\nbuild " + "please " * 40
+    start = numbered(("a", AgentStarted(1, "p", "", "m")), ("a", MessageAdded(Message("user", (Text(prompt),)))))
+    await store.journal(second).append(start)
+    titles = {row.id: row.title for row in await store.list_sessions()}
+    assert titles[first] == "Count the lines of main.py"
+    assert titles[second].startswith("Mend the build please please")
+    assert len(titles[second]) <= 80
+
+
+async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store) -> None:
+    session = await store.create_session("/work")
+    event = said("half \ud83d end\x00", ToolCall("c", "bash", {"a\udfff": ["\ud800"]}))
+    await store.journal(session).append(numbered(("a", event)))
+    (found,) = await store.events(session)
+    assert found.event == said("half ? end\x00", ToolCall("c", "bash", {"a?": ["?"]}))
+
+
+async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    await store.journal(session).append(tree(session))
+    with sqlite3.connect(path) as raw:
+        raw.execute('UPDATE events SET body = \'{"kind": "ag\' WHERE seq = 3')
+        raw.execute("UPDATE events SET body = CAST(x'7b22ff' AS TEXT) WHERE seq = 4")
+        raw.execute('UPDATE events SET body = \'{"kind": "of_the_future"}\' WHERE seq = 5')
+    found = await store.events(session)
+    assert [e.seq for e in found] == [e.seq for e in tree()]
+    for number in (3, 4, 5):
+        event = found[number - 1].event
+        assert isinstance(event, Notice)
+        assert f"Event {number}" in event.text
+    assert [e for e in found if e.seq not in (3, 4, 5)] == [e for e in tree(session) if e.seq not in (3, 4, 5)]
+
+
+async def test_a_full_disk_fails_the_append_and_the_session_goes_on_in_memory(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    log = Log(store.journal(session))
+    await log.emit("a", Notice("before"))
+    await _limit_pages(store, spare=3)
+    await log.emit("a", Notice("x" * 100_000))
+    await log.emit("a", Notice("small"))
+    assert log.failure is not None
+    assert "disk is full" in str(log.failure)
+    assert str(path) in str(log.failure)
+    await log.close()
+    shown = [e.event async for e in log.events()]
+    assert [e.text[:30] for e in shown if isinstance(e, Notice)] == [
+        "before", "This session is no longer saved", "x" * 30, "small",
+    ] or len(shown) == 4  # fmt: skip
+    assert [e.event for e in await store.events(session)] == [Notice("before")]
+
+
+async def test_after_a_failed_write_the_log_on_disk_gets_no_holes(store: Store) -> None:
+    session = await store.create_session("/work")
+    journal = store.journal(session)
+    await journal.append(numbered(("a", Notice("1"))))
+    await _limit_pages(store, spare=3)
+    with pytest.raises(StoreError, match="disk is full"):
+        await journal.append(numbered(("a", Notice("x" * 100_000)), first=2))
+    await _limit_pages(store, spare=100_000)
+    with pytest.raises(StoreError, match="disk is full"):
+        await journal.append(numbered(("a", Notice("3")), first=3))
+    assert len(await store.events(session)) == 1
+    await store.journal(session).append(numbered(("a", Notice("resumed")), first=2))
+    assert len(await store.events(session)) == 2
+
+
+async def test_a_read_only_file_is_said(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store._writer.submit(lambda db: None)
+    writer = store._writer._db
+    assert writer is not None
+    writer.execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError, match="read-only"):
+        await store.journal(session).append(numbered(("a", Notice("1"))))
+
+
+async def test_another_process_in_the_way_is_waited_for(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
+    session = await store.create_session("/work")
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("BEGIN EXCLUSIVE")
+    waiting = store.journal(session).append(numbered(("a", Notice("1"))))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(waiting), 0.2)
+    raw.execute("ROLLBACK")
+    await waiting
+    raw.close()
+    assert len(await store.events(session)) == 1
+
+
+async def test_a_file_that_stays_busy_is_said_in_plain_words(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "BUSY_S", 0.0)
+    monkeypatch.setattr(schema, "PATIENCE_S", 0.0)
+    session = await store.create_session("/work")
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="Another program has kept"):
+        await store.journal(session).append(numbered(("a", Notice("1"))))
+    raw.close()
+
+
+async def test_a_closed_store_takes_nothing(path: Path) -> None:
+    store = Store(path)
+    session = await store.create_session("/work")
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.journal(session).append(numbered(("a", Notice("1"))))
+    await store.close()
+
+
+async def test_a_deleted_session_takes_nothing(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store.delete(session)
+    with pytest.raises(StoreError, match="does not exist"):
+        await store.journal(session).append(numbered(("a", Notice("1"))))
+
+
+async def _limit_pages(store: Store, *, spare: int) -> None:
+    """Leave room for `spare` more pages: SQLite then reports a full disk from the same place as a real one."""
+
+    def limit(db: sqlite3.Connection) -> None:
+        used = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {used + spare}")
+
+    await store._writer.submit(limit)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.errors import StoreError
+from friday_cli.store import Store, schema
+from tests.scenes import tree
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_folder_and_files_are_private(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    with await store.own(session):
+        assert mode(path.parent) == mode(path.parent / "locks") == 0o700
+        assert {mode(file) for file in path.parent.rglob("*") if file.is_file()} == {0o600}
+
+
+async def test_an_open_folder_of_ours_is_closed_to_others(store: Store, path: Path) -> None:
+    path.parent.mkdir(mode=0o755)
+    await store.open()
+    assert mode(path.parent) == 0o700
+
+
+async def test_nothing_is_made_before_the_first_call(path: Path) -> None:
+    Store(path)
+    assert not path.parent.exists()
+
+
+async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) -> None:
+    await store.open()
+    assert journal_mode(path) == "wal"
+    assert not schema.on_network(path.parent)
+
+
+async def test_on_a_network_folder_it_does_without(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "on_network", lambda folder: True)
+    first, second = Store(path), Store(path)
+    session = await first.create_session("/work")
+    await first.journal(session).append(tree(session))
+    assert await second.events(session) == tree(session)
+    assert journal_mode(path) != "wal"
+    assert not path.with_name("friday.db-wal").exists()
+    await first.close()
+    await second.close()
+
+
+def journal_mode(path: Path) -> str:
+    raw = sqlite3.connect(path)
+    try:
+        return str(raw.execute("PRAGMA journal_mode").fetchone()[0])
+    finally:
+        raw.close()
+
+
+@pytest.mark.parametrize("content", [b"this is no database at all " * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
+async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    for call in (store.open(), store.list_sessions(), store.create_session("/work")):
+        with pytest.raises(StoreError) as caught:
+            await call
+        assert str(path) in caught.value.message
+        assert "damaged" in caught.value.message
+        assert "Nothing was changed" in caught.value.message
+        assert "backup" in caught.value.hint
+    await store.close()
+    assert path.read_bytes() == content
+    assert sorted(file.name for file in path.parent.iterdir()) == ["friday.db"]
+
+
+async def test_damage_inside_is_found_when_it_is_met(path: Path) -> None:
+    store = Store(path)
+    for _ in range(40):
+        session = await store.create_session("/work")
+        await store.journal(session).append(tree(session))
+    await store.close()
+    whole = path.read_bytes()
+    hurt = whole[:4096] + b"\xa5" * (len(whole) - 4096)
+    path.write_bytes(hurt)
+    again = Store(path)
+    with pytest.raises(StoreError, match="damaged"):
+        await again.list_sessions()
+    await again.close()
+    assert path.read_bytes() == hurt
+
+
+async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
+    store = Store(path)
+    await store.create_session("/work")
+    await store.close()
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    before = path.read_bytes()
+    newer = Store(path)
+    with pytest.raises(StoreError, match=r"newer Friday \(form 99; this one knows 1\)") as caught:
+        await newer.list_sessions()
+    await newer.close()
+    assert "Update Friday" in caught.value.hint
+    assert path.read_bytes() == before
+
+
+async def test_the_database_of_another_program_is_refused(store: Store, path: Path) -> None:
+    path.parent.mkdir()
+    raw = sqlite3.connect(path)
+    raw.execute("CREATE TABLE bookmarks(url)")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StoreError, match="another program"):
+        await store.open()
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+    raw.close()
+
+
+async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(path)
+    session = await store.create_session("/work")
+    await store.journal(session).append(tree(session))
+    await store.close()
+    runs = []
+
+    def second_form(db: sqlite3.Connection) -> None:
+        runs.append(1)
+        db.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, second_form])
+    for _ in range(2):
+        store = Store(path)
+        assert await store.events(session) == tree(session)
+        await store.close()
+    assert runs == [1]
+
+
+async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bad_form(db: sqlite3.Connection) -> None:
+        db.execute("ALTER TABLE sessions ADD COLUMN colour TEXT")
+        db.execute("ALTER TABLE nowhere ADD COLUMN colour TEXT")
+
+    store = Store(path)
+    session = await store.create_session("/work")
+    await store.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad_form])
+        store = Store(path)
+        with pytest.raises(StoreError):
+            await store.open()
+        await store.close()
+    store = Store(path)
+    assert await store.find(session[:8]) == session
+    raw = sqlite3.connect(path)
+    assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
+    raw.close()
+    await store.close()
+
+
+async def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for path in (tmp_path / "file" / "friday.db", tmp_path / "file" / "deeper" / "friday.db"):
+        store = Store(path)
+        with pytest.raises(StoreError, match="Sessions cannot be saved in") as caught:
+            await store.create_session("/work")
+        assert "FRIDAY_HOME" in caught.value.hint
+        await store.close()
+
+
+async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(StoreError, match="cannot be opened"):
+        await store.open()

@@ -1,0 +1,158 @@
+"""What models read of every tool, as a snapshot: specs.md beside this file.
+
+After a change on purpose: `python -m tests.tools.test_specs [FAMILY...]` writes it anew; read the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import jsonschema
+import pytest
+
+import friday_cli.tools
+from friday_cli.core.tool import Tool
+from friday_cli.profiles import KNOWN
+
+SNAPSHOT = Path(__file__).with_name("specs.md")
+
+
+def _delegate() -> list[Tool]:
+    from friday_cli.tools.delegate import DelegateSettings, delegate_tools
+
+    async def confirm(*args: object) -> None: ...
+
+    return delegate_tools(cast(Any, None), DelegateSettings("- researcher: finds things out", confirm))
+
+
+def _documents() -> list[Tool]:
+    from friday_cli.tools.documents import document_tool
+
+    return [document_tool()]
+
+
+def _memory() -> list[Tool]:
+    from friday_cli.tools.memory import memory_tools
+
+    return memory_tools(cast(Any, None))
+
+
+def _plan() -> list[Tool]:
+    from friday_cli.tools.plan import ask_tool, result_tool, todo_tool
+
+    return [todo_tool(), ask_tool(), result_tool()]
+
+
+def _web() -> list[Tool]:
+    from friday_cli.tools.web import fetch_tool, search_tool
+
+    search = search_tool({"BRAVE_API_KEY": "key"})
+    assert search is not None
+    return [fetch_tool(), search]
+
+
+def _listed(name: str) -> Callable[[], list[Tool]]:
+    return lambda: cast(list[Tool], import_module(f"friday_cli.tools.{name}").tools())
+
+
+FAMILIES: dict[str, Callable[[], list[Tool]]] = {
+    "delegate": _delegate,
+    "documents": _documents,
+    "files": _listed("files"),
+    "memory": _memory,
+    "plan": _plan,
+    "search": _listed("search"),
+    "shell": _listed("shell"),
+    "web": _web,
+}
+"""Each module of tools and how to get all of them."""
+
+
+def present() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(friday_cli.tools.__path__))
+
+
+def written(family: str) -> str:
+    """One family as Markdown: of each tool the description, then every parameter, then the schema as it is sent."""
+    parts = [f"# {family}"]
+    for tool in FAMILIES[family]():
+        parts.append(f"## {tool.name}\n\nEffect: {tool.effect}\n\n{tool.description}")
+        rows = [
+            f"- `{path}` ({_kind(node)}, {_need(node, required)}): {node.get('description', '')}"
+            for path, node, required in _parameters(tool.schema)
+        ]
+        parts.append("\n".join(rows) or "No parameters.")
+        parts.append(f"```json\n{json.dumps(tool.schema, ensure_ascii=False, sort_keys=True)}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def kept(family: str) -> str:
+    """The same family as the snapshot has it, "" when it is not in there."""
+    text = SNAPSHOT.read_text(encoding="utf-8") if SNAPSHOT.exists() else ""
+    sections = re.split(r"^(?=# )", text, flags=re.M)
+    return next((section.rstrip("\n") + "\n" for section in sections if section.startswith(f"# {family}\n")), "")
+
+
+def _parameters(schema: dict[str, Any], above: str = "") -> Iterator[tuple[str, dict[str, Any], bool]]:
+    for name, node in schema.get("properties", {}).items():
+        yield above + name, node, name in schema.get("required", ())
+        yield from _parameters(node, f"{above}{name}.")
+        yield from _parameters(node.get("items") or {}, f"{above}{name}[].")
+
+
+def _kind(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return "one of " + ", ".join(map(json.dumps, node["enum"]))
+    return " or ".join(part.get("type", "?") for part in node.get("anyOf", [node]))
+
+
+def _need(node: dict[str, Any], required: bool) -> str:
+    return "required" if required else f"default {json.dumps(node.get('default'), ensure_ascii=False)}"
+
+
+def test_every_module_is_covered() -> None:
+    assert set(present()) <= set(FAMILIES), "a new module of tools: add it to FAMILIES"
+    assert {"delegate", "documents", "files", "memory", "plan", "web"} <= set(present())
+
+
+@pytest.mark.parametrize("family", present())
+def test_what_models_read_is_as_agreed(family: str) -> None:
+    agreed = written(family) == kept(family)
+    assert agreed, f"what models read of {family} changed; if on purpose: python -m tests.tools.test_specs"
+
+
+@pytest.mark.parametrize("family", present())
+def test_descriptions_are_fit_for_a_model(family: str) -> None:
+    for tool in FAMILIES[family]():
+        assert tool.name in KNOWN, f"profiles do not know {tool.name}"
+        assert 60 <= len(tool.description) <= 1_000, tool.name
+        assert tool.description == tool.description.strip(), tool.name
+        jsonschema.Draft202012Validator.check_schema(tool.schema)
+        assert tool.schema["type"] == "object", tool.name
+        assert tool.schema["additionalProperties"] is False, f"{tool.name} takes arguments that do nothing"
+        assert "$ref" not in json.dumps(tool.schema), tool.name
+        for path, node, required in _parameters(tool.schema):
+            assert len(node.get("description", "")) >= 10, f"{tool.name}: {path} is not described"
+            assert required != ("default" in node), f"{tool.name}: {path} is either required or has a default"
+
+
+def test_names_are_unique() -> None:
+    names = [tool.name for family in present() for tool in FAMILIES[family]()]
+    assert len(names) == len(set(names))
+
+
+if __name__ == "__main__":
+    renewed = sys.argv[1:] or present()
+    note = (
+        "<!-- Written by `python -m tests.tools.test_specs [FAMILY...]`; read the difference before you keep it. -->\n"
+    )
+    sections = [written(family) if family in renewed else kept(family) for family in present()]
+    SNAPSHOT.write_text("\n".join([note, *filter(None, sections)]), encoding="utf-8")
+    print(f"Wrote {SNAPSHOT.name}: {', '.join(renewed)}.")

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from friday_cli.core.events import (
+    LIVE,
+    AgentStarted,
+    AttemptFailed,
+    CallDelta,
+    Denied,
+    Envelope,
+    InboxMessage,
+    MessageAdded,
+    Notice,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAsked,
+    StatusChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+    decode_envelope,
+    encode,
+)
+from friday_cli.core.messages import ToolCall, ToolResult, Usage, user
+from friday_cli.core.replay import replay
+from friday_cli.view import Flow, Note, Said, State, ToolRun
+from tests.scenes import logs, numbered, results, said, tree
+
+STEPS = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def durable(log: list[Envelope]) -> list[Envelope]:
+    return [envelope for envelope in log if envelope.seq is not None]
+
+
+@STEPS
+@given(logs())
+def test_a_state_that_saw_live_events_equals_one_folded_from_the_log(log: list[Envelope]) -> None:
+    kept = [decode_envelope(encode(envelope)) for envelope in durable(log)]
+    assert State.of(log) == State.of(kept)
+
+
+@STEPS
+@given(logs(), st.data())
+def test_live_events_that_come_late_or_twice_leave_no_trace(log: list[Envelope], data: st.DataObject) -> None:
+    late = list(log)
+    for envelope in [e for e in log if isinstance(e.event, LIVE)]:
+        late.insert(data.draw(st.integers(late.index(envelope), len(late))), envelope)
+    assert State.of(late) == State.of(durable(log))
+
+
+@STEPS
+@given(logs(ended=False))
+def test_view_and_replay_tell_the_same_of_every_agent(log: list[Envelope]) -> None:
+    state, records = State.of(log), replay(log)
+    assert list(state.agents) == list(records)
+    for path, record in records.items():
+        agent = state.agents[path]
+        assert (agent.run, agent.status, agent.ended) == (record.run, record.status, record.end is not None)
+        assert (agent.usage, agent.receipt, set(agent.asks)) == (record.usage, record.receipt, set(record.asks))
+        assert not (record.end and agent.open)
+    assert state.usage_of("a").billed == state.totals.billed == sum(r.usage.billed for r in records.values())
+    assert set(state.asks) == {ask for record in records.values() for ask in record.asks}
+
+
+def test_the_tree_of_a_delegation() -> None:
+    state = State.of(tree())
+    root, child = state.agents["a"], state.agents["a.1"]
+    assert root.children == ["a.1"]
+    assert (child.parent, child.profile, child.model) == ("a", "researcher", "demo/tiny")
+    assert (child.status, child.stop_reason, child.result) == ("completed", "done", "It has 2 lines.")
+    assert (child.turns, child.context, child.active_s(9e9)) == (2, 140, 6.5)
+    assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
+    assert state.usage_of("a") == Usage(690, 100, 0, 78, cost_usd=2.0)
+    assert root.calls["c1"].agents == ["a.1"]
+    assert [type(item) for item in root.transcript] == [Said, Said, ToolRun, Said]
+    assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
+    assert child.receipt.tools == {"read_file": 1}
+
+
+def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:
+    log = numbered(
+        ("a", AgentStarted(1, "p", "t", "m")),
+        ("a", TurnFinished(1, Usage(1, cost_usd=0.5))),
+        ("a.1", AgentStarted(1, "p", "t", "m", "a")),
+        ("a.1", TurnFinished(1, Usage(1, cost_usd=None))),
+    )
+    state = State.of(log)
+    assert state.agents["a"].usage.cost_usd == 0.5
+    assert state.usage_of("a").cost_usd is None
+    assert state.totals.cost_usd is None
+
+
+def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
+    state = State.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(3))))
+
+    def live(event: TextDelta | ThinkingDelta | CallDelta) -> None:
+        state.apply(Envelope(None, 0, "a", event))
+
+    live(ThinkingDelta(3, 1, 0, "hm"))
+    live(TextDelta(3, 1, 0, "one "))
+    live(TextDelta(3, 1, 4, "two"))
+    live(TextDelta(3, 1, 4, "two"))
+    live(CallDelta(3, 1, 0, "bash", 12))
+    reply = state.agents["a"].reply
+    assert reply is not None
+    assert (reply.text.text, reply.thinking.text, reply.calls) == ("one two", "hm", {0: ("bash", 12)})
+    state.apply(Envelope(3, 0, "a", AttemptFailed(1, "stall", "No word from the model.", 2.0, Usage(5, cost_usd=None))))
+    live(TextDelta(3, 1, 7, " late"))
+    assert state.agents["a"].reply is None
+    live(TextDelta(3, 2, 0, "again"))
+    reply = state.agents["a"].reply
+    assert reply is not None
+    assert reply.text.text == "again"
+    assert state.agents["a"].usage == Usage(5, cost_usd=None)
+    assert state.agents["a"].transcript == [Note("No word from the model; trying again in 2 s", "warning", 0)]
+    state.apply(Envelope(4, 0, "a", said("again and done")))
+    live(TextDelta(3, 2, 5, " late"))
+    assert state.agents["a"].reply is None
+
+
+def test_text_whose_beginning_was_missed_says_so() -> None:
+    flow = Flow()
+    flow.put(10, "later")
+    assert (flow.start, flow.text) == (10, "later")
+    flow.put(15, " on")
+    flow.put(12, "ter on!")
+    assert flow.text == "later on!"
+
+
+def test_the_output_of_a_tool_keeps_its_newest_part_only() -> None:
+    flow = Flow(most=100)
+    for number in range(1000):
+        flow.put(number * 10, f"{number:010}")
+    assert len(flow.text) <= 200
+    assert flow.text.endswith("0000000999")
+    assert flow.start + len(flow.text) == 10_000
+
+
+def test_a_tool_from_call_to_result() -> None:
+    state = State.of(
+        numbered(
+            ("a", AgentStarted(1, "p", "t", "m")),
+            ("a", TurnStarted(1)),
+            ("a", said("", ToolCall("c", "bash", {"command": "make"}))),
+        )
+    )
+    agent = state.agents["a"]
+    assert (agent.calls["c"].status, agent.current) == ("pending", None)
+    for envelope in numbered(("a", ToolStarted("c", "bash", "make")), first=4):
+        assert state.apply(envelope) == ("a",)
+    state.apply(Envelope(None, 0, "a", ToolOutput("c", 0, "cc main.c")))
+    assert agent.current is agent.calls["c"]
+    output = agent.calls["c"].output
+    assert output is not None
+    assert (agent.current.title, output.text) == ("make", "cc main.c")
+    for envelope in numbered(
+        ("a", ToolFinished("c", "bash", "error", 2.0)), ("a", results(ToolResult("c", "no", "error")))
+    ):
+        state.apply(envelope)
+    run = agent.calls["c"]
+    assert (run.status, run.text, run.output, run.duration_s, agent.current) == ("error", "no", None, 2.0, None)
+    assert agent.receipt.failed == 1
+
+
+def test_questions_of_many_agents_stand_open_together() -> None:
+    state = State.of(
+        numbered(
+            ("a", AgentStarted(1, "general", "all", "m")),
+            ("a.1", AgentStarted(1, "coder", "build it", "m", "a")),
+            ("a", QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
+            ("a.1", said("", ToolCall("c1", "bash", {}))),
+            ("a.1", PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
+            ("a.1", StatusChanged("waiting_user", "q2")),
+        )
+    )
+    assert {ask: (found.agent, found.profile, found.task) for ask, found in state.asks.items()} == {
+        "q1": ("a", "general", "all"),
+        "q2": ("a.1", "coder", "build it"),
+    }
+    child = state.agents["a.1"]
+    assert (child.asks, child.status, child.waiting, child.calls["c1"].status) == (
+        ["q2"],
+        "waiting_user",
+        "q2",
+        "waiting",
+    )
+    for envelope in numbered(
+        ("a.1", PermissionAnswered("q2", "deny", reason="no")), ("a", Denied("c7", "web", "x", "rule"))
+    ):
+        state.apply(envelope)
+    assert list(state.asks) == ["q1"]
+    assert child.calls["c1"].status == "denied"
+    assert [(d.agent, d.tool, d.subject, d.reason, d.by) for d in state.denials] == [
+        ("a.1", "bash", "rm -r build", "no", "person"),
+        ("a", "web", "x", "rule", "harness"),
+    ]
+
+
+def test_queued_messages_leave_the_queue_when_they_join_the_history() -> None:
+    state = State.of(
+        numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", InboxMessage("look here")), ("a", InboxMessage("2")))
+    )
+    assert [message.text for message in state.agents["a"].queued] == ["look here", "2"]
+    state.apply(Envelope(4, 0, "a", MessageAdded(user("look here"))))
+    assert [message.text for message in state.agents["a"].queued] == ["2"]
+
+
+def test_active_time_stops_while_an_agent_waits_for_a_person() -> None:
+    log = [
+        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
+        Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
+        Envelope(3, 500.0, "a", StatusChanged("running")),
+    ]
+    agent = State.of(log).agents["a"]
+    assert agent.active_s(505.0) == 15.0
+
+
+def test_events_of_an_agent_whose_start_was_lost_do_no_harm() -> None:
+    state = State.of(numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok"))))
+    assert state.working == []
+    assert [note.text for _, note in state.notices] == ["hello"]

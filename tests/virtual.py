@@ -1,0 +1,73 @@
+"""An event loop whose clock jumps to the next timer as soon as nothing is ready: hours pass in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import io
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MOST_S = 10_000_000.0
+"""No test lives longer than this by the virtual clock: beyond it something only waits for itself."""
+
+
+class Stuck(Exception):
+    """Nothing is ready and no timer is set: every task waits for another. The text tells where each one stands."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """`time()` is virtual seconds from 0. Threads and sockets are not waited for."""
+
+    def __init__(self) -> None:
+        self._virtual = 0.0
+        super().__init__(_Jump(self))
+
+    def time(self) -> float:
+        return self._virtual
+
+    def jump(self, seconds: float | None) -> None:
+        """Move the clock on by what asyncio would have slept."""
+        if seconds is None or self._virtual > MOST_S:
+            raise Stuck(f"at {self._virtual:.3f} s\n{_stacks(self)}")
+        self._virtual += max(0.0, seconds)
+
+
+class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        if ready := super().select(0):
+            return ready
+        if timeout is None or timeout > 0:
+            self._loop.jump(timeout)
+        return []
+
+
+def _stacks(loop: asyncio.AbstractEventLoop) -> str:
+    out = io.StringIO()
+    for task in asyncio.all_tasks(loop):
+        out.write(f"{task.get_name()}:\n")
+        task.print_stack(limit=6, file=out)
+    return out.getvalue()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` on a loop of its own with a virtual clock."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
+
+
+def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """A test function that runs on a virtual clock."""
+
+    @functools.wraps(test)
+    def wrapper(*args: Any, **kwargs: Any) -> None:
+        run(test(*args, **kwargs))
+
+    return wrapper
