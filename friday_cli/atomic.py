@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,8 @@ def locked(path: Path) -> Iterator[None]:
 
 def replace(path: Path, content: str, *, mode: int | None = None) -> None:
     """Make `content` the whole file, or leave it untouched. `mode` None keeps the file's (0600 for a new one). Raises OSError."""
+    import tempfile
+
     if mode is None:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")

@@ -59,30 +59,30 @@ class Crew:
 
     # ---- models ------------------------------------------------------------------
 
-    def provider(
-        self, name: str | None, *, effort: Effort | None = None, source: str = "--model"
-    ) -> tuple[Provider, Effort | None]:
-        """The provider behind a model name, made once, and the effort that goes with it."""
-        choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
+    def provider(self, choice: models.Choice) -> Provider:
+        """The provider of a model, made once."""
         if choice.name not in self._providers:
             self._providers[choice.name] = models.make(choice, self.settings, env=self._env)
-        return self._providers[choice.name], choice.effort
+        return self._providers[choice.name]
+
+    def _named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
+        choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
+        return self.provider(choice), choice.effort
 
     def _child_provider(self, parent: Agent, profile: Profile) -> tuple[Provider, Effort | None]:
         name = profile.model or self.settings.subagent_model
         effort: Effort | None = profile.effort or None  # type: ignore[assignment]
         if not name:
             return parent.provider, effort or parent.effort
-        return self.provider(
-            name, effort=effort, source=f"profile {profile.name}" if profile.model else "subagent_model"
-        )
+        source = f"profile {profile.name}" if profile.model else "subagent_model"
+        return self._named(name, source, effort)
 
     # ---- agents ------------------------------------------------------------------
 
-    def root(self, *, model: str | None, effort: Effort | None, profile: str | None, rules: Rules) -> Agent:
+    def root(self, choice: models.Choice, *, profile: str | None, rules: Rules) -> Agent:
         """The agent a person talks to. Raises FridayError for a model or profile that cannot be used."""
         limits = self.settings.limits
-        provider, effort = self.provider(model, effort=effort)
+        provider = self.provider(choice)
         persona = self.profiles.get(profile) if profile else None
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
@@ -100,9 +100,9 @@ class Crew:
         agent = self._agent("a", persona.name if persona else "friday", provider, system, tools, rules, budget)
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
-        agent.effort = effort
+        agent.effort = choice.effort
         if self.settings.fallback_model:
-            agent.fallback, _ = self.provider(self.settings.fallback_model, source="fallback_model")
+            agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
         return agent
 
     def child(self, parent: Agent, spec: Spec, path: str) -> tuple[Agent, Message]:

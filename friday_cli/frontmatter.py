@@ -18,7 +18,7 @@ DEEPEST = 4
 """Levels of nesting in front matter."""
 
 _FENCE = re.compile(r"---[ \t]*$")
-_UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 _NAME = re.compile(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
 
 
@@ -186,7 +186,7 @@ def _check_events(path: str, block: str) -> None:
 
     depth = 0
     for event in yaml.parse(block, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 2
+        line = event.start_mark.line + 2 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise FileError(
                 path,

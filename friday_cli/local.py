@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import hashlib
 import os
 import shutil
 import tempfile
@@ -94,9 +93,10 @@ class LocalWorkspace:
     async def read(self, path: Path, *, limit: int) -> bytes:
         return await self._on_disk(disk.read, path, limit)
 
-    async def write(self, path: Path, data: bytes, *, expect: str | None) -> None:
-        await self._on_disk(disk.write, path, data, expect, write=True)
-        self._written[str(path)] = hashlib.sha256(data).hexdigest()
+    async def write(self, path: Path, data: bytes, *, expect: str | None) -> str:
+        digest = await self._on_disk(disk.write, path, data, expect, write=True)
+        self._written[str(path)] = digest
+        return digest
 
     async def _on_disk(self, act: Callable[..., T], path: Path, *rest: object, write: bool = False) -> T:
         """`act` in a thread, with errors in words that name the file."""

@@ -33,6 +33,11 @@ def cache_dir(env: Mapping[str, str] | None = None) -> Path:
     return _folder("cache", env)
 
 
+def store_path(env: Mapping[str, str] | None = None) -> Path:
+    """The file that holds all sessions."""
+    return data_dir(env) / "friday.db"
+
+
 def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
     home = (os.environ if env is None else env).get("FRIDAY_HOME", "")
     if home:

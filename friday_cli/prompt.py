@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -171,6 +170,8 @@ def _instructions(known: Instructions | None) -> list[str]:
 
 def _marked(file: Instruction) -> str:
     """A file between marks made from its own content, which that content therefore cannot forge."""
+    import hashlib
+
     mark = hashlib.sha256(f"{file.path}\n{file.text}".encode()).hexdigest()[:12]
     return f"<file path={line(file.path, 1000)!r} mark={mark}>\n{file.text}\n</file mark={mark}>"
 

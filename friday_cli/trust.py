@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
@@ -184,6 +183,8 @@ def _fingerprint(root: Path) -> dict[str, str]:
 
 def hash_of(data: bytes) -> str:
     """How `Trust.files` names a content."""
+    import hashlib  # 3 ms, and most folders have nothing to pin
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -17,6 +17,7 @@ from .events import (
     AgentFinished,
     AgentStarted,
     MessageAdded,
+    Notice,
     Prefix,
     Status,
     StopReason,
@@ -167,7 +168,8 @@ class Tree:
         waiter = self._nodes[parent].agent
         clocks = [n.agent.presence.clock for n in nodes]
         try:
-            async with waiter.presence.waiting("waiting_child", " ".join(n.path for n in nodes), on=clocks):
+            paths = " ".join(n.path for n in nodes)
+            async with waiter.presence.waiting("waiting_child", paths, on=clocks, resume=False):
                 await asyncio.wait([n.task for n in nodes if n.task])
         except asyncio.CancelledError:
             for node in nodes:
@@ -283,7 +285,7 @@ class Tree:
             await self.stop(child, why="parent")
         await keep_partial(agent, world)
         await close_calls(agent, world)
-        await world.workspace.release(agent.path)
+        await self._release(agent.path)
         agent.budget.open_reserve()
         agent.receipt = agent.receipt.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
         node.outcome = outcome
@@ -296,6 +298,13 @@ class Tree:
             ),
         )  # fmt: skip
         node.ended = True
+
+    async def _release(self, path: str) -> None:
+        try:
+            await self.world.workspace.release(path)
+        except Exception as error:  # an end must be written whatever the machine says
+            log.exception("processes of %s", path)
+            await self.world.log.emit(path, Notice(f"Processes of {path} may be left: {error}", "error"))
 
     def _remember(self, path: str) -> str:
         lines = []

@@ -93,8 +93,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one or more requests, each counted once.
 
     `input` excludes what was read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None
-    where a price is unknown, never 0. `cached` is False where the provider reports no cache figures, `estimated`
-    True where the provider reported no usage at all.
+    where a price is unknown, never 0. `cached` is False where the provider reports no cache figures: then `cache_read`
+    is the input that was sent before in the same prefix. `estimated` is True where no usage was reported at all.
     """
 
     input: int = 0

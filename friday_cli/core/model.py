@@ -127,30 +127,29 @@ async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> D
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 if isinstance(chunk, Done):
-                    usage = chunk.usage
-                    return msgspec.structs.replace(chunk, usage=_priced(agent, usage))
+                    usage = _counted(agent, chunk.usage)
+                    return msgspec.structs.replace(chunk, usage=usage)
                 reader.take(chunk)
         raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
     except ProviderError as error:
         estimate = reader.keep_partial(prompt)
-        usage = error.usage if isinstance(error.usage, Usage) else estimate
-        error.usage = _priced(agent, usage)
+        usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
+        error.usage = usage
         raise
     except asyncio.CancelledError:
-        usage = reader.keep_partial(prompt)
+        usage = _counted(agent, reader.keep_partial(prompt))
         raise
     finally:
-        agent.budget.settle(reservation, _counted(agent, usage), provider.cost(usage))
-        agent.account(_priced(agent, usage))
+        agent.budget.settle(reservation, usage.billed, usage.cost_usd)
+        agent.account(usage)
 
 
-def _priced(agent: Agent, usage: Usage) -> Usage:
-    return msgspec.structs.replace(usage, cost_usd=agent.provider.cost(usage))
-
-
-def _counted(agent: Agent, usage: Usage) -> int:
-    """Tokens that count against budgets; input already sent in this prefix is not counted again (contract.md)."""
-    return usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
+def _counted(agent: Agent, usage: Usage) -> Usage:
+    """The usage with its price, and counted as contract.md says: where the provider reports no cache figures, input
+    that was sent before in the same prefix stands as read from a cache."""
+    cost = agent.provider.cost(usage) if usage.context else 0.0
+    again = 0 if usage.cached else min(usage.input, agent.sent)
+    return msgspec.structs.replace(usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost)
 
 
 class _Reader:

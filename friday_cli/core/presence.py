@@ -53,8 +53,13 @@ class Presence:
         await self._take()
 
     @asynccontextmanager
-    async def waiting(self, status: Status, detail: str = "", *, on: Sequence[Clock] = ()) -> AsyncIterator[None]:
-        """What happens inside waits. The agent's time goes on whenever one of the clocks `on` does."""
+    async def waiting(
+        self, status: Status, detail: str = "", *, on: Sequence[Clock] = (), resume: bool = True
+    ) -> AsyncIterator[None]:
+        """What happens inside waits. The agent's time goes on whenever one of the clocks `on` does.
+
+        Without `resume` no slot is taken at the end: there is nothing left to do before `join`.
+        """
         entry = (status, detail)
         self._waits.append(entry)
         if len(self._waits) >= self._strands:
@@ -71,7 +76,7 @@ class Presence:
             raise
         finally:
             self._waits.remove(entry)
-            if not stopped:  # whoever is being stopped needs no slot
+            if resume and not stopped:  # whoever is being stopped needs no slot
                 await self._take()
 
     async def _take(self) -> None:

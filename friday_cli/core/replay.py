@@ -67,9 +67,11 @@ class Tally:
             self._made = None
 
     def add(self, event: ToolFinished) -> None:
-        self._made = None
+        """Count a call that ended; a denied one did not run."""
         if event.status == "denied":
             self.refuse(event.call_id)
+            return
+        self._made = None
         self._tools[event.tool] = self._tools.get(event.tool, 0) + 1
         self._failed += event.status in ("error", "cancelled")
         for new in event.facts.files:

@@ -101,9 +101,9 @@ class Workspace(Protocol):
         """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and what cannot be read."""
         ...
 
-    async def write(self, path: Path, data: bytes, *, expect: str | None) -> None:
-        """Replace a file atomically, keeping its mode; missing folders above it are made. `expect` is the sha256 of the
-        content it must still have (None: it must not exist). Raises ToolError when that does not hold or it cannot be written."""
+    async def write(self, path: Path, data: bytes, *, expect: str | None) -> str:
+        """Replace a file atomically, keeping its mode; missing folders above it are made. Returns the sha256 of `data`.
+        `expect` is the sha256 of the content it must still have (None: it must not exist). Raises ToolError when that does not hold or it cannot be written."""
         ...
 
     async def run(

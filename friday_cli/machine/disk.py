@@ -75,8 +75,11 @@ def _require_file(found: os.stat_result) -> os.stat_result:
     return found
 
 
-def write(root: Path, path: Path, data: bytes, expect: str | None) -> None:
-    """Make `data` the whole of a file, or leave it as it is. `expect` as in Workspace.write. Raises OSError and ToolError."""
+def write(root: Path, path: Path, data: bytes, expect: str | None) -> str:
+    """Make `data` the whole of a file, or leave it as it is; its sha256. `expect` as in Workspace.write.
+
+    Raises OSError and ToolError.
+    """
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     with _lock(path), parent(root, path, make=expect is None) as walked:
@@ -86,6 +89,7 @@ def write(root: Path, path: Path, data: bytes, expect: str | None) -> None:
             _replace(folder, path.name, data, expect)
         finally:
             os.close(folder)
+    return hashlib.sha256(data).hexdigest()
 
 
 def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .make import make
-from .resolve import Choice, Row, default_subagent, resolve, usable
+from .probe import measured
+from .resolve import Choice, Row, resolve, usable
 
-__all__ = ["Choice", "Row", "default_subagent", "make", "resolve", "usable"]
+__all__ = ["Choice", "Row", "make", "measured", "resolve", "usable"]

@@ -45,7 +45,6 @@ class Model(msgspec.Struct, frozen=True):
     window: int
     max_output: int
     quirks: Quirks = Quirks()
-    subagent: str = ""
     ends: date | None = None
     known: bool = True
 
@@ -55,7 +54,6 @@ class _Family(Quirks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models: tuple[str, ...]
     window: int = 0
     max_output: int
-    subagent: str = ""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,7 +79,7 @@ def known() -> dict[tuple[str, str], Model]:
         quirks = msgspec.convert(family, Quirks, from_attributes=True)
         for name in family.models:
             table[family.provider, name] = Model(
-                family.provider, name, family.window, family.max_output, quirks, family.subagent, ends.get(name)
+                family.provider, name, family.window, family.max_output, quirks, ends.get(name)
             )
     return table
 

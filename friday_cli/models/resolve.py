@@ -116,18 +116,6 @@ def parse(name: str, providers: Mapping[str, ProviderSettings]) -> tuple[str, st
     return provider, model, effort
 
 
-def default_subagent(choice: Choice, settings: Settings, *, env: Mapping[str, str] | None = None) -> Choice:
-    """The lighter sister of a large model at its vendor's own address; everywhere else the same model."""
-    env = os.environ if env is None else env
-    if choice.provider in SCRIPTED:
-        return choice
-    of = service(choice.provider, settings.providers, env)
-    sister = catalog.find(of.table, choice.model, platform=of.own.platform).subagent
-    if not sister or not of.official:
-        return choice
-    return _choose(of, sister, settings.effort or None, f"for sub-agents of {choice.model}")
-
-
 def key_of(of: Service, env: Mapping[str, str]) -> Key | None:
     """The key of a service, None where it needs none. Raises NotConfigured where it needs one and has none."""
     if (key := find_key(of, env)) is None and not of.keyless:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from . import text
 from .lookup import Profiles, check, load, shipped_folder, user_folder
 from .parse import parse
 from .profile import DELEGATION, KNOWN, READ_ONLY, TOKENS_HARD, TURNS, TURNS_HARD, Memory, Origin, Profile
@@ -22,6 +21,5 @@ __all__ = [
     "load",
     "parse",
     "shipped_folder",
-    "text",
     "user_folder",
 ]

@@ -89,7 +89,7 @@ def take_apart(item: str) -> tuple[tuple[str, ...], str | None]:
 
 
 def rule(name: str, pattern: str) -> str:
-    """A pattern in our spelling: `Bash(git diff:*)` is `bash(git diff*)`."""
+    """A pattern in our spelling: `Bash(git diff:*)` is `bash(git diff *)`, `Read(./src/**)` is `read_file(src/**)`."""
     if name == "bash" and pattern.endswith(":*"):
-        pattern = pattern[:-2] + "*"
-    return f"{name}({pattern})"
+        pattern = pattern[:-2] + " *"
+    return f"{name}({pattern.removeprefix('./')})"

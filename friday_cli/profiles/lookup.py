@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import msgspec
 from .. import frontmatter, trust
 from ..core.errors import FileError, UsageError
 from ..paths import config_dir
-from .parse import parse
+from .parse import nearest, parse
 from .profile import TOKENS_HARD, Origin, Profile
 
 _OURS = re.compile(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
@@ -39,8 +38,8 @@ class Profiles(msgspec.Struct, frozen=True):
         """The profile called `name`. Raises UsageError naming the nearest and all there are."""
         if (profile := self.found.get(name)) is not None:
             return profile
-        close = difflib.get_close_matches(name.lower(), self.found, 1)
-        hint = f"Did you mean {close[0]}? " if close else ""
+        close = nearest(name.lower(), self.found)
+        hint = f"Did you mean {close}? " if close else ""
         for problem in self.problems:
             if Path(problem.path).stem == name:
                 hint = f"Its file cannot be used: {problem} "
@@ -165,8 +164,8 @@ class _Search:
                 continue
             missing = [name for name in profile.sub_agents if name not in self.found]
             if missing:
-                close = difflib.get_close_matches(missing[0], self.found, 1)
-                hint = f"Did you mean {close[0]}?" if close else f"There are: {', '.join(sorted(self.found))}."
+                close = nearest(missing[0], self.found)
+                hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(self.found))}."
                 problem = f"there is no profile {', '.join(missing)}."
                 self.problems.append(FileError(profile.path, problem, field="subAgents", hint=hint))
                 kept = tuple(name for name in profile.sub_agents if name in self.found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, Literal
@@ -115,8 +114,8 @@ class _Reader:
                 self._note(f"{key} has no effect in Friday.")
                 return
             known = [*KEYS, *_CAMEL.values()]
-            close = difflib.get_close_matches(key, known, 1, 0.7) or difflib.get_close_matches(snake, known, 1, 0.7)
-            hint = f"Did you mean {_CAMEL.get(close[0], close[0])}?" if close else f"Known: {_listed(KEYS)}."
+            close = nearest(key, known, 0.7) or nearest(snake, known, 0.7)
+            hint = f"Did you mean {_CAMEL.get(close, close)}?" if close else f"Known: {_listed(KEYS)}."
             if not self.imported:
                 raise self._error(key, "unknown key.", hint)
             self._note(f"{key} is not known and ignored.")
@@ -174,8 +173,8 @@ class _Reader:
                 return foreign_words[value]
             self._note(f"{self.written[name]}: {value} is not taken over.")
             return ""
-        close = difflib.get_close_matches(value, choices, 1)
-        hint = f"Did you mean {close[0]}?" if close else ""
+        close = nearest(value, choices)
+        hint = f"Did you mean {close}?" if close else ""
         raise self._fail(name, f"{value!r} is none of {', '.join(choices)}.", hint)
 
     def _flag(self, name: str, *, default: bool) -> bool:
@@ -290,8 +289,8 @@ class _Reader:
         if self.imported:
             self._note(f"{self.written[name]}: {entry} is not known here and left out.")
             return False
-        close = difflib.get_close_matches(unknown[0].lower(), sorted(KNOWN), 1, 0.6)
-        hint = f"Did you mean {close[0]}?" if close else f"Known: {_listed(KNOWN)}."
+        close = nearest(unknown[0].lower(), sorted(KNOWN))
+        hint = f"Did you mean {close}?" if close else f"Known: {_listed(KNOWN)}."
         raise self._fail(name, f"there is no tool {entry!r}.", hint)
 
     def _sub_agents(self, name: str, delegates: tuple[str, ...] | Literal["*"]) -> tuple[str, ...] | Literal["*"]:
@@ -306,6 +305,13 @@ class _Reader:
         if name in found:
             raise self._fail("sub_agents" if "sub_agents" in self.values else "allowed_tools", SELF)
         return found
+
+
+def nearest(word: str, names: Iterable[str], likeness: float = 0.6) -> str:
+    """The name that was probably meant; "" when none is near."""
+    import difflib  # only ever needed on the way to an error
+
+    return next(iter(difflib.get_close_matches(word, list(names), 1, likeness)), "")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Literal
@@ -26,9 +27,10 @@ _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "
 class AnthropicProvider:
     """A model behind the Messages API; see `core.provider.Provider`.
 
-    The key is in `endpoint.headers` (`auth_headers` makes them). `quirks` is the model's row of the model table,
-    `price` gives US dollars for a usage. `web_search` adds the service's own search where no tool of that name is
-    given. A platform of the endpoint always goes over its SDK.
+    The key is in `endpoint.headers`, as bearer (which is how the SDK sends both keys and tokens) or as `x-api-key`;
+    ANTHROPIC_CUSTOM_HEADERS adds more. `quirks` is the model's row of the model table, `price` gives US dollars for a
+    usage. `web_search` adds the service's own search where no tool of that name is given. A platform of the endpoint
+    always goes over its SDK.
     """
 
     badge = ""
@@ -52,7 +54,8 @@ class AnthropicProvider:
         self._transport: Transport = "sdk" if endpoint.platform else transport
         headers = {key.lower(): value for key, value in endpoint.headers.items()}
         if self._transport == "http":
-            headers.setdefault("anthropic-version", VERSION)
+            custom = _custom_headers(os.environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
+            headers = {"anthropic-version": VERSION, **custom, **headers}
         self._endpoint = msgspec.structs.replace(endpoint, headers=headers, sdk="anthropic")
         self.lane = endpoint.lane
         self._quirks = quirks or Plain()
@@ -146,10 +149,10 @@ class AnthropicProvider:
         return msgspec.structs.replace(self._endpoint, headers={**headers, "anthropic-beta": ",".join(betas)})
 
 
-def auth_headers(*, key: str = "", token: str = "") -> dict[str, str]:
-    """The header that carries an API key or a bearer token, as the SDK sends it; the key wins."""
-    secret = key or token
-    return {"authorization": f"Bearer {secret}"} if secret else {}
+def _custom_headers(text: str) -> dict[str, str]:
+    """Headers written as lines of `Name: value`, as the SDK reads them from the environment."""
+    pairs = (line.partition(":") for line in text.split("\n"))
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 
 
 def _conversation(request: Request) -> str:

@@ -31,7 +31,7 @@ class StoredMemory:
         """Keep a note and give its id. `agent` is the path or id of who saves it. Raises StoreError."""
         owner = self._project if scope == "project" else ""
         who = agent if ":" in agent else f"{self._session}:{agent}"
-        values = (scope, owner, _storable(text), _storable(msgspec.json.encode(list(tags)).decode()), who, time.time())
+        values = (scope, owner, _storable(text), _listed(tags), who, time.time())
         return await self._writer.submit(lambda db: _save(db, values))
 
     async def load(self, query: str, *, tags: Sequence[str], limit: int) -> list[MemoryItem]:
@@ -82,3 +82,7 @@ def _item(row: tuple[int, str, str, str, str, float]) -> MemoryItem:
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+def _listed(tags: Sequence[str]) -> str:
+    return msgspec.json.encode([_storable(tag) for tag in tags]).decode()

@@ -119,7 +119,8 @@ def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
             f"{name}: base_url is no http or https address.",
             hint="Set base_url to one, such as https://host/v1.",
         )
-    if isinstance(error, httpx2.LocalProtocolError | UnicodeEncodeError | httpx2.CookieConflict):
+    quoted = isinstance(error, httpx2.LocalProtocolError) and "header" in str(error).lower()
+    if quoted or isinstance(error, UnicodeEncodeError):
         return bad_header(endpoint, "")
     if isinstance(error, httpx2.TimeoutException):
         return ProviderError("stall", f"{name} did not take or send anything in time ({host}).")

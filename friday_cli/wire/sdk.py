@@ -152,7 +152,7 @@ def _build(endpoint: Endpoint, connection: httpx2.AsyncClient) -> Any:
     }
     bearer = _bearer(endpoint)
     if endpoint.platform and bearer:
-        given["access_token" if endpoint.platform == "vertex" else "api_key"] = bearer
+        given["api_key"] = bearer
         given["default_headers"] = {k: v for k, v in endpoint.headers.items() if k.lower() != "authorization"}
     if endpoint.base_url:
         given["base_url"] = endpoint.base_url
@@ -165,6 +165,8 @@ def _anthropic(endpoint: Endpoint, given: dict[str, Any], bearer: str) -> Any:
 
     if endpoint.platform == "":
         given["auth_token"] = bearer or "none"
+    elif endpoint.platform == "vertex" and "api_key" in given:
+        given["access_token"] = given.pop("api_key")
     classes = {
         "bedrock": "AsyncAnthropicBedrock",
         "mantle": "AsyncAnthropicBedrockMantle",

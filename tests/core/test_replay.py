@@ -79,7 +79,7 @@ def test_a_denial_counts_once_however_often_it_is_told() -> None:
         ("a", PermissionAnswered("q", "deny")),
         ("a", ToolFinished("c2", "bash", "denied")),
     )
-    assert replay(log)["a"].receipt == Receipt({"bash": 2}, denied=2)
+    assert replay(log)["a"].receipt == Receipt(denied=2)
 
 
 def test_a_second_run_goes_on_with_the_same_life() -> None:

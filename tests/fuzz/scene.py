@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +39,7 @@ class Journal(MemoryJournal):
         self._latency = rng.choice([0.0, 0.0, 0.0005, 0.002])
         self._rng = rng
         self._busy_until = 0.0
+        self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
         self.breaks_at = rng.randint(5, 80) if rng.random() < 0.04 else None
         self.broken = False
 
@@ -51,9 +52,13 @@ class Journal(MemoryJournal):
         elif not self._latency:
             self._keep(list(envelopes), done)
         else:
+            self._queue.append((list(envelopes), done))
             self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self._latency)
-            loop.call_at(self._busy_until, self._keep, list(envelopes), done)
+            loop.call_at(self._busy_until, self._next)
         return done
+
+    def _next(self) -> None:
+        self._keep(*self._queue.popleft())
 
     def _keep(self, envelopes: list[Envelope], done: asyncio.Future[None]) -> None:
         self.envelopes.extend(envelopes)
@@ -99,7 +104,7 @@ class Whim(Model):
     async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
         words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
         thinking = "hm" if rng.random() < 0.2 else ""
-        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.6) else ()
+        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.7) else ()
         if not calls and not words:
             words = "so be it"
         if rng.random() < self._scene.trouble_rate:
@@ -146,16 +151,16 @@ class Whim(Model):
 
     def _call(self, rng: random.Random, call_id: str) -> ToolCall:
         dice = rng.random()
-        task = {"profile": rng.choice(["one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
+        task = {"profile": rng.choice(["one", "one", "one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
         if rng.random() < 0.2:
             task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
-        if dice < 0.28:
+        if dice < 0.34:
             return ToolCall(call_id, "delegate_task", task)
-        if dice < 0.40:
-            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
         if dice < 0.44:
+            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
+        if dice < 0.47:
             return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
-        if dice < 0.48:
+        if dice < 0.49:
             return ToolCall(call_id, "hidden", {})
         if dice < 0.50:
             return ToolCall(call_id, "look", {"seconds": "many"})
@@ -179,7 +184,7 @@ class Scene:
         self.honest = rng.random() < 0.6
         self.caches = rng.random() < 0.5
         self.price = rng.choice([None, 1e-6])
-        self.trouble_rate = rng.choice([0.0, 0.05, 0.15, 0.6])
+        self.trouble_rate = rng.choice([0.0, 0.0, 0.04, 0.1, 0.5])
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
         self.stops: list[tuple[str, str, list[Node]]] = []
@@ -196,12 +201,12 @@ class Scene:
     def _bench(self) -> Bench:
         rng = self.rng
         policy = Policy(
-            max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3]), max_agents=rng.choice([3, 8, 14])
+            max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
-        limits = {"tokens": rng.choice([600, 4000, 20_000, 50_000]), "turns": rng.randint(1, 5)}
+        limits = {"tokens": rng.choice([1000, 6000, 20_000, 50_000, 50_000]), "turns": rng.randint(1, 5)}
         deep = Profile(offers=("one", "two"), time_s=rng.choice([2.0, 20.0, 300.0]), **limits)
         flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
-        root_tokens = rng.choice([0, 0, 3000, 20_000, 60_000])
+        root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
             me.cost = rng.choice([0.003, 0.05])
@@ -376,8 +381,8 @@ class Scene:
 
     async def troubles(self) -> None:
         rng, tree = self.rng, self.bench.tree
-        for _ in range(rng.choice([0, 1, 1, 2, 4])):
-            await asyncio.sleep(rng.choice([0.0, 3.0, 10.0, 30.0]) * rng.random())
+        for _ in range(rng.choice([0, 0, 1, 2, 4])):
+            await asyncio.sleep(rng.choice([1.0, 10.0, 30.0, 100.0]) * rng.random())
             living = tree.living("a")
             if not living:
                 continue

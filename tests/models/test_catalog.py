@@ -24,8 +24,6 @@ def test_aliases_defaults_and_sub_agents_name_models_of_the_table() -> None:
         assert bool(default) is not PRESETS[provider].local, provider
         if default and provider != "openrouter":
             assert (provider, default) in KNOWN
-    for (provider, _), model in KNOWN.items():
-        assert not model.subagent or (provider, model.subagent) in KNOWN
 
 
 def test_the_four_promised_aliases() -> None:

@@ -12,7 +12,7 @@ from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.errors import FileError, NotConfigured, UsageError
 from friday_cli.models import catalog, keys
 from friday_cli.models.presets import PRESETS
-from friday_cli.models.resolve import HELP, Choice, default_subagent, resolve, usable
+from friday_cli.models.resolve import HELP, Choice, resolve, usable
 
 PLAIN = Settings()
 OWN = Settings(
@@ -231,28 +231,6 @@ def test_an_open_way_to_another_machine_is_said(env: dict[str, str]) -> None:
 
 
 # ---- sub-agents ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("parent", "child"),
-    [
-        ("opus:max", "anthropic/claude-sonnet-5-5"),
-        ("claude-fable-5-2", "anthropic/claude-sonnet-5-5"),
-        ("gpt", "openai/gpt-6.1-terra"),
-        ("haiku:low", "anthropic/claude-haiku-5-5:low"),
-        ("ollama/qwen3:8b", "ollama/qwen3:8b"),
-        ("demo", "demo"),
-        ("scripted:x", "scripted:x"),
-    ],
-)
-def test_default_models_of_sub_agents(parent: str, child: str, env: dict[str, str]) -> None:
-    choice = resolve(parent, PLAIN, env=env)
-    assert default_subagent(choice, PLAIN, env=env).name == child
-
-
-def test_away_from_the_vendor_sub_agents_get_the_same_model(env: dict[str, str]) -> None:
-    moved = env | {"ANTHROPIC_BASE_URL": "https://proxy.example"}
-    assert default_subagent(resolve("opus", PLAIN, env=moved), PLAIN, env=moved).model == "claude-opus-5-5"
 
 
 # ---- what is usable ---------------------------------------------------------------

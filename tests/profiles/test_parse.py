@@ -120,6 +120,7 @@ class TestTools:
         assert found.deny == ("bash(git push *)",)
         assert "bash" in found.select(KNOWN)
         assert ours("allowedTools: ['bash(git *)', bash]").only == ()
+        assert ours("tools: Read(./src/**)").only == ("read_file(src/**)",)
 
     @given(
         st.lists(st.sampled_from(sorted(KNOWN))),
@@ -272,7 +273,7 @@ class TestClaude:
         assert found.allowed_tools == (
             *("read_file", "grep", "glob", "bash", "bash_output", "bash_kill", "web_search", "mcp__github__search"),
         )
-        assert found.only == ("bash(git diff*)",)
+        assert found.only == ("bash(git diff *)",)
         assert found.disallowed_tools == ("write_file", "edit_file")
         assert found.project_context
         assert found.imported

@@ -13,7 +13,7 @@ import pytest
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.provider import Chunk, Done, Request, TextChunk
-from friday_cli.providers.anthropic import BINDING, VERSION, AnthropicProvider, auth_headers
+from friday_cli.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.providers.anthropic_body import Plain
 from friday_cli.wire import Endpoint, Transport, aclose_all
 from tests.providers.anthropic_cases import ODD, ORIGIN, PLAIN, call, end, start, text, thinking
@@ -41,7 +41,7 @@ def provider(server: Server, transport: Transport = "http", **more: Any) -> Anth
     endpoint = Endpoint(
         service="anthropic",
         base_url=server.url,
-        headers={**auth_headers(key=KEY), **more.pop("headers", {})},
+        headers={"authorization": f"Bearer {KEY}", **more.pop("headers", {})},
         key_name="ANTHROPIC_API_KEY",
         idle_s=more.pop("idle_s", 30.0),
     )
@@ -165,10 +165,14 @@ async def test_configured_headers(transport: Transport) -> None:
     )
 
 
-def test_how_a_key_and_a_token_are_sent() -> None:
-    assert auth_headers(key="k", token="t") == {"authorization": "Bearer k"}
-    assert auth_headers(token="t") == {"authorization": "Bearer t"}
-    assert auth_headers() == {}
+async def test_headers_from_the_environment(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(
+        "ANTHROPIC_CUSTOM_HEADERS", "X-Gate: a:b \nnonsense\nX-Team: green\nAnthropic-Version: 2023-06-01"
+    )
+    async with playing(Reply(named(*HELLO))) as server:
+        await reply(provider(server, transport, headers={"x-team": "blue"}))
+        sent = server.requests[0].headers
+    assert (sent["x-gate"], sent["x-team"], sent["anthropic-version"]) == ("a:b", "blue", "2023-06-01")
 
 
 BOUND = document(
@@ -344,7 +348,10 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
     async with playing(Reply(named(*HELLO))) as server:
         of = provider(server, transport, price=lambda usage: usage.output * 0.5)
         _, done = await reply(of)
-        same, free = provider(server, transport), provider(server, transport, headers=auth_headers(key="another-key"))
+        same, free = (
+            provider(server, transport),
+            provider(server, transport, headers={"authorization": "Bearer another-key"}),
+        )
     assert (of.name, of.model, of.window, of.max_output, of.badge) == ("anthropic", "claude-test", 200_000, 64_000, "")
     assert done.usage == Usage(10, 0, 0, 7, cost_usd=3.5, cached=False)
     assert of.lane == same.lane != free.lane

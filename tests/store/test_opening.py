@@ -11,6 +11,19 @@ from friday_cli.store import Store, schema
 from tests.scenes import tree
 
 
+def put(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -61,8 +74,7 @@ def journal_mode(path: Path) -> str:
 
 @pytest.mark.parametrize("content", [b"this is no database at all " * 100, b"SQLite format 3\x00" + b"\xff" * 4000])
 async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, content: bytes) -> None:
-    path.parent.mkdir()
-    path.write_bytes(content)
+    put(path, content)
     for call in (store.open(), store.list_sessions(), store.create_session("/work")):
         with pytest.raises(StoreError) as caught:
             await call
@@ -71,8 +83,8 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
         assert "Nothing was changed" in caught.value.message
         assert "backup" in caught.value.hint
     await store.close()
-    assert path.read_bytes() == content
-    assert sorted(file.name for file in path.parent.iterdir()) == ["friday.db"]
+    assert content_of(path) == content
+    assert names(path.parent) == ["friday.db"]
 
 
 async def test_damage_inside_is_found_when_it_is_met(path: Path) -> None:
@@ -81,14 +93,14 @@ async def test_damage_inside_is_found_when_it_is_met(path: Path) -> None:
         session = await store.create_session("/work")
         await store.journal(session).append(tree(session))
     await store.close()
-    whole = path.read_bytes()
+    whole = content_of(path)
     hurt = whole[:4096] + b"\xa5" * (len(whole) - 4096)
-    path.write_bytes(hurt)
+    put(path, hurt)
     again = Store(path)
     with pytest.raises(StoreError, match="damaged"):
         await again.list_sessions()
     await again.close()
-    assert path.read_bytes() == hurt
+    assert content_of(path) == hurt
 
 
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
@@ -98,13 +110,13 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     raw = sqlite3.connect(path)
     raw.execute("PRAGMA user_version = 99")
     raw.close()
-    before = path.read_bytes()
+    before = content_of(path)
     newer = Store(path)
     with pytest.raises(StoreError, match=r"newer Friday \(form 99; this one knows 1\)") as caught:
         await newer.list_sessions()
     await newer.close()
     assert "Update Friday" in caught.value.hint
-    assert path.read_bytes() == before
+    assert content_of(path) == before
 
 
 async def test_the_database_of_another_program_is_refused(store: Store, path: Path) -> None:
@@ -174,6 +186,6 @@ async def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:
 
 
 async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -> None:
-    path.mkdir(parents=True)
+    put(path / "file", b"")
     with pytest.raises(StoreError, match="cannot be opened"):
         await store.open()

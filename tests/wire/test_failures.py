@@ -200,6 +200,7 @@ RAISED: list[tuple[BaseException, str]] = [
     (httpx2.UnsupportedProtocol("no scheme"), "config"),
     (httpx2.InvalidURL("no"), "config"),
     (httpx2.LocalProtocolError(f"Illegal header value b'{KEY}\\n'"), "config"),
+    (httpx2.LocalProtocolError("the connection is closed"), "network"),
     (UnicodeEncodeError("ascii", f"{KEY}é", 30, 31, "no"), "config"),
     (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), "garbled"),
     (ValueError("no JSON"), "garbled"),

@@ -69,6 +69,16 @@ async def test_a_cloud(platform: Any) -> None:
     assert set(body) - set(asked.json) == gone
 
 
+@pytest.mark.parametrize("platform", CLOUDS)
+async def test_a_key_among_the_options(platform: Any) -> None:
+    sdk, options, path, _, (header, value), _ = CLOUDS[platform]
+    async with playing(Reply(named(STOP))) as server:
+        options = {**options, "api_key": "cloud-key-123"}
+        given = {"base_url": server.url, "sdk": sdk, "platform": platform, "options": options}
+        assert await read(path, {"model": "m", "stream": True}, **given) == [STOP]
+    assert server.requests[0].headers[header] == value
+
+
 async def test_azure_below_a_path_of_its_own() -> None:
     async with playing(Reply(named(STOP))) as server:
         await read(

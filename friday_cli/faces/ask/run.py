@@ -13,7 +13,8 @@ from typing import Any
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
 from ...core.events import LIMIT_REASONS, AttemptFailed, Envelope
-from ...session import Options, Session, store_path
+from ...paths import store_path
+from ...session import Options, Session
 from .input import read_prompt
 from .writers import JsonWriter, StreamWriter, TextWriter, Writer
 
@@ -56,7 +57,7 @@ def _fail(output_format: str | None, error: FridayError) -> int:
 async def _ask(values: dict[str, Any], say: Any) -> int:
     schema = _schema(values["json_schema"])
     prompt = read_prompt(values["prompt"], say)
-    cwd = Path(values["cwd"] or ".")
+    cwd = Path(values["cwd"] or ".").resolve()  # noqa: ASYNC240 - nothing else runs yet
     options = Options(
         cwd,
         add_dirs=tuple(Path(d) for d in values["add_dir"]),
@@ -99,9 +100,9 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     try:
         if values["resume"]:
             return await store.find(values["resume"])
-        last = await store.last_session(cwd.resolve())
+        last = await store.last_session(cwd)
         if last is None:
-            raise UsageError(f"There is no session of {cwd.resolve()} to go on with.", hint="Leave out --continue.")
+            raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
         return last
     finally:
         await store.close()
@@ -125,7 +126,6 @@ class _Run:
         self._writer = writer
         self._signal: signal.Signals | None = None
         self._transient = False
-        self._after = session.log.last if session.root.run else 0
         self._pump = asyncio.create_task(self._read())
 
     async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Any) -> int:
@@ -150,7 +150,10 @@ class _Run:
         await self._pump
 
     async def _read(self) -> None:
-        async for envelope in self._session.events(self._after):
+        async for envelope in self._session.events():
+            if envelope.seq is not None and envelope.seq <= self._session.since:
+                self._writer.recall(envelope)
+                continue
             self._note(envelope)
             self._writer.take(envelope)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.agent import Outcome
 from ...core.errors import FridayError
-from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, TextDelta, encode
+from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
 from ...core.plain import plain
 from ...view import AgentView, State, cost, seconds, tokens
@@ -20,6 +20,10 @@ class Writer:
 
     def __init__(self) -> None:
         self.state = State()
+
+    def recall(self, envelope: Envelope) -> None:
+        """Take in an event from before this run."""
+        self.state.apply(envelope)
 
     def take(self, envelope: Envelope) -> None:
         """Take in one event."""
@@ -33,7 +37,12 @@ class Writer:
 
 
 class StreamWriter(Writer):
-    """`stream-json`: every event as one line, the moment it happens."""
+    """`stream-json`: every event as one line, the moment it happens; the first says the schema's version."""
+
+    def recall(self, envelope: Envelope) -> None:
+        super().recall(envelope)
+        if isinstance(envelope.event, SessionStarted):
+            sys.stdout.buffer.write(encode(envelope) + b"\n")
 
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import hashlib
 import re
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from ...core.events import Diff
 from ...core.receipt import Facts, FileChange
 from ...core.tool import Output, ToolContext, tool
 from . import match
-from .text import LIMIT, Source, decode, size
+from .text import LIMIT, Source, size, understood
 
 DIFF_LINES, DIFF_CHARACTERS = 400, 40_000
 """How much of a change a person is shown."""
@@ -95,11 +94,11 @@ async def _known(context: ToolContext, path: Path, unread: str) -> tuple[Source,
         raise ToolError(f"{label} is larger than {size(LIMIT)}.", hint="Change it with a command.")
     if seen is None:
         raise ToolError(unread, hint="Use read_file first.")
-    if hashlib.sha256(data).hexdigest() != seen:
+    source, digest = await understood(data)
+    if digest != seen:
         raise ToolError(
             f"{label} changed since you read it.", hint="Read it again and make your change on what it holds now."
         )
-    source = decode(data)
     if source is None:
         raise ToolError(f"{label} is no text file.")
     return source, seen
@@ -110,8 +109,7 @@ async def _put(
 ) -> Output:
     label = context.workspace.label(path)
     data = source.encode(text)
-    await context.workspace.write(path, data, expect=expect)
-    digest = hashlib.sha256(data).hexdigest()
+    digest = await context.workspace.write(path, data, expect=expect)
     context.seen.hashes[str(path)] = digest
     diff, added, removed = await asyncio.to_thread(difference, source.text, text)
     summary = f"{verb} {label}: +{added} -{removed} lines."

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +14,11 @@ from ...core.receipt import Facts
 from ...core.tool import Output, ToolContext, tool
 from ...core.workspace import Entry, Workspace
 from . import notebook, picture
-from .text import LIMIT, decode, kind_of, size
+from .text import LIMIT, kind_of, size, understood
 
 LINES, CHARACTERS, WIDTH = 2000, 60_000, 2000
 """What one reading gives: lines, characters in all, characters of one line."""
 ENTRIES = 500
-_LINE_ENDS = re.compile(r"\r\n|\n|\r")
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +41,7 @@ async def _read(context: ToolContext, args: Read) -> Output:
         text = f"{label}: a picture, {words}, {size(len(data))}."
         return Output(text, Plain(text), facts, (image,))
     large = len(data) > LIMIT
-    source = decode(data[:LIMIT].rpartition(b"\n")[0] if large else data)
+    source, digest = await understood(data[:LIMIT].rpartition(b"\n")[0] if large else data)
     if source is None:
         hint = " Use document_query for PDF." if data.startswith(b"%PDF") else ""
         kind = "a PDF document" if hint else kind_of(data)
@@ -55,7 +52,7 @@ async def _read(context: ToolContext, args: Read) -> Output:
             f"{size(found.size)} in all; only the first {size(LIMIT)} can be read here: use grep or bash beyond"
         )
     else:
-        context.seen.hashes[str(path)] = hashlib.sha256(data).hexdigest()
+        context.seen.hashes[str(path)] = digest
     if source.encoding != "utf-8":
         remarks.append(f"encoding {source.encoding}")
     text = source.text
@@ -67,7 +64,7 @@ async def _read(context: ToolContext, args: Read) -> Output:
 
 def _shown(label: str, text: str, args: Read, remarks: list[str], facts: Facts) -> Output:
     """Numbered lines from `offset` on, with what is left out said at the end."""
-    lines = _LINE_ENDS.split(text)
+    lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     if not lines:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import hashlib
 
 import msgspec
 
@@ -10,6 +12,7 @@ from ...core.errors import ToolError
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that the tools will hold; what is larger is for grep and bash."""
+_SHORT = 256 * 1024
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -74,6 +77,13 @@ def decode(data: bytes) -> Source | None:
         return Source(data.decode("cp1252"), "cp1252")
     except UnicodeDecodeError:
         return Source(data.decode("latin-1"), "latin-1")
+
+
+async def understood(data: bytes) -> tuple[Source | None, str]:
+    """The text in `data` (see `decode`) and the sha256 of it; much of it is looked at in a thread."""
+    if len(data) < _SHORT:
+        return decode(data), hashlib.sha256(data).hexdigest()
+    return await asyncio.to_thread(lambda: (decode(data), hashlib.sha256(data).hexdigest()))
 
 
 def kind_of(data: bytes) -> str:

@@ -95,11 +95,13 @@ async def ask(context: ToolContext, search: Search) -> Found:
         partial = "there is more than can be looked through"
     hides = await asyncio.to_thread(_friday_ignore, context, search.base)
 
+    dotted = not (hidden or search.only) and (b"/." in printed.out or b"\0." in printed.out or printed.out[:1] == b".")
+
     def sift(paths: Collection[str]) -> Collection[str]:
         """One question at a time, over all paths: a hundred thousand of them take a moment."""
         if wanted is not None:
             paths = [path for path in paths if wanted(path)]
-        if not (hidden or search.only):
+        if dotted:
             paths = [path for path in paths if "/." not in path and path[0] != "."]
         return paths if hides is None else [path for path in paths if not hides(path)]
 
@@ -125,8 +127,8 @@ def printable(path: str) -> str:
 def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collection[str]], partial: str) -> Found:
     raw: dict[str, bytes] = {}
     if search.mode in ("list", "files"):
-        names = out[: out.rfind(b"\0") + 1].decode("utf-8", "surrogateescape").replace("\0./", "\0")
-        kept = sift(names.removeprefix("./").split("\0")[:-1])
+        names = out.removeprefix(b"./") if search.only else out
+        kept = sift(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
     else:
         raw = _rows(out)
         kept = sift(raw)
@@ -142,7 +144,7 @@ def _rows(out: bytes) -> dict[str, bytes]:
     at, binary = 0, set()
     while (end := out.find(b"\0", at)) >= 0:
         while notice := _BINARY.match(out, at, end):
-            binary.add(b"./" + notice[0].removeprefix(b"./").partition(b": ")[0])
+            binary.add(notice[0].partition(b": ")[0])
             at = notice.end()
         stop = out.find(b"\n", end)
         if stop < 0:
@@ -150,7 +152,7 @@ def _rows(out: bytes) -> dict[str, bytes]:
         gathered.setdefault(out[at:end], []).append(out[end + 1 : stop + 1])
         at = stop + 1
     while notice := _BINARY.match(out, at):
-        binary.add(b"./" + notice[0].removeprefix(b"./").partition(b": ")[0])
+        binary.add(notice[0].partition(b": ")[0])
         at = notice.end()
     return {
         path.removeprefix(b"./").decode("utf-8", "surrogateescape"): b"".join(rows)
@@ -197,7 +199,7 @@ def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
     if name := globs.last_name(search.glob):
         argv += ["--type-add", f"wanted:{name}", "--type=wanted"]
     if search.mode == "list":
-        return [*argv, "--files", "--", "./"]
+        return [*argv, "--files"]
     argv += ["--crlf", "--with-filename"]
     argv += ["--ignore-case"] * search.ignore_case + ["--fixed-strings"] * search.literal
     pattern = search.pattern if search.literal else regex.for_ripgrep(search.pattern)
@@ -206,7 +208,7 @@ def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
         argv.append(f"--context={search.context}")
     else:
         argv.append("--files-with-matches" if search.mode == "files" else "--count")
-    return [*argv, f"--regexp={pattern}", "--", f"./{search.only}"]
+    return [*argv, f"--regexp={pattern}", *(["--", f"./{search.only}"] if search.only else ())]
 
 
 def _matcher(glob: str) -> Callable[[str], object] | None:

@@ -33,7 +33,7 @@ async def _glob(context: ToolContext, args: Glob) -> Output:
     found = await workspace.stat(base)
     if found is None or found.kind != "folder":
         raise ToolError(f"{workspace.label(base)} is no folder.", hint="Give a folder as path, the name as pattern.")
-    search = engine.Search(base, "list", glob=args.pattern, most=2 * PATHS)
+    search = engine.Search(base, "list", glob=args.pattern, most=PATHS + 100)
     result = await engine.ask(context, search)
     prefix = engine.prefix(workspace.label(base))
     shown: list[str] = []

@@ -55,7 +55,7 @@ def answer(question: Question, out: BinaryIO) -> None:
             base, level, question["hidden"], re.compile(question["name"], re.S) if question["name"] else None
         )
     for path in paths:
-        relative = os.fsencode("./" + os.path.relpath(path, base))
+        relative = os.fsencode("./" * bool(question["only"]) + os.path.relpath(path, base))
         if question["mode"] == "list":
             out.write(relative + b"\0")
         elif (text := _text(path)) is not None:

@@ -1,0 +1,223 @@
+"""Opening a session: settings, trust, profiles, store, workspace and agents put together, once, in this order."""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from . import __version__, config, instructions, models, profiles, prompt, trust
+from .core.agent import Agent, Policy, World
+from .core.delegation import Known, Tree
+from .core.errors import UsageError
+from .core.events import SCHEMA, Notice, Prefix, SessionStarted
+from .core.log import Log
+from .core.loop import NOTE
+from .core.model import without_thinking
+from .core.permission import Desk, Mode, Rules, parse_rule
+from .core.provider import Effort
+from .core.replay import AgentRecord, replay
+from .crew import Crew, session_rules
+from .local import LocalWorkspace
+from .paths import config_dir, data_dir
+from .store import Ownership, Store
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a face was asked for; None or empty leaves it to the settings.
+
+    `attended` tells whether somebody can answer questions. `resume` is the whole id of a session. `trusted` counts the
+    folder as trusted for this session. `flags` are settings of the command line by dotted name.
+    """
+
+    cwd: Path
+    add_dirs: tuple[Path, ...] = ()
+    model: str | None = None
+    effort: Effort | None = None
+    profile: str | None = None
+    mode: Mode | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    attended: bool = False
+    trusted: bool = False
+    resume: str | None = None
+    config_file: Path | None = None
+    flags: dict[str, object] = {}
+
+
+@dataclass
+class Opened:
+    """The parts of an open session. `notes` are for the model with the next prompt; events up to number `since` are
+    from before this opening."""
+
+    id: str
+    store: Store
+    ownership: Ownership
+    log: Log
+    world: World
+    tree: Tree
+    root: Agent
+    rules: Rules
+    since: int
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Ground:
+    """What is known before anything is written."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    standing: trust.Trust
+    settings: config.Settings
+    profiles: profiles.Profiles
+    instructions: instructions.Instructions
+    choice: models.Choice
+    notices: tuple[str, ...]
+
+
+def store_path(env: Mapping[str, str] | None = None) -> Path:
+    """The file that holds all sessions."""
+    return data_dir(env) / "friday.db"
+
+
+async def open_session(options: Options, env: Mapping[str, str] | None = None) -> Opened:
+    """Open a new session, or an old one with everything it knew.
+
+    Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a line for a person.
+    """
+    ground = await _look(options, os.environ if env is None else env)
+    store = Store(store_path(ground.env))
+    try:
+        records: dict[str, AgentRecord] = {}
+        last = 0
+        if options.resume:
+            await store.reconcile()
+        session_id = options.resume or await store.create_session(ground.cwd)
+        ownership = await store.own(session_id)
+        try:
+            if options.resume:
+                envelopes = await store.events(session_id)
+                records, last = replay(envelopes), max((e.seq or 0 for e in envelopes), default=0)
+            log = Log(store.journal(session_id), last=last)
+            crew = _crew(options, ground, store, session_id, log)
+            known = [_known(record) for path, record in records.items() if path != "a"]
+            tree = crew.tree = Tree(crew.world, build=crew.child, known=known)
+            mode = options.mode or ground.settings.mode
+            rules = session_rules(ground.settings, allow=options.allow, deny=options.deny, mode=mode)
+            root = crew.root(ground.choice, profile=options.profile, rules=rules)
+            opened = Opened(session_id, store, ownership, log, crew.world, tree, root, rules, last)
+            if (record := records.get("a")) is not None:
+                await _resume(opened, record)
+            elif not last:
+                await log.emit("a", SessionStarted(SCHEMA, session_id, str(ground.cwd), __version__))
+            if ground.notices:
+                await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
+            return opened
+        except BaseException:
+            ownership.release()
+            raise
+    except BaseException:
+        await store.close()
+        raise
+
+
+async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
+    """Read everything that decides what the session will be; nothing is written, so a failure leaves nothing behind."""
+    cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
+    if not cwd.is_dir():  # noqa: ASYNC240
+        raise UsageError(f"{options.cwd} is not a folder.")
+    standing = trust.is_trusted(cwd)
+    if options.trusted:
+        standing = msgspec.structs.replace(standing, state="trusted")
+    loaded = config.load(
+        project=standing.root if standing.ok else None, flags=options.flags, environ=env, file=options.config_file
+    )
+    settings = loaded.settings
+    choice = models.resolve(options.model, settings, env=env, effort=options.effort)
+    choice = await models.measured(choice, settings, env=env)
+    delegation = settings.agents.delegation
+    found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
+    notes = instructions.read(cwd, root=standing.root, config=config_dir(env), trusted=standing.ok)
+    notices = (
+        *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
+        *_about(standing),
+    )  # fmt: skip
+    return _Ground(cwd, env, standing, settings, found, notes, choice, notices)
+
+
+def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log: Log) -> Crew:
+    settings, cwd = ground.settings, ground.cwd
+    spill = data_dir(ground.env) / "spill" / session_id
+    workspace = LocalWorkspace(
+        cwd, extra=options.add_dirs, spill=spill, environ=ground.env, keep=settings.tools.env_allow
+    )
+    delegation = settings.agents.delegation
+    policy = Policy(
+        compact_at=settings.context.compact_at,
+        max_depth=delegation.max_depth,
+        max_concurrent=delegation.max_concurrent,
+        max_agents=delegation.max_agents,
+    )
+    world = World(log, Desk(log, attended=options.attended), workspace, policy, random.Random())
+    here = prompt.environment(
+        cwd,
+        ground.standing.root,
+        platform=platform.platform(terse=True),
+        date=date.today().isoformat(),
+        mode=options.mode or settings.mode,
+        folders=[str(p) for p in workspace.roots[1:]],
+        answerable=options.attended,
+    )
+    return Crew(
+        world,
+        settings=settings,
+        profiles=ground.profiles,
+        here=here,
+        instructions=ground.instructions,
+        recall=store.memory(str(ground.standing.root), session_id),
+        session=session_id,
+        spill=spill,
+        env=ground.env,
+    )
+
+
+async def _resume(opened: Opened, record: AgentRecord) -> None:
+    """Give the root what the log knows of it. The prefix stays as it was, unless another model goes on."""
+    root, rules = opened.root, opened.rules
+    root.history, root.usage, root.receipt, root.run = record.history, record.usage, record.receipt, record.run
+    root.context = record.context
+    for known in opened.tree.below("a"):
+        root.below += known.usage
+    root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
+    rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
+    if record.prefix and record.prefix.model == root.model:
+        root.system, root.specs = record.prefix.system, record.prefix.tools
+        opened.notes.append(f"{NOTE} The session goes on. Today is {date.today().isoformat()}; mode: {rules.mode}.")
+    else:
+        root.history = [without_thinking(m) for m in root.history]
+        root.context = 0
+        await opened.log.emit("a", Prefix(root.model, root.system, root.specs))
+
+
+def _known(record: AgentRecord) -> Known:
+    end = record.end
+    return Known(
+        record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
+        end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
+        record.usage, record.active_s, record.receipt,
+    )  # fmt: skip
+
+
+def _about(standing: trust.Trust) -> list[str]:
+    """What a person should know of an untrusted folder that has something to trust."""
+    if standing.ok or not standing.files:
+        return []
+    names = ", ".join(list(standing.files)[:5]) + (" ..." if len(standing.files) > 5 else "")
+    return [f"{standing.reason} Not used: {names}. `friday trust` would allow them."]

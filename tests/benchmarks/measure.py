@@ -1,0 +1,176 @@
+"""Running commands and taking their time: interleaved, medians, all on one clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
+
+PROJECT = Path(__file__).parents[2]
+MB = 1024 * 1024
+
+
+@dataclass
+class Sample:
+    """One run: seconds of wall and processor time, megabytes at the peak. `first_s` is when the first request came,
+    `requests` are the times of all of them, `last_s` what passed from the first to the end."""
+
+    wall_s: float
+    cpu_s: float
+    rss_mb: float
+    code: int
+    first_s: float | None = None
+    last_s: float | None = None
+    requests: tuple[float, ...] = ()
+    output: bytes = b""
+
+
+@dataclass
+class Case:
+    """A command to be measured. `stdin` None means no input at all; `expect` is the exit code that is no mistake."""
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    expect: int = 0
+    tree: bool = False
+    """Whether memory is that of all processes of the tree together."""
+
+
+class Bench:
+    """A place for measurements: a temporary home, a stand-in for the model, and how often everything is repeated."""
+
+    def __init__(self, folder: Path, *, repeat: int, port: int) -> None:
+        self.folder = folder
+        self.repeat = repeat
+        self._port = port
+        self._open = build_opener(ProxyHandler({})).open
+        self.work = folder / "work"
+        self.work.mkdir()
+        (self.work / "small.txt").write_text("".join(f"line {i} of a small file\n" for i in range(1, 41)))
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "FRIDAY_HOME": str(folder / "friday"),
+            "ANTHROPIC_API_KEY": "no-key",
+            "LANG": "C.UTF-8",
+        }
+        (folder / "home").mkdir()
+
+    def url(self, style: str) -> str:
+        """The base URL at which the stand-in answers in `style`."""
+        return f"http://127.0.0.1:{self._port}/{style}"
+
+    def seen(self) -> list[float]:
+        """When requests came since the last call."""
+        with self._open(f"http://127.0.0.1:{self._port}/seen") as answer:
+            found: list[float] = json.load(answer)
+            return found
+
+    def friday(self, *args: str, style: str = "", wire: str = "messages", **env: str) -> list[str]:
+        """The command line of Friday; use with `self.environment(style, wire)`."""
+        return [sys.executable, "-m", "friday_cli", *args]
+
+    def environment(self, style: str = "instant") -> dict[str, str]:
+        """The environment in which every wire leads to the stand-in answering in `style`."""
+        url = self.url(style)
+        return {
+            **self.env, "PYTHONPATH": str(PROJECT), "ANTHROPIC_BASE_URL": url,
+            "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "no-key",
+        }  # fmt: skip
+
+    def compare(self, *cases: Case, repeat: int | None = None) -> dict[str, list[Sample]]:
+        """Run the cases in turns, `repeat` times each and once before to warm the caches."""
+        runs: dict[str, list[Sample]] = {case.name: [] for case in cases}
+        for round_ in range(1 + (repeat or self.repeat)):
+            for case in cases:
+                sample = self.run(case)
+                if round_:
+                    runs[case.name].append(sample)
+        return runs
+
+    def run(self, case: Case) -> Sample:
+        """Run one case once. Raises RuntimeError when it does not end as it should."""
+        self.seen()
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            begun = time.monotonic()
+            process = subprocess.Popen(
+                case.argv, env=dict(case.env) or self.env, cwd=case.cwd or self.work,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
+            )  # fmt: skip
+            peak = _watch(process.pid) if case.tree else 0.0
+            _, status, usage = os.wait4(process.pid, 0)
+            wall = time.monotonic() - begun
+            process.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            err.seek(0)
+            if process.returncode != case.expect:
+                raise RuntimeError(f"{case.name}: exit {process.returncode}: {err.read().decode()[-2000:]}")
+            requests = tuple(at - begun for at in self.seen())
+            first = requests[0] if requests else None
+            return Sample(
+                wall, usage.ru_utime + usage.ru_stime, peak or usage.ru_maxrss * 1024 / MB, process.returncode,
+                first, wall - first if first is not None else None, requests, out.read(),
+            )  # fmt: skip
+
+
+def _watch(pid: int) -> float:
+    """The most memory that a process and all below it had together, in MB, looked at every 10 ms until it ends."""
+    most = 0.0
+    while True:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return most
+        if state == "Z":
+            return most
+        most = max(most, sum(map(_memory, _tree(pid))) / MB)
+        time.sleep(0.01)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return
+    for child in below:
+        yield from _tree(int(child))
+
+
+def _memory(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def middle(samples: Sequence[Sample], what: Callable[[Sample], float | None]) -> float:
+    """The median of one quantity."""
+    return statistics.median(value for s in samples if (value := what(s)) is not None)
+
+
+@contextmanager
+def bench(*, repeat: int) -> Iterator[Bench]:
+    """A fresh place with a running stand-in; nothing of it is left behind."""
+    with tempfile.TemporaryDirectory(prefix="friday-bench-") as folder:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.benchmarks.standin"], stdout=subprocess.PIPE, cwd=PROJECT
+        )
+        try:
+            assert server.stdout is not None
+            yield Bench(Path(folder), repeat=repeat, port=int(server.stdout.readline()))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()

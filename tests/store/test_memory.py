@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.store import Store, memory, schema
+
+
+@pytest.fixture(params=["fts5", "without fts5"])
+def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "without fts5":
+        for module in (schema, memory):
+            monkeypatch.setattr(module, "has_search", lambda db: False)
+
+
+@pytest.mark.usefixtures("search")
+async def test_notes_are_found_by_their_words_within_their_scope(store: Store) -> None:
+    here, there = store.memory("/work", "s1"), store.memory("/other", "s2")
+    await here.save("The build needs make -j2", scope="project", tags=["build"], agent="a.1")
+    await here.save("I like short answers", scope="user", tags=["style"], agent="a")
+    await there.save("The build here is slow", scope="project", tags=["build"], agent="a")
+    assert [i.text for i in await here.load("build", tags=[], limit=9)] == ["The build needs make -j2"]
+    assert [i.text for i in await there.load("BUILD", tags=[], limit=9)] == ["The build here is slow"]
+    assert [i.text for i in await there.load("answer", tags=[], limit=9)] == ["I like short answers"]
+    assert await here.load("zebra", tags=[], limit=9) == []
+
+
+@pytest.mark.usefixtures("search")
+async def test_an_empty_query_gives_the_newest_and_tags_narrow(store: Store) -> None:
+    notes = store.memory("/work", "s1")
+    for number in range(5):
+        await notes.save(f"note {number}", scope="project", tags=["odd" if number % 2 else "even", "All"], agent="a")
+    assert [i.text for i in await notes.load("", tags=[], limit=2)] == ["note 4", "note 3"]
+    assert [i.text for i in await notes.load("", tags=["ODD", "all"], limit=9)] == ["note 3", "note 1"]
+    assert [i.text for i in await notes.load("note", tags=["even"], limit=1)] != []
+
+
+@pytest.mark.usefixtures("search")
+async def test_the_better_match_comes_first_and_odd_queries_do_no_harm(store: Store) -> None:
+    notes = store.memory("/work", "s1")
+    await notes.save("tests run with pytest", scope="project", tags=[], agent="a")
+    await notes.save("tests need a database, and the database needs docker", scope="project", tags=[], agent="a")
+    assert (await notes.load("database tests", tags=[], limit=9))[0].text.startswith("tests need a database")
+    for query in ('"', "*", "AND OR NOT", "a\x00b", "NEAR(", "x" * 5000, "half \ud83d"):
+        await notes.load(query, tags=[], limit=3)
+    odd = await notes.save("half \ud83d \x00", scope="user", tags=["\udfff"], agent="a")
+    assert [i.id for i in await notes.load("half", tags=[], limit=3)] == [odd]
+
+
+async def test_who_saved_a_note_is_kept(store: Store) -> None:
+    notes = store.memory("/work", "7f3a")
+    first = await notes.save("one", scope="project", tags=["t"], agent="a.2.1")
+    await notes.save("two", scope="project", tags=[], agent="9999:a")
+    two, one = await notes.load("", tags=[], limit=9)
+    assert (one.id, one.agent, one.scope, one.tags) == (first, "7f3a:a.2.1", "project", ("t",))
+    assert two.agent == "9999:a"
+    assert one.at > 1.6e9
+
+
+async def test_notes_saved_without_full_text_search_are_found_with_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        for module in (schema, memory):
+            patch.setattr(module, "has_search", lambda db: False)
+        plain = Store(path)
+        await plain.memory("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
+        await plain.close()
+    store = Store(path)
+    notes = store.memory("/work", "s")
+    assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
+    await notes.save("a new remark", scope="project", tags=[], agent="a")
+    assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
+    await store.close()
+
+
+async def test_notes_outlive_the_session_that_made_them(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store.memory("/work", session).save("stays", scope="project", tags=[], agent="a")
+    await store.delete(session)
+    assert [i.text for i in await store.memory("/work", "other").load("", tags=[], limit=9)] == ["stays"]

@@ -1,0 +1,282 @@
+"""Many processes on one file: nothing is lost, nobody sees a lock, the dead are buried once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import (
+    AgentFinished,
+    AgentStarted,
+    AskWithdrawn,
+    Envelope,
+    MessageAdded,
+    Notice,
+    PermissionAsked,
+    QuestionAsked,
+    StatusChanged,
+    ToolFinished,
+    TurnFinished,
+)
+from friday_cli.core.messages import ToolCall, Usage, user
+from friday_cli.core.receipt import Receipt
+from friday_cli.core.replay import replay
+from friday_cli.store import Store
+from friday_cli.view import State
+from tests.scenes import numbered, said, tree
+
+ROOT = Path(__file__).parents[2]
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.core.events import AgentStarted, MessageAdded, ToolStarted
+from friday_cli.core.messages import Message, Text
+from friday_cli.core.log import Log
+from friday_cli.store import Store
+
+async def main(path, count, size):
+    store = Store(Path(path))
+    session = await store.create_session("/work")
+    ownership = await store.own(session)
+    print(session, flush=True)
+    log = Log(store.journal(session))
+    await log.emit("a", AgentStarted(1, "general", "write", "m"))
+    number = 1
+    while number != count:
+        await log.emit("a", MessageAdded(Message("assistant", (Text(str(number) + "x" * size),))))
+        number += 1
+        print(number, flush=True)
+    assert log.failure is None, log.failure
+    ownership.release()
+    await store.close()
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+"""
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.store import Store
+
+async def main():
+    ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
+    print("owned", flush=True)
+    sys.stdin.read()
+
+asyncio.run(main())
+"""
+
+RECONCILER = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.store import Store
+
+async def main():
+    store = Store(Path(sys.argv[1]))
+    await store.open()
+    print("ready", flush=True)
+    sys.stdin.read()
+    print(*await store.reconcile(), flush=True)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def start(script: str, *args: object) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, args)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+    )  # fmt: skip
+
+
+def read_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+async def test_twelve_processes_lose_nothing(path: Path) -> None:
+    writers = [start(WRITER, path, 60, 200) for _ in range(12)]  # the file does not exist yet: they make it together
+    ends = await asyncio.gather(*(asyncio.to_thread(writer.communicate) for writer in writers))
+    assert [error for _, error in ends] == [""] * 12
+    assert [writer.returncode for writer in writers] == [0] * 12
+    store = Store(path)
+    for out, _ in ends:
+        assert [e.seq for e in await store.events(out.split()[0])] == list(range(1, 61))
+    assert len(await store.list_sessions("/work")) == 12
+    await store.close()
+
+
+@pytest.mark.parametrize("moment", [1, 7, 40])
+async def test_kill_loses_nothing_that_was_acknowledged(path: Path, moment: int) -> None:
+    writer = await asyncio.to_thread(start, WRITER, path, -1, 3_000)
+    session = await asyncio.to_thread(read_line, writer)
+    for _ in range(moment):
+        await asyncio.to_thread(read_line, writer)
+    writer.send_signal(signal.SIGKILL)
+    rest, _ = await asyncio.to_thread(writer.communicate)
+    acknowledged = max([moment, *(int(number) for number in rest.split())])
+    store = Store(path)
+    found = await store.events(session)
+    assert [e.seq for e in found] == list(range(1, len(found) + 1))
+    assert len(found) >= acknowledged
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert await store.reconcile() == [session]
+    assert await store.reconcile() == []
+    (row,) = await store.list_sessions()
+    assert (row.status, row.stop_reason) == ("interrupted", "process")
+    await store.close()
+
+
+async def test_a_session_has_one_owner_among_processes(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    await store.journal(session).append(tree(session)[:8])
+    holder = await asyncio.to_thread(start, HOLDER, path, session)
+    assert await asyncio.to_thread(read_line, holder) == "owned"
+    with pytest.raises(UsageError, match=f"open in another friday process \\(number {holder.pid}\\)"):
+        await store.own(session)
+    with pytest.raises(UsageError, match="open in another"):
+        await store.delete(session)
+    assert await store.reconcile() == []
+    assert await store.events(session) == tree(session)[:8]
+    holder.kill()
+    await asyncio.to_thread(holder.communicate)
+    assert await store.reconcile() == [session]
+    (await store.own(session)).release()
+
+
+async def test_ownership_within_a_process_and_after_release(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    other = Store(path)
+    with await store.own(session) as ownership, pytest.raises(UsageError):
+        await other.own(session)
+    ownership.release()
+    with await other.own(session), pytest.raises(UsageError):
+        await store.own(session)
+    assert [file.name for file in locks(path)] == []
+    await other.close()
+
+
+def locks(path: Path) -> list[Path]:
+    return list((path.parent / "locks").iterdir())
+
+
+async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
+    """The lock file is removed on release; who waits with the removed one must not think it owns anything."""
+    session, inside, most, won = await store.create_session("/work"), 0, 0, 0
+
+    async def contend() -> None:
+        nonlocal inside, most, won
+        for _ in range(60):
+            try:
+                ownership = await store.own(session)
+            except UsageError:
+                continue
+            inside += 1
+            most, won = max(most, inside), won + 1
+            await asyncio.sleep(0)
+            inside -= 1
+            ownership.release()
+
+    await asyncio.gather(*(contend() for _ in range(6)))
+    assert most == 1
+    assert won > 10
+
+
+def abandoned(session: str) -> list[Envelope]:
+    """A log whose process died: a tree three deep at work, questions open."""
+    return [
+        *tree(session)[:22],
+        *numbered(
+            ("a.2", AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)),
+            ("a.2", MessageAdded(user("build"))),
+            ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
+            ("a.2", ToolFinished("t1", "bash", "error")),
+            ("a.2", TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
+            ("a.2", said("then I mend", ToolCall("t2", "delegate_task", {}))),
+            ("a.2.1", AgentStarted(1, "coder", "deep", "m", "a.2", "t2")),
+            ("a.2.1", TurnFinished(1, Usage(3, cost_usd=None))),
+            ("a.2.1", PermissionAsked("q1", "t3", "bash", "rm")),
+            ("a.2.1", StatusChanged("waiting_user", "q1")),
+            ("a", QuestionAsked("q2", "t4", "Which?")),
+            at=2_000.0,
+            first=23,
+        ),
+    ]
+
+
+async def test_what_a_dead_process_left_open_is_ended(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store.journal(session).append(abandoned(session))
+    assert await store.reconcile() == [session]
+    found = await store.events(session)
+    made = found[len(abandoned(session)) :]
+    assert [e.seq for e in found] == list(range(1, len(found) + 1))
+    assert [(e.agent, type(e.event)) for e in made] == [
+        ("a.2.1", AskWithdrawn), ("a.2.1", AgentFinished), ("a.2", AgentFinished), ("a", AskWithdrawn), ("a", AgentFinished),
+    ]  # fmt: skip
+    deep, middle, root = (e.event for e in made if isinstance(e.event, AgentFinished))
+    assert {(e.status, e.stop_reason, e.partial) for e in (deep, middle, root)} == {("interrupted", "process", True)}
+    assert (middle.run, middle.result, middle.usage) == (2, "then I mend", Usage(10, output=5, cost_usd=0.5))
+    assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
+    assert root.tree_usage.billed == 160 + 15 + 3
+    assert (deep.duration_s, deep.wall_s) == (3.0, 3.0)
+    assert not State.of(found).asks
+    assert all(record.end for record in replay(found).values())
+    (row,) = await store.list_sessions()
+    assert row.status == "interrupted"
+    assert await store.reconcile() == []
+
+
+async def test_what_is_owned_or_ended_is_left_alone(store: Store) -> None:
+    ended, owned = await store.create_session("/work"), await store.create_session("/work")
+    await store.journal(ended).append(tree(ended))
+    await store.journal(owned).append(tree(owned)[:10])
+    with await store.own(owned):
+        assert await store.reconcile() == []
+    assert await store.events(ended) == tree(ended)
+    assert await store.events(owned) == tree(owned)[:10]
+
+
+async def test_several_processes_bury_the_dead_once(store: Store, path: Path) -> None:
+    sessions = [await store.create_session("/work") for _ in range(5)]
+    for session in sessions:
+        await store.journal(session).append(abandoned(session))
+    helpers = [start(RECONCILER, path) for _ in range(4)]
+    for helper in helpers:
+        assert await asyncio.to_thread(read_line, helper) == "ready"
+    for helper in helpers:
+        assert helper.stdin is not None
+        helper.stdin.close()
+        helper.stdin = None
+    mended = [await store.reconcile()]
+    for helper in helpers:
+        out, error = await asyncio.to_thread(helper.communicate)
+        assert (error, helper.returncode) == ("", 0)
+        mended.append(out.split())
+    assert sorted(name for names in mended for name in names) == sorted(sessions)
+    for session in sessions:
+        ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, AgentFinished)]
+        assert sorted(ends) == [("a", 1), ("a.1", 1), ("a.2", 2), ("a.2.1", 1)]
+
+
+async def test_a_reader_sees_what_another_process_writes(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    other = Store(path)
+    assert await other.events(session) == []
+    await store.journal(session).append(numbered(("a", Notice("1"))))
+    assert len(await other.events(session)) == 1
+    await store.journal(session).append(numbered(("a", Notice("2")), first=2))
+    assert [e.seq for e in await other.events(session, after=1)] == [2]
+    await other.close()
