@@ -18,14 +18,11 @@ from .core.presence import Presence
 from .core.provider import Effort, Provider
 from .core.tool import Tool
 from .instructions import Instructions
-from .profiles import Profile, Profiles
+from .profiles import TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web
 
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
-CHILD_TURNS, CHILD_TURNS_MOST = 20, 100
-SMALL_BUDGET = 5_000
-"""A child with fewer tokens than this is warned about: most cannot finish anything with it."""
 
 
 class Crew:
@@ -127,8 +124,8 @@ class Crew:
         rules = self._rights(parent.rules, profile, tools)
         system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
         agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
-        wanted = spec.max_turns or CHILD_TURNS_MOST
-        agent.max_turns = min(CHILD_TURNS_MOST, profile.max_iterations or CHILD_TURNS, wanted)
+        wanted = spec.max_turns or TURNS_HARD
+        agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.effort = effort
         agent.fallback = parent.fallback

@@ -133,7 +133,7 @@ async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
     if not cwd.is_dir():  # noqa: ASYNC240
         raise UsageError(f"{options.cwd} is not a folder.")
-    standing = trust.is_trusted(cwd)
+    standing = trust.is_trusted(cwd, env=env)
     if options.trusted:
         standing = msgspec.structs.replace(standing, state="trusted")
     loaded = config.load(
@@ -143,7 +143,8 @@ async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
     choice = await models.measured(choice, settings, env=env)
     delegation = settings.agents.delegation
-    found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
+    cap = delegation.token_budget.max
+    found = profiles.load(delegation.profiles.directory, standing, token_cap=cap, env=env)
     notes = instructions.read(cwd, root=standing.root, config=config_dir(env), trusted=standing.ok)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),

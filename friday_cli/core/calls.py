@@ -103,8 +103,13 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
         started, status, output = True, "denied", Output(str(error))
     except FridayError as error:
         output = Output(str(error))
-    except (asyncio.CancelledError, Halt, LimitReached) as error:
-        status = "cancelled" if isinstance(error, asyncio.CancelledError) else "error"
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            status = "cancelled"
+            raise
+        output = Output(f"{call.name} failed: what it waited for was cancelled.")  # its own failure: nobody stopped us
+    except (Halt, LimitReached):
         raise
     except Exception as error:  # a defect in a tool must not end the run; the model is told and the log has the trace
         log.exception("tool %s failed", call.name)

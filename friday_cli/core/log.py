@@ -122,7 +122,7 @@ class Log:
 
     async def flush(self) -> None:
         """Returns when everything emitted so far is kept and published."""
-        if self._tail is not None:
+        while self._tail is not None and not self._tail.done():
             await asyncio.shield(self._tail)
 
     async def events(self, after: int = 0) -> AsyncIterator[Envelope]:
@@ -148,30 +148,32 @@ class Log:
             reader.close()
 
     async def _write(self, envelopes: list[Envelope], before: asyncio.Future[None] | None) -> None:
-        written = self._journal.append(envelopes)  # called in order of numbers: the journal keeps that order
+        journal = self._journal
+        written = None if self.failure else journal.append(envelopes)  # called in order of numbers: it keeps that order
         if before is not None:
             await before  # publish in order, too
-        try:
-            await written
-        except StoreError as error:
-            await self._go_on_in_memory(error, envelopes)
+        if written is not None:
+            try:
+                await written
+            except StoreError as error:
+                if self.failure is None:
+                    await self._go_on_in_memory(error, envelopes[0])
+        if written is None or journal is not self._journal:
+            self._journal.append(envelopes)
         self._publish(envelopes)
 
-    async def _go_on_in_memory(self, error: StoreError, envelopes: list[Envelope]) -> None:
-        if self.failure is None:
-            self.failure = error
-            kept: list[Envelope] = []
-            try:
-                kept = await self._journal.read(0)
-            except StoreError:
-                pass  # nothing to show from before; the sentence below says what happened
-            self._journal = MemoryJournal(kept)
-            self._seq += 1
-            text = f"This session is no longer saved: {error}"
-            notice = Envelope(self._seq, self._now(), "a", Notice(text, "error"))
-            self._journal.append([notice])
-            self._publish((notice,))
-        self._journal.append(envelopes)
+    async def _go_on_in_memory(self, error: StoreError, first: Envelope) -> None:
+        """From `first` on nothing is kept for good: what came before goes on being shown, and people are told."""
+        self.failure = error
+        kept: list[Envelope] = []
+        try:
+            kept = await self._journal.read(0)
+        except StoreError:
+            pass  # nothing to show from before; the sentence below says what happened
+        self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < (first.seq or 0)])
+        self._seq += 1
+        notice = Notice(f"This session is no longer saved: {error}", "error")
+        self._tail = asyncio.ensure_future(self._write([Envelope(self._seq, self._now(), "a", notice)], self._tail))
 
     def _publish(self, envelopes: Sequence[Envelope]) -> None:
         for reader in self._readers:

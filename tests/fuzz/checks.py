@@ -288,7 +288,38 @@ def check_inbox(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
+def check_causes(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+    """Whoever was stopped was stopped by somebody: no cause stands in the record for another."""
+    faults = []
+    order = {(e.agent, e.event.run): n for n, e in enumerate(log) if isinstance(e.event, AgentFinished)}
+    for envelope in log:
+        path, end = envelope.agent, envelope.event
+        if not isinstance(end, AgentFinished) or end.status != "cancelled":
+            continue
+        reasons = {level for top, level, nodes in scene.stops if top == path}
+        above = {level for top, level, nodes in scene.stops if top != path and is_under(path, top)}
+        if end.stop_reason == "aborted" and "abort" not in reasons:
+            faults.append(f"{path} was aborted by nobody")
+        if end.stop_reason == "cancelled" and "cancel" not in reasons:
+            faults.append(f"{path} was cancelled by nobody")
+        if end.stop_reason == "parent" and not above and not _parent_stopped(log, path):
+            faults.append(f"{path} was stopped for its parent, which nothing stopped")
+    for top, level, nodes in scene.stops:
+        for node in nodes if level == "abort" else []:
+            end_at = order.get((node.path, node.agent.run))
+            if end_at is None:
+                faults.append(f"{node.path} was aborted with {top} and has no end")
+    return faults
+
+
+def _parent_stopped(log: Sequence[Envelope], path: str) -> bool:
+    """Whether an agent above `path` was stopped or ended by a limit of its own."""
+    ends = [e.event for e in log if isinstance(e.event, AgentFinished) and e.agent != path and is_under(path, e.agent)]
+    return any((e.status, e.stop_reason) != ("completed", "done") for e in ends)
+
+
 CHECKS = (
+    check_causes,
     check_log, check_partial, check_asks, check_calls, check_histories, check_leftovers, check_budgets, check_readers,
     check_inbox,
 )  # fmt: skip
