@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import models, prompt
+import msgspec
+
+from . import forms, models, prompt
 from .config import Settings
 from .core.agent import Agent, Inbox, World
-from .core.budget import Budget
-from .core.delegation import Spec, Tree
+from .core.budget import OUTPUT_FLOOR, Budget, LimitReached
+from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import depth_of
-from .core.messages import Message, Usage, user
+from .core.events import depth_of, is_under
+from .core.messages import Message, Usage, closed, user
+from .core.model import without_thinking
 from .core.permission import Call, Mode, Rule, Rules, parse_rule
 from .core.presence import Presence
 from .core.provider import Effort, Provider
+from .core.replay import replay
+from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
 from .profiles import TURNS, TURNS_HARD, Profile, Profiles
@@ -98,6 +103,7 @@ class Crew:
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = choice.effort
+        agent.supervision = self.settings.agents.delegation.supervision
         if self.settings.fallback_model:
             agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
         return agent
@@ -120,16 +126,57 @@ class Crew:
         tools = {name: inherited[name] for name in profile.select(inherited)}
         offered = self._offered(profile, path)
         tools = self._with_delegation(tools, offered)
-        tools["task_result"] = plan.result_tool()
+        complaint = _form(spec)
+        tools["task_result"] = plan.result_tool(complaint)
         rules = self._rights(parent.rules, profile, tools)
         system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
         agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
+        agent.workspace = spec.workspace or parent.workspace
+        agent.accept = complaint or agent.accept
+        agent.supervision = strictest(parent.supervision, profile.supervision or None)  # type: ignore[arg-type]
         wanted = spec.max_turns or TURNS_HARD
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.effort = effort
         agent.fallback = parent.fallback
+        if spec.fork:
+            return agent, self._forked(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
+
+    async def revive(self, parent: Agent, path: str, spec: Spec) -> Agent:
+        """An ended agent as the log knows it: its history, rights, depth, model and what is left of its budget.
+
+        A person or its parent may give it more tokens (`spec.max_tokens`), out of what is left above it.
+        """
+        records = replay(await self.world.log.history())
+        record = records[path]
+        spent, granted = record.usage.billed, record.granted.tokens
+        left = max(0, granted - spent, spec.max_tokens or 0)
+        if left < 2 * OUTPUT_FLOOR:
+            raise LimitReached("tokens", path)
+        again = msgspec.structs.replace(spec, profile=record.profile, max_tokens=left, fork=False)
+        agent, _ = self.child(parent, again, path)
+        agent.history, agent.usage, agent.run, agent.receipt = record.history, record.usage, record.run, record.receipt
+        for other in records.values():
+            if other.path != path and is_under(other.path, path):
+                agent.below += other.usage
+        agent.budget.tokens.limit = spent + int(agent.budget.tokens.limit or 0)
+        agent.budget.tokens.spent = spent
+        if record.prefix and record.prefix.model == agent.model:
+            agent.system, agent.specs = record.prefix.system, record.prefix.tools
+        else:
+            agent.history = [without_thinking(m) for m in agent.history]
+        return agent
+
+    def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:
+        """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
+        agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
+        agent.system, agent.specs = parent.system, parent.specs
+        agent.history = closed(parent.history, why="Goes on in the main agent; you are a fork of it.")
+        agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
+        listed = {spec.name for spec in parent.specs}
+        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
+        return user(prompt.fork_message(profile, agent.path, spec.task, agent.tools), source="parent")
 
     def _first_message(self, spec: Spec, path: str) -> Message:
         limit, rest = self.settings.agents.delegation.context_chars, ""
@@ -155,7 +202,8 @@ class Crew:
         presence = Presence(path, log=self.world.log, slots=self.tree.slots if parent else None)
         return Agent(
             path, profile, provider, system, tuple(t.spec for t in tools.values()), tools, rules, budget, presence,
-            Inbox(path, self.world.log), max_turns=ROOT_TURNS, time_s=0.0, parent=parent,
+            Inbox(path, self.world.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=self.world.workspace,
+            cache_key=f"{self._session}:{path}", parent=parent,
         )  # fmt: skip
 
     # ---- rights and tools ----------------------------------------------------------
@@ -197,8 +245,9 @@ class Crew:
         delegation = self.settings.agents.delegation
         assert self.tree is not None
         settings = delegate.DelegateSettings(
-            prompt.catalog(offered), self._confirm, delegation.max_batch, delegation.result_chars
-        )
+            prompt.catalog(offered), self._confirm, self._isolate, self._shorten, delegation.max_batch,
+            delegation.result_chars,
+        )  # fmt: skip
         own = {t.name: t for t in delegate.delegate_tools(self.tree, settings)}
         kept = {name: t for name, t in tools.items() if name not in own}
         return {**kept, **own} if offered else kept
@@ -224,6 +273,32 @@ class Crew:
             answer = await self.world.desk.permission(path, call_id, call, reason=over)
         if answer.decision == "deny":
             raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+
+    async def _shorten(self, path: str, known: Known) -> str | None:
+        """A long result in short, by the summarizer; None where the settings want head and tail, or it failed."""
+        if self.settings.agents.delegation.long_results != "summary":
+            return None
+        assert self.tree is not None
+        task = (
+            f"Summarise this result of a sub-agent for the agent that asked for it. Keep every figure, path and source. "
+            f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
+        )
+        try:
+            node = self.tree.start(path, Spec("summarizer", task))
+        except ToolError:
+            return None
+        await self.tree.wait(path, [node])
+        return node.outcome.result if node.outcome.status == "completed" else None
+
+
+def _form(spec: Spec) -> Callable[[str], str] | None:
+    """The check of a result's form. Raises ToolError for a schema that is none."""
+    if spec.schema is None:
+        return None
+    try:
+        return forms.checker(spec.schema)
+    except UsageError as error:
+        raise ToolError(str(error)) from None
 
 
 def _least(*limits: float | None) -> float | None:

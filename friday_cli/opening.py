@@ -108,7 +108,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             log = Log(store.journal(session_id), last=last)
             crew = _crew(options, ground, store, session_id, log)
             known = [_known(record) for path, record in records.items() if path != "a"]
-            tree = crew.tree = Tree(crew.world, build=crew.child, known=known)
+            tree = crew.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
             mode = options.mode or ground.settings.mode
             rules = session_rules(ground.settings, allow=options.allow, deny=options.deny, mode=mode)
             root = crew.root(ground.choice, profile=options.profile, rules=rules)

@@ -122,6 +122,17 @@ def task_message(task: str, context: str = "", *, limit: int = 4_000, rest: str 
     return f"{task}\n\n{CONTEXT_LABEL}\n{context}"
 
 
+def fork_message(profile: Profile, path: str, task: str, tools: Collection[str]) -> str:
+    """What a forked sub-agent reads after its parent's conversation: who it is now, its rights and its task."""
+    allowed = ", ".join(tools) or "none"
+    return (
+        f"[Note of the harness] From here on you are the sub-agent {path} ({profile.name}), a fork of the conversation above, "
+        f"and no longer the agent who led it. Only these tools run for you, whatever else is listed: {allowed}. Your last "
+        f"message is your result, also where the rules below name task_result.\n\n{profile.prompt}\n\n{CHILD}\n\n"
+        f"# Your task\n\n{plain(task).strip()}"
+    )
+
+
 def mode_message(mode: str) -> str:
     """What an agent is told when the permission mode changes while it works."""
     return f"[The permission mode is now {mode}: {MODES[mode]}.]"

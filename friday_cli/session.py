@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Literal
 
-from . import wire
+from . import forms, wire
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
-from .core.errors import UsageError
+from .core.errors import ToolError, UsageError
 from .core.events import Envelope, ModeChanged, RuleAdded, StopReason
 from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
@@ -39,6 +39,8 @@ class Session:
         self._notes = opened.notes
         self._closed = False
         opened.world.desk.on_grant = self._grant
+        opened.tree.root = opened.root
+        opened.tree.on_news = self._wake
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> Session:
@@ -50,15 +52,40 @@ class Session:
     async def prompt(
         self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
     ) -> Outcome:
-        """Run the root on a message of the user to its end; messages that come meanwhile are answered, too."""
+        """Run the root on a message of the user until it and every background child has ended and been reported.
+
+        Returns the end of the root's last run.
+        """
         node = self.start(text, images=images, schema=schema)
-        assert node.task
-        await asyncio.wait([node.task])
-        while not self.root.inbox.empty():
+        while True:
+            await node.over()
+            node = self.tree.node("a")
+            if not node.ended:
+                continue
+            if node.outcome.stop_reason in ("aborted", "cancelled"):
+                break
+            if running := self.tree.in_background():
+                await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
+            elif self.root.inbox.empty():
+                break
+            self._wake("a")
+        await self._opened.store.sync()
+        return node.outcome
+
+    def _wake(self, path: str) -> None:
+        """Let an idle root answer what lies in its inbox: news that no person wrote, or messages that came too late."""
+        idle = not self._closed and self.tree.node("a").ended
+        if path == "a" and idle and not self.root.inbox.empty():
             waiting, source = self.root.inbox.take()
-            node = self._run(waiting, Message("user", (Text(waiting),), source))
-            assert node.task
-            await asyncio.wait([node.task])
+            self._run(waiting, Message("user", (Text(waiting),), source))
+
+    async def resume_agent(self, path: str, text: str) -> Outcome:
+        """Continue an ended sub-agent with a message of the person; returns how its run ended."""
+        known = self.tree.known(path)
+        if known is None:
+            raise UsageError(f"There is no agent {path!r} in session {self.id[:8]}.")
+        node = await self.tree.resume(path, Spec(known.profile, text), by=None)
+        await node.over()
         await self._opened.store.sync()
         return node.outcome
 
@@ -69,7 +96,7 @@ class Session:
         body = text
         if schema is not None:
             body += f"\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n{json.dumps(schema)}"
-        self.root.accept = _checker(schema) if schema is not None else lambda answer: ""
+        self.root.accept = forms.checker(schema) if schema is not None else lambda answer: ""
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *images)
         return self._run(text, Message("user", parts))
 
@@ -88,9 +115,14 @@ class Session:
 
     async def send(self, path: str, text: str) -> None:
         """Hand a message to a working agent; it reads it at its next turn. Raises UsageError when it does not work."""
-        if not self.tree.living(path):
-            raise UsageError(f"Agent {path} is not at work.")
-        await self.tree.node(path).agent.inbox.put(text, "person")
+        try:
+            await self.tree.send(path, text, "person")
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+
+    async def detach(self, path: str) -> bool:
+        """Let a child that somebody waits for go on in the background; False when it cannot."""
+        return await self.tree.detach(path)
 
     async def stop(self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort") -> int:
         """End an agent and all below it; returns how many runs ended. See contract.md, "Stopping"."""
@@ -119,24 +151,3 @@ class Session:
     async def _grant(self, rule: Rule, scope: str) -> None:
         self.rules.rules.append(rule)
         await self.log.emit("a", RuleAdded(str(rule), rule.decision))
-
-
-def _checker(schema: dict[str, object]) -> Callable[[str], str]:
-    import jsonschema
-
-    validator = jsonschema.validators.validator_for(schema)
-    try:
-        validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise UsageError(f"The JSON schema is not valid: {error.message}.") from None
-    check = validator(schema)
-
-    def accept(answer: str) -> str:
-        try:
-            document = json.loads(answer)
-        except ValueError as problem:
-            return f"it is not JSON ({problem})"
-        wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
-        return "" if wrong is None else f"at {wrong.json_path}: {wrong.message}"
-
-    return accept

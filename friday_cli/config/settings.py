@@ -127,6 +127,13 @@ class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of context a parent may hand to a sub-agent; the rest goes to a file that is named."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000
     """Characters of a sub-agent's result that its parent sees at once; the rest stays with `get_delegation_result`."""
+    long_results: Literal["excerpt", "summary"] = "excerpt"
+    """What a parent sees of a longer result: its head and tail, or a summary by the `summarizer` profile."""
+    supervision: Literal["unsupervised", "supervised", "supervised-human"] = "unsupervised"
+    """Who looks at a sub-agent's result before its parent does: nobody; a model, where what was done parts from task or
+    stated intent; or a model that puts doubts to you. A profile can only be stricter."""
+    supervisor_model: str = ""
+    """The model that judges supervised results. Empty: the sub-agent's own."""
     token_budget: TokenBudget = TokenBudget()
     profiles: ProfileFolder = ProfileFolder()
     context: ChildContext = ChildContext()

@@ -18,11 +18,15 @@ from .messages import Message, Usage
 from .permission import Desk, Rules
 from .presence import Presence
 from .provider import Effort, Provider
-from .receipt import Receipt
+from .receipt import Finding, Receipt
 from .tool import Seen, Tool
 from .workspace import Workspace
 
 Source = Literal["person", "parent", "harness"]
+
+
+Supervision = Literal["unsupervised", "supervised", "supervised-human"]
+"""Who looks at a child's result before its parent does: nobody, a model, or a model that may call a person."""
 
 
 class Inbox:
@@ -51,8 +55,9 @@ class Agent:
     """Everything one agent is. Tokens and cost count over its life, turns and time per run.
 
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
-    `accept` returns a complaint about a final answer, "" when it is good. `context` is the tokens of the conversation
-    after the last reply, `sent` those of its prompt; `cold` tells that the provider's cache did not help it.
+    `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
+    `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
+    provider's cache did not help it. Agents with the same `cache_key` share a prefix.
     """
 
     path: str
@@ -67,8 +72,11 @@ class Agent:
     inbox: Inbox
     max_turns: int
     time_s: float
+    workspace: Workspace
+    cache_key: str = ""
     effort: Effort | None = None
     fallback: Provider | None = None
+    supervision: Supervision = "unsupervised"
     accept: Callable[[str], str] = lambda text: ""
     history: list[Message] = field(default_factory=list)
     seen: Seen = field(default_factory=Seen)
@@ -116,6 +124,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
     limit_of: str = ""
     partial: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
 class Halt(Exception):
@@ -142,7 +151,8 @@ class Policy(msgspec.Struct, frozen=True):
 
 @dataclass
 class World:
-    """The services all agents of a session share. `living()` tells which agents of the session a parent must not forget."""
+    """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
+    forget; `supervisor` judges supervised results (None: the child's own model)."""
 
     log: Log
     desk: Desk
@@ -151,6 +161,7 @@ class World:
     rng: random.Random
     gates: dict[str, Gate] = field(default_factory=dict)
     remember: Callable[[str], str] = lambda path: ""
+    supervisor: Provider | None = None
 
     def gate(self, lane: str) -> Gate:
         """The gate of a lane, made when first asked for."""

@@ -136,7 +136,7 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if call.error:
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
     args = tool.parse(call.arguments)
-    return tool, args, tuple(tool.subjects(args, world.workspace))
+    return tool, args, tuple(tool.subjects(args, agent.workspace))
 
 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
@@ -171,4 +171,4 @@ def _context(agent: Agent, world: World, call: ToolCall) -> ToolContext:
         async with agent.presence.waiting("waiting_user", call.id):
             return await world.desk.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, world.workspace, agent.seen, emit, ask)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask)

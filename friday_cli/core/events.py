@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from .messages import Message, ResultStatus, Usage
-from .receipt import Facts, Receipt
+from .receipt import Facts, Finding, Receipt
 
 SCHEMA = 1
 """Version of the events' form; stands in the first event of a session."""
@@ -135,10 +135,15 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     duration_s: float = 0.0
     wall_s: float = 0.0
     receipt: Receipt = Receipt()
+    findings: tuple[Finding, ...] = ()
 
     @property
     def success(self) -> bool:
         return self.status == "completed" and self.stop_reason == "done"
+
+
+class Detached(Event, frozen=True, tag="detached"):
+    """The agent goes on in the background: the call that waited for it was answered."""
 
 
 class Prefix(Event, frozen=True, tag="prefix"):
@@ -286,6 +291,22 @@ class Compacted(Event, frozen=True, tag="compacted"):
     usage: Usage = Usage()
 
 
+class IntentStated(Event, frozen=True, tag="intent_stated"):
+    """What a supervised agent said it would do, before it did anything. `usage` is what saying it took."""
+
+    text: str
+    usage: Usage = Usage()
+
+
+class Verdict(Event, frozen=True, tag="verdict"):
+    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided."""
+
+    verdict: Literal["accept", "redo", "pause"]
+    by: Literal["harness", "model", "person"]
+    reason: str = ""
+    reasons: tuple[str, ...] = ()
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """Something a person should know."""
 
@@ -333,9 +354,10 @@ class ToolOutput(Event, frozen=True, tag="tool_output"):
 LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
 
 AnyEvent = (
-    SessionStarted | AgentStarted | AgentFinished | Prefix | TurnStarted | TurnFinished | MessageAdded
+    SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
-    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted | Notice
+    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted
+    | IntentStated | Verdict | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 

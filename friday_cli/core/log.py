@@ -120,6 +120,11 @@ class Log:
         assert isinstance(event, LIVE)
         self._publish((Envelope(None, self._now(), agent, event),))
 
+    async def history(self) -> list[Envelope]:
+        """Everything kept so far."""
+        await self.flush()
+        return await self._journal.read(0)
+
     async def flush(self) -> None:
         """Returns when everything emitted so far is kept and published."""
         while self._tail is not None and not self._tail.done():

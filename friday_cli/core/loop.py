@@ -11,7 +11,7 @@ from .agent import Agent, Halt, Outcome, World
 from .budget import LimitName, LimitReached
 from .calls import run_calls
 from .errors import ProviderError
-from .events import MessageAdded, TurnFinished, TurnStarted
+from .events import MessageAdded, StopReason, TurnFinished, TurnStarted
 from .messages import Message, Text, ToolResult, Usage, open_calls, user
 from .model import ask_model
 from .provider import Done
@@ -43,10 +43,15 @@ async def run_agent(agent: Agent, world: World) -> Outcome:
     except Halt as halt:
         return Outcome(halt.status, halt.stop_reason, agent.partial, halt.message, partial=True)
     except ProviderError as error:
-        reason = {"refusal": "refusal", "context": "context"}.get(error.kind, "provider")
-        return Outcome("failed", reason, agent.partial, str(error), partial=True)  # type: ignore[arg-type]
+        return failed(agent, error)
     finally:
         await close_calls(agent, world)
+
+
+def failed(agent: Agent, error: ProviderError) -> Outcome:
+    """How a run ends whose model could not be asked."""
+    reason: StopReason = "refusal" if error.kind == "refusal" else "context" if error.kind == "context" else "provider"
+    return Outcome("failed", reason, agent.partial, str(error), partial=True)
 
 
 async def _take_turns(agent: Agent, world: World) -> Outcome:
@@ -62,7 +67,7 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
             if not agent.inbox.empty():
                 continue
             end = ("completed", "done") if ending.success else ("failed", "reported")
-            return Outcome(*end, ending.result)  # type: ignore[arg-type]
+            return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
         if done.stop == "refusal":
             raise Halt("failed", "refusal", done.note or f"{agent.model} refused to answer.")
         if done.message.calls or done.stop == "pause_turn":

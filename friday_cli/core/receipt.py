@@ -38,6 +38,14 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     read: tuple[str, ...] = ()
 
 
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness itself saw the agent get it there."""
+
+    claim: str
+    evidence: str
+    seen: bool = False
+
+
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly."""
 
@@ -47,6 +55,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     urls: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def add(self, tool: str, status: str, facts: Facts) -> Receipt:
@@ -66,6 +75,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             tuple(files.values()),
             self.commands + facts.commands,
             tuple(dict.fromkeys(self.urls + facts.urls)),
+            tuple(dict.fromkeys(self.read + facts.read)),
             self.warnings,
         )
 
@@ -113,3 +123,25 @@ def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
     if able and not any(name not in _OWN for name in receipt.tools):
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
+
+
+def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:
+    """The findings, each marked with whether the harness saw its evidence."""
+    return tuple(Finding(f.claim, f.evidence, _was_seen(f.evidence, receipt)) for f in findings)
+
+
+def _was_seen(evidence: str, receipt: Receipt) -> bool:
+    parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
+    return bool(parts) and all(
+        _one_seen(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
+    )
+
+
+def _one_seen(evidence: str, receipt: Receipt) -> bool:
+    if re.match(r"https?://", evidence):
+        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in receipt.urls)
+    words = " ".join(evidence.removeprefix("$ ").split())
+    if any(words == " ".join(run.command.split()) for run in receipt.commands):
+        return True
+    path = re.sub(r":\d+(?:[-:]\d+)?$", "", evidence).removeprefix("./")
+    return path in receipt.read or any(path == change.path for change in receipt.files)

@@ -11,7 +11,7 @@ import msgspec
 from .errors import ToolError
 from .events import AnyDisplay, ToolSpec
 from .messages import Image
-from .receipt import Facts
+from .receipt import Facts, Finding
 from .workspace import Workspace
 
 Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
@@ -42,6 +42,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     result: str
     success: bool
+    findings: tuple[Finding, ...] = ()
 
 
 class Asker(Protocol):

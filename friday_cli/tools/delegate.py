@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import SequenceMatcher
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,7 +27,9 @@ Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
-class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One task of a batch."""
+
     profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
     task: Annotated[
         str,
@@ -41,6 +43,35 @@ class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: Annotated[Count | None, Meta(description="Lower its token budget to this.")] = None
     max_iterations: Annotated[Count | None, Meta(description="Lower its number of turns to this.")] = None
     timeout_s: Annotated[Seconds | None, Meta(description="Lower its time to so many active seconds.")] = None
+    schema: Annotated[
+        dict[str, Any] | None,
+        Meta(description="JSON Schema that its result must fit, when you need data and not prose."),
+    ] = None
+    isolation: Annotated[
+        Literal["", "worktree"],
+        Meta(description="worktree: it works in a git worktree of its own; you then apply or discard its changes."),
+    ] = ""
+    fork: Annotated[
+        bool,
+        Meta(description="Start it from this conversation instead of an empty one, when the task needs all of it."),
+    ] = False
+
+
+class Single(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `delegate_task`."""
+
+    profile: Annotated[
+        str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
+    ] = ""
+    background: Annotated[
+        bool, Meta(description="Return at once; you are told when it has ended. For work you need not wait for.")
+    ] = False
+    resume: Annotated[
+        str,
+        Meta(
+            description="Id of a sub-agent that ended: it goes on with its conversation, and `task` as what to do next."
+        ),
+    ] = ""
 
 
 class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,23 +79,49 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """Arguments of `list_sub_agents`: none."""
+
+
+Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+    """Arguments of `get_delegation_result`."""
+
+    id: Id
     offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `message_sub_agent`."""
+
+    id: Id
+    text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
+
+
+class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `cancel_sub_agent`."""
+
+    id: Id
+    mode: Annotated[
+        Literal["cancel", "abort"],
+        Meta(description="cancel: it may hand back what it has in one last turn; abort: it ends now."),
+    ] = "cancel"
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
     """`max_batch` tasks in one call; `result_chars` characters of a result are shown at once.
 
-    `offered` lists whom the agent may delegate to, one a line. `confirm(path, call_id, specs)` returns when
+    `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
+    child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
+    results are cut. `confirm(path, call_id, specs)` returns when
     the number and the price of new agents are in order, and raises ToolError when they are not.
     """
 
     offered: str
     confirm: Callable[[str, str, Sequence[Spec]], Awaitable[None]]
+    isolate: Callable[[str], Awaitable[Any]]
+    shorten: Callable[[str, Known], Awaitable[str | None]]
     max_batch: int = 10
     result_chars: int = 24_000
 
@@ -85,7 +142,7 @@ class _Delegation:
             tool(
                 self._one,
                 name="delegate_task",
-                args=Task,
+                args=Single,
                 description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
                 "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
@@ -120,23 +177,54 @@ class _Delegation:
                 effect="own",
                 title=lambda args: args.id,
             ),
+            tool(
+                self._message,
+                name="message_sub_agent",
+                args=Note,
+                description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
+                "continued with delegate_task(resume=...) instead.",
+                effect="own",
+                title=lambda args: f"{args.id}: {_line(args.text, 60)}",
+            ),
+            tool(
+                self._cancel,
+                name="cancel_sub_agent",
+                args=Stop,
+                description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
+                effect="own",
+                title=lambda args: f"{args.mode} {args.id}",
+            ),
         ]
 
-    async def _one(self, ctx: ToolContext, args: Task) -> Output:
-        self._not_the_whole_task(ctx.agent, args.task)
-        spec = self._spec(args, ctx)
-        await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
-        node = self._tree.start(ctx.agent, spec)
-        await self._tree.wait(ctx.agent, [node])
-        known = node.known
-        text = self._report(known)
-        return Output(text, Delegated((node.path,)), error=known.status != "completed")
+    async def _one(self, ctx: ToolContext, args: Single) -> Output:
+        if args.resume:
+            known = self._mine(ctx, args.resume)
+            spec = await self._spec(args, ctx, profile=known.profile)
+            node = await self._tree.resume(args.resume, spec, by=ctx.agent)
+        else:
+            if not args.profile:
+                raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
+            self._not_the_whole_task(ctx.agent, args.task)
+            spec = await self._spec(args, ctx)
+            await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
+            node = self._tree.start(ctx.agent, spec)
+        if not args.background:
+            await self._tree.wait(ctx.agent, [node])
+        if node.background and not node.ended:
+            text = (
+                f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
+                f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
+            )
+            return Output(text, Delegated((node.path,)))
+        return Output(
+            await self._whole_report(ctx, node), Delegated((node.path,)), error=node.outcome.status != "completed"
+        )
 
     async def _many(self, ctx: ToolContext, args: Batch) -> Output:
         most = self._settings.max_batch
         if len(args.tasks) == 1:
             self._not_the_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
+        specs = [await self._spec(task, ctx) for task in args.tasks[:most]]
         await self._settings.confirm(ctx.agent, ctx.call_id, specs)
         started: list[Node | ToolError] = []
         for spec in specs:
@@ -147,7 +235,9 @@ class _Delegation:
         nodes = [n for n in started if isinstance(n, Node)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
-        reports = [self._report(n.known) if isinstance(n, Node) else f"## Not started\nerror: {n}" for n in started]
+        reports = [
+            await self._whole_report(ctx, n) if isinstance(n, Node) else f"## Not started\nerror: {n}" for n in started
+        ]
         over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
         reports += [over] * (len(args.tasks) - most)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
@@ -161,19 +251,52 @@ class _Delegation:
         return Output(text, Table(("id", "profile", "status", "task"), rows))
 
     async def _result(self, ctx: ToolContext, args: Which) -> Output:
-        known = self._tree.known(args.id) if is_under(args.id, ctx.agent) and args.id != ctx.agent else None
-        if known is None:
-            ids = ", ".join(k.path for k in self._tree.below(ctx.agent))
-            raise ToolError(f"You have no sub-agent {args.id!r}.", hint=f"Yours: {ids or 'none yet'}.")
+        known = self._mine(ctx, args.id)
         if known.stop_reason is None:
             return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
         return Output(self._report(known, args.offset), Delegated((known.path,)))
 
-    def _spec(self, task: Task, ctx: ToolContext) -> Spec:
+    async def _message(self, ctx: ToolContext, args: Note) -> Output:
+        known = self._mine(ctx, args.id)
+        await self._tree.send(known.path, args.text, "parent")
+        return Output(f"{known.path} will read it at its next turn.")
+
+    async def _cancel(self, ctx: ToolContext, args: Stop) -> Output:
+        known = self._mine(ctx, args.id)
+        if known.stop_reason is not None:
+            return Output(f"{known.path} has ended already: {_standing(known)}.")
+        count = await self._tree.stop(
+            known.path, level=args.mode, why="cancelled" if args.mode == "cancel" else "aborted"
+        )
+        after = self._mine(ctx, args.id)
+        return Output(
+            f"Stopped {count} agent{'s' if count != 1 else ''}.\n{self._report(after)}", Delegated((known.path,))
+        )
+
+    def _mine(self, ctx: ToolContext, path: str) -> Known:
+        """A descendant of the caller. Raises ToolError for any other agent: nobody reaches upward or sideways."""
+        known = self._tree.known(path) if is_under(path, ctx.agent) and path != ctx.agent else None
+        if known is None:
+            ids = ", ".join(k.path for k in self._tree.below(ctx.agent))
+            raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
+        return known
+
+    async def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
+        workspace = await self._settings.isolate(ctx.agent) if task.isolation and not profile else None
         return Spec(
-            task.profile, task.task, task.context, max_tokens=task.max_tokens, max_turns=task.max_iterations,
-            timeout_s=task.timeout_s, call_id=ctx.call_id,
+            profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
+            max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
+            background=isinstance(task, Single) and task.background, fork=task.fork, schema=task.schema,
+            workspace=workspace,
         )  # fmt: skip
+
+    async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
+        """The report of a run that ended; a long result may be summarised first."""
+        known = node.known
+        summary = None
+        if len(known.result) > self._settings.result_chars:
+            summary = await self._settings.shorten(ctx.agent, known)
+        return self._report(known, summary=summary)
 
     def _not_the_whole_task(self, path: str, task: str) -> None:
         """A child that hands its whole task on adds nothing: told once, stopped the second time."""
@@ -184,12 +307,22 @@ class _Delegation:
             raise Halt("failed", "loop", "It handed its whole task on instead of working on it.")
         raise ToolError("That is your whole task: do it yourself, or delegate a part of it.")
 
-    def _report(self, known: Known, offset: int = 0) -> str:
+    def _report(self, known: Known, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
         if known.error:
             lines.append(f"error: {known.error}")
-        lines.append(_excerpt(defused(known.result), known.path, offset, self._settings.result_chars))
+        if summary is None:
+            lines.append(_excerpt(defused(known.result), known.path, offset, self._settings.result_chars))
+        else:
+            lines.append(defused(summary))
+            lines.append(
+                f"[truncated: this is a summary of {len(known.result)} characters; "
+                f"get_delegation_result(id={known.path!r}) has them all]"
+            )
+        for finding in known.findings:
+            mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
+            lines.append(f"- {defused(finding.claim)}\n  evidence: {defused(finding.evidence)} [{mark}]")
         cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
