@@ -158,6 +158,7 @@ class Tree:
         agent.turn = 0
         agent.texts.clear()
         agent.streaming = ""
+        agent.budget.keep_reserve()
         if message is not None:
             agent.history.append(message)
         node.task = asyncio.create_task(self._life(node, message), name=f"agent {agent.path}")
@@ -237,7 +238,7 @@ class Tree:
         except Exception as error:
             log.exception("agent %s", agent.path)
             words = f"Friday itself failed: {type(error).__name__}: {error}"
-            outcome = Outcome("failed", "process", agent.partial, words, partial=True)
+            outcome = Outcome("interrupted", "process", agent.partial, words, partial=True)
         node.ending = True
         await _to_the_end(self._end(node, outcome, begun))
 
@@ -273,7 +274,7 @@ class Tree:
             raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
         node.wrapping = True
         agent.presence.clock.silence()
-        await agent.presence.join()
+        await agent.presence.join(hurry=True)  # its seconds are counted: it does not queue behind others
         return await wrap_up(agent, world, why, whose=whose)
 
     async def _end(self, node: Node, outcome: Outcome, begun: float) -> None:
@@ -286,7 +287,7 @@ class Tree:
         await keep_partial(agent, world)
         await close_calls(agent, world)
         await self._release(agent.path)
-        agent.budget.open_reserve()
+        agent.budget.close_reserve()
         agent.receipt = agent.receipt.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
         node.outcome = outcome
         wall = asyncio.get_running_loop().time() - begun
