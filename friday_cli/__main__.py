@@ -10,6 +10,7 @@ import sys
 def main() -> None:
     """Run `friday`; leaves the process with its exit code (contract.md), never with a traceback."""
     gc.disable()  # collecting while modules load costs a quarter of a short run
+    _sound_streams()
     code = _run(sys.argv[1:])
     try:
         sys.stdout.flush()
@@ -20,6 +21,16 @@ def main() -> None:
     except OSError:
         pass  # nobody reads the remarks; the answer is what counts
     os._exit(code)  # everything is closed and flushed; tearing the interpreter down would cost as much as a short run
+
+
+def _sound_streams() -> None:
+    """A stream that was closed leads nowhere, and one that cannot show a sign shows `?`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in this order: each takes its own number
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+        elif mode == "w" and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")
 
 
 def _run(argv: list[str]) -> int:

@@ -74,7 +74,7 @@ class Crew:
     def _child_provider(self, parent: Agent, profile: Profile) -> tuple[Provider, Effort | None]:
         name = profile.model or self.settings.subagent_model
         effort: Effort | None = profile.effort or None  # type: ignore[assignment]
-        if not name:
+        if not name or parent.provider.name == "demo":  # a demo spends nothing, whatever the settings name
             return parent.provider, effort or parent.effort
         source = f"profile {profile.name}" if profile.model else "subagent_model"
         return self._named(name, source, effort)

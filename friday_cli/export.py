@@ -63,13 +63,14 @@ def _json(envelopes: Sequence[Envelope], version: str) -> str:
             "session_id": state.session,
             "cwd": state.cwd,
             "friday_version": version,
-            "agents": [_agent_json(state, agent) for agent in state.agents.values() if agent.run],
+            "agents": [agent_json(state, agent) for agent in state.agents.values() if agent.run],
             "events": [msgspec.to_builtins(envelope) for envelope in envelopes],
         }
     )
 
 
-def _agent_json(state: State, agent: AgentView) -> dict[str, Any]:
+def agent_json(state: State, agent: AgentView) -> dict[str, Any]:
+    """An agent with what it took, for programs; nothing in it is masked or made plain yet."""
     return {
         "path": agent.path,
         "parent": agent.parent,

@@ -258,8 +258,10 @@ class LocalWorkspace:
         return self._warden.request([self._shell, "-c", command], cwd or self.root)
 
     async def _launch(self, agent: str, *, outputs: int) -> Process:
-        await self._warden.ready()
-        if self._closed:
+        if not self._closed:
+            await self._warden.ready()
+        if self._closed:  # perhaps only just now
+            await self._warden.close()
             raise ToolError("The workspace is closed: nothing can be started any more.")
         self._processes = {process for process in self._processes if process.running}
         process = self._warden.launch(agent, outputs=outputs)

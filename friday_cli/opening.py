@@ -170,7 +170,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
     here = prompt.environment(
         cwd,
         ground.standing.root,
-        platform=platform.platform(terse=True),
+        platform=f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
         date=date.today().isoformat(),
         mode=options.mode or settings.mode,
         folders=[str(p) for p in workspace.roots[1:]],

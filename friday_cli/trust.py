@@ -116,6 +116,12 @@ def decide(folder: Path, trusted: bool, *, env: Mapping[str, str] | None = None)
     return Trust(root, "trusted" if trusted else "refused", "", files)
 
 
+def decisions(*, env: Mapping[str, str] | None = None) -> list[tuple[str, bool, float]]:
+    """Every project that was decided on: its folder, whether it was trusted, and when (Unix seconds). Raises FileError."""
+    folders = _read(store_file(env)).folders
+    return [(folder, entry.trusted, entry.at) for folder, entry in sorted(folders.items())]
+
+
 def _read(path: Path) -> _Book:
     """The store. Raises FileError when it is damaged, newer, or not only ours to write."""
     hint = "Remove it to decide anew; until then no project is trusted."

@@ -62,13 +62,13 @@ def tree(session: str = "s") -> list[Envelope]:
     """A root that delegates to a researcher that reads a file, gets its result and answers."""
     return numbered(
         ("a", SessionStarted(SCHEMA, session, "/work", "1.0")),
-        ("a", AgentStarted(1, "general", "Count the lines\nof main.py", "demo/small", tokens=9000)),
-        ("a", Prefix("demo/small", "You are Friday.", (SPEC,))),
+        ("a", AgentStarted(1, "general", "Count the lines\nof main.py", "acme/small", tokens=9000)),
+        ("a", Prefix("acme/small", "You are Friday.", (SPEC,))),
         ("a", MessageAdded(user("Count the lines\nof main.py"))),
         ("a", TurnStarted(1)),
         ("a", said("I ask a researcher.", ToolCall("c1", "delegate_task", {"task": "read main.py"}))),
         ("a", ToolStarted("c1", "delegate_task", "researcher")),
-        ("a.1", AgentStarted(1, "researcher", "read main.py", "demo/tiny", "a", "c1")),
+        ("a.1", AgentStarted(1, "researcher", "read main.py", "acme/tiny", "a", "c1")),
         ("a", StatusChanged("waiting_child", "a.1")),
         ("a.1", MessageAdded(user("read main.py", source="parent"))),
         ("a.1", TurnStarted(1)),

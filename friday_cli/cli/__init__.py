@@ -2,42 +2,129 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 import typer
+from typer.main import get_command
 
 from ..core.errors import FridayError
-from . import ask
+from ..core.plain import line, plain
+from . import ask, auth, config, demo, doctor, models, profiles, sessions, trust
+from .help import Group
 
-app = typer.Typer(
-    name="friday",
-    help="A terminal coding assistant whose sub-agents are first-class.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
-)
-ask.register(app)
+EXAMPLES = """\b
+Examples:
+  friday ask "What does this project do?"
+  friday ask --model demo "Which files are the largest?"
+  friday sessions list
+  friday sessions show 7f3a --tree
+  friday profiles show researcher
+  friday doctor
+
+`friday COMMAND --help` tells more about each. NO_COLOR is honoured; FRIDAY_HOME moves all files."""
 
 
-@app.callback()
-def _friday(
-    version: bool = typer.Option(
-        False, "--version", "-V", "-v", help="Show the version.", is_eager=True, callback=None
-    ),
-) -> None:
-    """A terminal coding assistant whose sub-agents are first-class."""
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from .. import __version__
+
+        print(f"friday {__version__}")
+        raise typer.Exit()
+
+
+def _app() -> typer.Typer:
+    families = (ask, demo, sessions, profiles, models, auth, trust, config, doctor)
+
+    class Top(Group):
+        def list_commands(self, ctx: Any) -> list[str]:
+            return [family.__name__.rpartition(".")[2] for family in families]
+
+    app = typer.Typer(
+        name="friday",
+        cls=Top,
+        epilog=EXAMPLES,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        rich_markup_mode=None,
+    )
+
+    @app.callback()
+    def friday(
+        version: bool = typer.Option(
+            False, "--version", "-V", "-v", help="Show the version.", is_eager=True, callback=_show_version
+        ),
+    ) -> None:
+        """A terminal coding assistant whose sub-agents are first-class."""
+
+    for family in families:
+        family.register(app)
+    return app
 
 
 def run(argv: list[str]) -> int:
-    """Run a command; returns its exit code. Failures Friday knows are one line on standard error."""
-    from ..core.plain import plain
+    """Run a command; returns its exit code. Whatever goes wrong is one line on standard error.
 
+    Raises BrokenPipeError when nobody reads standard output any more, and KeyboardInterrupt.
+    """
+    command = get_command(_app())
+    if "_FRIDAY_COMPLETE" in os.environ:
+        return _completed(command)
     try:
-        app(args=argv, prog_name="friday")
-    except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else int(bool(exit_.code))
+        with command.make_context("friday", list(argv)) as context:
+            command.invoke(context)
+        sys.stdout.flush()
+    except typer.Exit as end:
+        return end.exit_code
+    except SystemExit as end:  # how Typer's completion options end
+        return end.code if isinstance(end.code, int) else int(bool(end.code))
+    except typer.TyperException as error:
+        return _misused(error)
     except FridayError as error:
-        print(f"friday: {plain(str(error))}", file=sys.stderr)
-        return error.exit_code
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}.", 1)
+    except Exception as error:
+        return _fail(_defect(error), 1)
+    return 0
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"friday: {plain(text)}", file=sys.stderr)
+    return code
+
+
+def _misused(error: typer.TyperException) -> int:
+    """Words that Typer could not make sense of: what is wrong, and where it is explained."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "friday"
+    text = " ".join(error.format_message().replace("Value error, ", "").split())
+    return _fail(f"{text.rstrip('.')}. See `{command} --help`.", error.exit_code)
+
+
+def _defect(error: Exception) -> str:
+    """A failure nobody foresaw, as one line; the traceback goes to a log file."""
+    import logging
+
+    from ..debug import start_log
+
+    words = f"Friday itself failed: {type(error).__name__}: {line(str(error), 200)}."
+    try:
+        path = start_log()
+    except OSError:
+        return words
+    logging.getLogger("friday_cli").error("unforeseen", exc_info=error)
+    return f"{words} The log is in {path}."
+
+
+def _completed(command: Any) -> int:
+    """What a shell asks for when Tab is pressed; without an answer rather than with an error."""
+    try:
+        command.main([], prog_name="friday")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     return 0

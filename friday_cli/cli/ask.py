@@ -8,6 +8,17 @@ from typing import Any, Literal
 import typer
 
 from ..faces.ask.options import OPTIONS, Option
+from . import complete
+from .help import Command
+
+_TAB = {
+    "model": complete.models,
+    "fallback_model": complete.models,
+    "subagent_model": complete.models,
+    "profile": complete.profiles,
+    "resume": complete.sessions,
+}
+"""What Tab offers for an option's value."""
 
 HELP = """Answer one prompt and leave. The answer goes to standard output, all else to standard error.
 
@@ -31,13 +42,13 @@ def register(app: typer.Typer) -> None:
 
     prompt = inspect.Parameter(
         "prompt", inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Argument(None, help="The question or task; '-' reads it from standard input.", show_default=False),
+        default=typer.Argument(None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.", show_default=False),
         annotation=str | None,
     )  # fmt: skip
     parameters = [prompt, *map(_parameter, OPTIONS)]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command("ask", help=HELP)(command)
+    app.command("ask", cls=Command, help=HELP)(command)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
@@ -48,6 +59,8 @@ def _parameter(option: Option) -> inspect.Parameter:
     settings: dict[str, Any] = {"help": option.help, "rich_help_panel": option.group, "show_default": False}
     if option.metavar and not option.choices:
         settings["metavar"] = option.metavar
+    if option.dest in _TAB:
+        settings["autocompletion"] = _TAB[option.dest]
     flag = option.kind == "flag"
     return inspect.Parameter(
         option.dest, inspect.Parameter.KEYWORD_ONLY,

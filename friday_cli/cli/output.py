@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -20,6 +21,10 @@ from ..core.plain import plain
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
 _CODES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31", "cyan": "36"}
+
+
+NARROWEST = 12
+"""Places that a wide column keeps in a table on a narrow terminal."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -56,8 +61,29 @@ def show_painted(*parts: tuple[str, Style]) -> None:
     print("".join(paint(text, style) for text, style in parts))
 
 
+def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
+    """Print parts as one line; on a terminal the last part wraps and goes on below, `indent` places from the left."""
+    *before, (text, style) = parts
+    rows = [plain(text)]
+    if on_terminal():
+        room = max(20, shutil.get_terminal_size().columns - indent)
+        rows = _wrapped(plain(text, keep=""), room)
+    show_painted(*before, (rows[0], style))
+    for row in rows[1:]:
+        show_painted((" " * indent, ""), (row, style))
+
+
+def clipped(text: str) -> str:
+    """One line that fits on the terminal; whole through a pipe."""
+    if not on_terminal():
+        return text
+    room = shutil.get_terminal_size().columns
+    return text if _width(text) <= room else _wrapped(text.replace(" ", "\xa0"), room - 1)[0].replace("\xa0", " ") + "…"
+
+
 def remark(text: str) -> None:
-    """Tell a person something beside the answer, on standard error."""
+    """Tell a person something beside the answer, on standard error, in order with what was printed."""
+    sys.stdout.flush()
     print(f"friday: {plain(text)}", file=sys.stderr)
 
 
@@ -71,50 +97,65 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their titles: fitted to a terminal, or aligned with blanks and never cut through a pipe."""
+def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
+    """Print rows under their titles: fitted to a terminal, or aligned with blanks and never cut through a pipe.
+
+    `groups` has a heading for each row, printed where it changes.
+    """
     cells = [[plain(cell, keep="") for cell in row] for row in rows]
-    if on_terminal():
-        _fitted(columns, cells)
-        return
     widths = [max(_width(c.title), *(_width(row[i]) for row in cells)) for i, c in enumerate(columns)]
-    for row in ([column.title for column in columns], *cells):
-        parts = []
-        for column, width, cell in zip(columns, widths, row, strict=True):
-            blanks = " " * (width - _width(cell))
-            parts.append(blanks + cell if column.right else cell + blanks)
-        print("  ".join(parts).rstrip())
+    if on_terminal():
+        _shrink(columns, widths)
+    show_painted((_row(columns, widths, [column.title for column in columns]), "bold"))
+    for number, row in enumerate(cells):
+        if groups and (number == 0 or groups[number] != groups[number - 1]):
+            show_painted((groups[number], "cyan"))
+        wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for depth in range(max(map(len, wrapped))):
+            print(_row(columns, widths, [lines[depth] if depth < len(lines) else "" for lines in wrapped]))
 
 
-def _fitted(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(
-            Text(column.title), justify="right" if column.right else "left", overflow="fold",
-            no_wrap=not column.wide, ratio=1 if column.wide else None,
-        )  # fmt: skip
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, no_color=not coloured())
-    for line in console.render_lines(table, pad=False):
-        print("".join(_segment(s.text, s.style is not None and s.style.bold is True) for s in line).rstrip())
+def _shrink(columns: Sequence[Column], widths: list[int]) -> None:
+    """Make the wide columns narrower until the table fits."""
+    wide = [i for i, column in enumerate(columns) if column.wide]
+    excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+    while excess > 0 and wide:
+        largest = max(wide, key=lambda i: widths[i])
+        if widths[largest] <= NARROWEST:
+            return
+        widths[largest] -= 1
+        excess -= 1
 
 
-def _segment(text: str, bold: bool) -> str:
-    return paint(text, "bold") if bold and text.strip() else text
+def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+    parts = []
+    for column, width, cell in zip(columns, widths, cells, strict=True):
+        blanks = " " * (width - _width(cell))
+        parts.append(blanks + cell if column.right else cell + blanks)
+    return "  ".join(parts).rstrip()
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` places, broken between words where that is possible."""
+    lines, line = [], ""
+    for word in text.split(" ") if _width(text) > width else [text]:
+        if line and _width(line) + 1 + _width(word) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+        while _width(line) > width:
+            most = next(n for n in range(len(line), 0, -1) if _width(line[:n]) <= width or n == 1)
+            lines.append(line[:most])
+            line = line[most:]
+    return [*lines, line]
 
 
 def _width(text: str) -> int:
     """How many places of a terminal a text takes."""
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def tidy(path: str | Path) -> str:

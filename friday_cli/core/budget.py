@@ -72,9 +72,8 @@ class Budget:
         self.cost = Pool(cost)
         self._freed: asyncio.Event = parent._freed if parent else asyncio.Event()
         self._kept = (0.0, 0.0)
-        self._keep(
-            min(WRAP_UP_TOKENS, tokens / 10) if tokens is not None else 0.0, cost / 10 if cost is not None else 0.0
-        )
+        self._opened = False
+        self.keep_reserve()
 
     def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
         """A budget below this one, clamped to what is left here. Raises LimitReached when nothing useful is."""
@@ -119,13 +118,14 @@ class Budget:
         per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
         least_tokens, least_cost = prompt + floor, base + per_token * floor
         while True:
+            mine_tokens, mine_cost = self._kept if self._opened else (0.0, 0.0)  # others may not use it
             for node in reversed(list(self.up())):
-                if node.tokens.left < least_tokens:
+                if node.tokens.left + mine_tokens < least_tokens:
                     raise LimitReached("tokens", node.path)
-                if node.cost.left < least_cost:
+                if node.cost.left + mine_cost < least_cost:
                     raise LimitReached("cost", node.path)
-            tokens = min(node.tokens.free for node in self.up())
-            cost = min(node.cost.free for node in self.up())
+            tokens = min(node.tokens.free for node in self.up()) + mine_tokens
+            cost = min(node.cost.free for node in self.up()) + mine_cost
             if tokens >= least_tokens and cost >= least_cost:
                 break
             self._freed.clear()
@@ -151,9 +151,21 @@ class Budget:
             node.cost.spent += max(0.0, cost or 0.0)
         self._freed.set()
 
+    def keep_reserve(self) -> None:
+        """Set aside, for the wrap-up of the run that begins, a tenth of the limit as far as it is left."""
+        if self._kept == (0.0, 0.0):
+            tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
+            self._keep(min(WRAP_UP_TOKENS, tokens / 10, self.left("tokens")), min(cost / 10, self.left("cost")))
+
     def open_reserve(self) -> None:
-        """Let this agent use what was kept for its wrap-up (also called when it ends)."""
+        """Let this agent, and nobody else, use what was kept for its wrap-up."""
+        self._opened = True
+        self._freed.set()
+
+    def close_reserve(self) -> None:
+        """The run is over: what was kept for its wrap-up is anybody's."""
         tokens, cost = self._kept
+        self._opened = False
         self._keep(-tokens, -cost)
         self._freed.set()
 

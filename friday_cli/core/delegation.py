@@ -129,6 +129,7 @@ class Tree:
         agent.turn = 0
         agent.texts.clear()
         agent.streaming = ""
+        agent.budget.keep_reserve()
         if message is not None:
             agent.history.append(message)
         node.task = asyncio.create_task(live(self, node, message), name=f"agent {agent.path}")

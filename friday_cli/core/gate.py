@@ -39,8 +39,8 @@ class Gate:
         return max(0.0, self._closed_until - _now())
 
     def enter(self) -> bool:
-        """Take a place if there is one right now; leave it with `leave`."""
-        if self.wait_s > 0 or self._in_flight >= int(self._limit):
+        """Take a place if there is one right now and nobody waits for it; leave it with `leave`."""
+        if self._waiting or self.wait_s > 0 or self._in_flight >= int(self._limit):
             return False
         self._in_flight += 1
         return True
@@ -52,18 +52,18 @@ class Gate:
             self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
         self._wake()
 
-    async def opening(self) -> None:
-        """Returns when a place may be free. Others may be quicker: try `enter` again."""
+    async def place(self) -> None:
+        """Returns with a place taken, first come first served; leave it with `leave`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
-        self._arm()
+        self._wake()
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-            else:
-                self._wake()  # the turn we were given goes to the next one
+            elif not waiter.cancelled():
+                self.leave()  # it was ours already
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
@@ -78,21 +78,13 @@ class Gate:
         return wait
 
     def _wake(self) -> None:
-        free = int(self._limit) - self._in_flight
-        while free > 0 and self._waiting and self.wait_s == 0:
+        while self._waiting and self.wait_s == 0 and self._in_flight < int(self._limit):
             waiter = self._waiting.popleft()
             if not waiter.done():
+                self._in_flight += 1
                 waiter.set_result(None)
-                free -= 1
-        self._arm()
-
-    def _arm(self) -> None:
-        if not self._waiting or self._timer is not None:
-            return
-        if self.wait_s > 0:
+        if self._waiting and self._timer is None and self.wait_s > 0:
             self._timer = asyncio.get_running_loop().call_later(self.wait_s, self._ring)
-        elif self._in_flight < int(self._limit):
-            self._timer = asyncio.get_running_loop().call_soon(self._ring)  # type: ignore[assignment]
 
     def _ring(self) -> None:
         self._timer = None

@@ -59,7 +59,7 @@ async def live(home: Home, node: Node, message: Message | None) -> None:
     except Exception as error:
         log.exception("agent %s", agent.path)
         words = f"Friday itself failed: {type(error).__name__}: {error}"
-        outcome = Outcome("failed", "process", agent.partial, words, partial=True)
+        outcome = Outcome("interrupted", "process", agent.partial, words, partial=True)
     node.ending = True
     await _to_the_end(_end(home, node, outcome, begun))
 
@@ -102,7 +102,7 @@ async def _at_work(home: Home, node: Node) -> Outcome:
         raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
     node.wrapping = True
     agent.presence.clock.silence()
-    await agent.presence.join()
+    await agent.presence.join(hurry=True)  # its seconds are counted: it does not queue behind others
     return await wrap_up(agent, world, why, whose=whose)
 
 
@@ -115,7 +115,7 @@ async def _end(home: Home, node: Node, outcome: Outcome, begun: float) -> None:
     await keep_partial(agent, world)
     await close_calls(agent, world)
     await _release(world, agent)
-    agent.budget.open_reserve()
+    agent.budget.close_reserve()
     agent.receipt = agent.receipt.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
     node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     wall = asyncio.get_running_loop().time() - begun

@@ -64,12 +64,12 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
         done, ending = await _turn(agent, world, guard)
         reply.append(done.message.text)
         if ending is not None:
-            if not agent.inbox.empty():
+            if _may_go_on(agent):
                 continue
             end = ("completed", "done") if ending.success else ("failed", "reported")
             return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
         if done.stop == "refusal":
-            raise Halt("failed", "refusal", done.note or f"{agent.model} refused to answer.")
+            raise Halt("failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
         if done.message.calls or done.stop == "pause_turn":
             reply.clear()
             continue
@@ -79,7 +79,7 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
                 raise Halt("failed", "provider", f"The reply was cut at the output limit {continued} times.")
             await say(agent, world, f"{NOTE} Your reply was cut off. Go on exactly where it stopped.")
             continue
-        if not agent.inbox.empty():
+        if _may_go_on(agent):
             reply.clear()
             continue
         text = "".join(reply)
@@ -112,9 +112,10 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
         if done.stop == "context":
             raise Halt("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
     await add_reply(agent, world, done)
-    ending = await run_calls(agent, world, done.message.calls) if done.message.calls else None
+    calls = () if done.stop == "refusal" else done.message.calls
+    ending = await run_calls(agent, world, calls) if calls else None
     await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
-    if ending is None and done.message.calls:
+    if ending is None and calls:
         await guard.look(agent, world)
     return done, ending
 
@@ -122,13 +123,14 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
 async def add_reply(agent: Agent, world: World, done: Done) -> None:
     """Put an assistant message into the history and the log."""
     usage = done.usage
-    agent.history.append(done.message)
     agent.sent = usage.input + usage.cache_read + usage.cache_write
     agent.context = usage.context
     agent.cold = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
     if text := done.message.text.strip():
         agent.texts.append(text)
-    await world.log.emit(agent.path, MessageAdded(done.message))
+    if done.message.parts:  # no provider would take an empty one back
+        agent.history.append(done.message)
+        await world.log.emit(agent.path, MessageAdded(done.message))
 
 
 async def say(agent: Agent, world: World, text: str) -> None:
@@ -151,6 +153,15 @@ def _check_limits(agent: Agent) -> None:
     agent.budget.check()
     if agent.turn >= agent.max_turns:
         raise LimitReached("iterations", agent.path)
+
+
+def _may_go_on(agent: Agent) -> bool:
+    """Whether a message waits that this run can still answer; else it waits for the next run."""
+    try:
+        _check_limits(agent)
+    except LimitReached:
+        return False
+    return not agent.inbox.empty()
 
 
 async def close_calls(agent: Agent, world: World) -> None:
@@ -181,7 +192,10 @@ async def wrap_up(agent: Agent, world: World, why: LimitName | str, *, whose: st
             done = await ask_model(agent, world, tools=False)
         await add_reply(agent, world, done)
         await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
-        text = done.message.text.strip()
+        if done.stop == "refusal":
+            error = f"No wrap-up: {agent.model} refused."
+        else:
+            text = done.message.text.strip()
     except (ProviderError, LimitReached) as failure:
         error = f"No wrap-up: {failure}"
     except TimeoutError:

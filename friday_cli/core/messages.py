@@ -140,32 +140,33 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
-    """A history every provider accepts: each call followed by its one result, no result without a call.
+    """A history every provider accepts: the calls of a message followed by one message with their results, in order.
 
     What is missing gets a `cancelled` result with `why`; results nobody asked for are dropped.
     """
     mended: list[Message] = []
-    waiting: dict[str, ToolCall] = {}
+    calls: tuple[ToolCall, ...] = ()
+    found: list[ToolResult] = []
     for message in history:
         if message.role == "tool":
-            kept = tuple(r for r in message.results if waiting.pop(r.call_id, None) is not None)
-            if kept:
-                mended.append(Message("tool", kept, "harness"))
+            found += message.results
             continue
-        _settle(mended, waiting, why)
+        _settle(mended, calls, found, why)
         mended.append(message)
-        waiting = {c.id: c for c in message.calls}
-    _settle(mended, waiting, why)
+        calls, found = message.calls, []
+    _settle(mended, calls, found, why)
     return mended
 
 
-def _settle(mended: list[Message], waiting: dict[str, ToolCall], why: str) -> None:
-    if waiting:
-        lost = tuple(ToolResult(call_id, why, "cancelled") for call_id in waiting)
-        if mended and mended[-1].role == "tool":
-            lost = (*mended.pop().results, *lost)
-        mended.append(Message("tool", lost, "harness"))
-        waiting.clear()
+def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolResult], why: str) -> None:
+    results = []
+    for call in calls:
+        result = next((r for r in found if r.call_id == call.id), None)
+        if result is not None:
+            found.remove(result)
+        results.append(result or ToolResult(call.id, why, "cancelled"))
+    if results:
+        mended.append(Message("tool", tuple(results), "harness"))
 
 
 def estimate_tokens(text: str) -> int:

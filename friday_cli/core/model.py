@@ -38,6 +38,8 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
         except ProviderError as error:
             failures[error.kind] += 1
             wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind])
+            if wait is None and error.retry_after and not error.hint:
+                error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
             usage = error.usage if isinstance(error.usage, Usage) else Usage()
             failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
@@ -59,6 +61,13 @@ def _wait_before_retry(gate: Gate, error: ProviderError, failures: int) -> float
     if error.retry_after is not None and error.retry_after > RETRY_AFTER_MOST_S:
         return None
     return gate.back_off(failures, retry_after=error.retry_after, crowded=error.kind in CROWDED)
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((172_800, "days"), (7200, "hours"), (120, "minutes")):
+        if seconds >= size:
+            return f"{seconds / {'days': 86_400, 'hours': 3600, 'minutes': 60}[name]:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 async def _fall_back(agent: Agent, world: World) -> bool:
@@ -97,16 +106,22 @@ def prompt_tokens(agent: Agent) -> int:
 
 async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
     gate = world.gate(agent.provider.lane)
-    while not gate.enter():
-        async with agent.presence.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
-            await gate.opening()
+    inside = gate.enter()
     succeeded = False
     try:
+        while not inside:
+            async with agent.presence.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
+                await gate.place()
+                inside = True
+            if gate.wait_s > 0:  # the lane was closed while we waited for a place to run
+                gate.leave()
+                inside = False
         done = await _stream(agent, world, reader, tools)
         succeeded = True
         return done
     finally:
-        gate.leave(succeeded=succeeded)
+        if inside:
+            gate.leave(succeeded=succeeded)
 
 
 async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:

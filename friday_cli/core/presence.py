@@ -27,10 +27,12 @@ class Presence:
         self._strands = 1
         self._waits: list[tuple[Status, str]] = []
         self._held = False
+        self._extra = False
         self._taking = asyncio.Lock()
 
     async def begin(self) -> None:
         """Wait for a slot and start the clock."""
+        self._extra = False
         await self._take()
 
     def end(self) -> None:
@@ -47,9 +49,10 @@ class Presence:
         if self._strands > 0 and len(self._waits) >= self._strands:
             self._release()
 
-    async def join(self) -> None:
-        """Back to one strand that works."""
+    async def join(self, *, hurry: bool = False) -> None:
+        """Back to one strand that works; in a `hurry` beyond the slots where none is free."""
         self._strands = 1
+        self._extra = hurry and not self._held and self._slots is not None and self._slots.locked()
         await self._take()
 
     @asynccontextmanager
@@ -82,7 +85,7 @@ class Presence:
     async def _take(self) -> None:
         async with self._taking:
             if not self._held:
-                if self._slots is not None:
+                if self._slots is not None and not self._extra:
                     if self._slots.locked():
                         await self._say("queued", "")
                     await self._slots.acquire()
@@ -94,7 +97,7 @@ class Presence:
         if self._held:
             self._held = False
             self.clock.stop()
-            if self._slots is not None:
+            if self._slots is not None and not self._extra:
                 self._slots.release()
 
     async def _show(self) -> None:

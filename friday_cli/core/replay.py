@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import msgspec
 
 from .events import (
     ENDED,
@@ -96,8 +99,7 @@ class Tally:
         return self._made
 
 
-@dataclass
-class Stopwatch:
+class Stopwatch(msgspec.Struct):
     """Active seconds of one run, as far as the changes of its status tell. Times in Unix seconds."""
 
     active: float = 0.0
@@ -116,8 +118,7 @@ class Stopwatch:
         return self.active + (max(0.0, at - self.since) if self.runs else 0.0)
 
 
-@dataclass
-class AgentRecord:
+class AgentRecord(msgspec.Struct):
     """All that the log says of one agent.
 
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
@@ -132,18 +133,18 @@ class AgentRecord:
     started: float = 0.0
     seen_at: float = 0.0
     status: Status = "running"
-    history: list[Message] = field(default_factory=list)
+    history: list[Message] = []
     prefix: Prefix | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     turn: int = 0
     context: int = 0
     mode: str = ""
-    rules: list[RuleAdded] = field(default_factory=list)
-    asks: dict[str, PermissionAsked | QuestionAsked] = field(default_factory=dict)
-    inbox: list[InboxMessage] = field(default_factory=list)
+    rules: list[RuleAdded] = []
+    asks: dict[str, PermissionAsked | QuestionAsked] = {}
+    inbox: list[InboxMessage] = []
     text: str = ""
-    tally: Tally = field(default_factory=Tally, repr=False)
-    watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
+    tally: Tally = msgspec.field(default_factory=Tally)
+    watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
 
     @property
     def run(self) -> int:
@@ -168,22 +169,26 @@ class AgentRecord:
         return self.end.duration_s if self.end else self.watch.read(self.seen_at)
 
 
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Put the search for reference cycles off while a whole log is read: it has none, and searching takes as long again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def replay(envelopes: Iterable[Envelope]) -> dict[str, AgentRecord]:
     """The agents of a log by path, in the order they started. Events of an agent that never started are passed over."""
     records: dict[str, AgentRecord] = {}
-    for envelope in envelopes:
-        event = envelope.event
-        if isinstance(event, AgentStarted):
-            _start(records, envelope, event)
-            continue
-        fold = _FOLDS.get(type(event))
-        record = records.get(envelope.agent)
-        if record is not None:
-            record.seen_at = envelope.at
-            if fold is not None:
-                fold(record, event)
-    for record in records.values():
-        record.history = closed(record.history)
+    with collecting_later():
+        for envelope in envelopes:
+            _fold(records, envelope)
+        for record in records.values():
+            record.history = closed(record.history)
     return records
 
 
@@ -197,6 +202,19 @@ def history(envelopes: Iterable[Envelope], agent: str) -> list[Message]:
             elif isinstance(envelope.event, Compacted):
                 messages = list(envelope.event.messages)
     return closed(messages)
+
+
+def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
+    event = envelope.event
+    if isinstance(event, AgentStarted):
+        _start(records, envelope, event)
+        return
+    record = records.get(envelope.agent)
+    if record is not None:
+        record.seen_at = envelope.at
+        fold = _FOLDS.get(type(event))
+        if fold is not None:
+            fold(record, event)
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:

@@ -100,7 +100,7 @@ class Capture:
     def where(self) -> str:
         """Words that say where the whole output is, for the gap between head and tail."""
         if self._problem:
-            return f"; not all of it could be kept: {self._problem}"
+            return f"; the rest could not be kept: {self._problem}"
         if self.total > self._kept:
             return f"; the first {self._kept:,} bytes of it all are in {self.spill}"
         return f"; all of it is in {self.spill}" if self.spill else ""

@@ -179,8 +179,9 @@ class Warden:
 
     async def close(self) -> None:
         """Let the helper go; it ends what may still be there, and itself."""
-        program = self._program
-        self._shut()
+        async with self._starting:
+            program = self._program
+            self._shut()
         if program is not None:
             try:
                 await asyncio.to_thread(program.wait, END_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,9 +21,7 @@ class Roots:
         """As `Workspace.resolve`."""
         asked = self._asked(path)
         try:
-            real = Path(os.path.realpath(asked))
-            if real.is_symlink():  # realpath gave up: a loop
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            real = _real(asked)
         except (OSError, ValueError) as error:
             raise ToolError(f"{path!r} leads nowhere: {reason(error)}.") from None
         if write and path.endswith(("/", "/.", "/..")) and not real.is_dir():
@@ -66,6 +63,14 @@ class Roots:
         if path.startswith("~") and not os.path.lexists(self.root / path.partition("/")[0]):
             raise ToolError(f"{path!r}: '~' is not expanded.", hint="Give a path relative to the workspace.")
         return os.path.join(self.root, path)
+
+
+def _real(path: str) -> Path:
+    """`path` with every link followed; what is missing at its end may be missing. Raises OSError for loops."""
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except (FileNotFoundError, NotADirectoryError):
+        return Path(os.path.realpath(path))
 
 
 def _folder(path: Path) -> Path:

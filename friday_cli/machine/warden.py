@@ -194,7 +194,8 @@ class _Keeper:
         """Do what is due now."""
         now = time.monotonic()
         if self.term_at is not None and now >= self.term_at:
-            self.left = len(list(_descendants(os.getpid()))) if LINUX else 1
+            with _descendants(os.getpid()) as found:
+                self.left = len(found) or 1
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
             self._signal(signal.SIGKILL)
@@ -205,12 +206,11 @@ class _Keeper:
         return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
 
     def _signal(self, *signals: int) -> None:
-        found = False
-        for handle in _descendants(os.getpid()):
-            found = True
-            for number in signals:
-                with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(handle, number)
+        with _descendants(os.getpid()) as found:
+            for pid, pin in found:
+                for number in signals:
+                    with contextlib.suppress(OSError):
+                        signal.pidfd_send_signal(pin, number) if pin >= 0 else os.kill(pid, number)
         if not found:  # no /proc to look at, or not Linux
             for number in signals:
                 with contextlib.suppress(OSError):
@@ -306,26 +306,42 @@ def _pidfd(pid: int) -> int:
         return -1
 
 
-def _descendants(top: int) -> Iterator[int]:
-    """A pidfd of each living process below `top`; each is closed when the next one is asked for.
+@contextlib.contextmanager
+def _descendants(top: int) -> Iterator[list[tuple[int, int]]]:
+    """The living processes below `top`. All are found before any is touched: the children of one that dies move.
 
-    A number read from /proc may be another process's by the time it is used. So the process is pinned first, and
-    counts only if its parent still is one of ours.
+    A number read from /proc may be another process's by the time it is used. So the process is pinned first, by a pidfd
+    (-1 where the kernel, before 5.3, has none), and counts only if its parent still is one of ours.
     """
     ours, waiting = {top}, [top]
-    while waiting:
-        for pid in _children(waiting.pop()):
-            if pid in ours or (handle := _pidfd(pid)) < 0:
-                continue
-            try:
+    found: list[tuple[int, int]] = []
+    try:
+        while waiting:
+            for pid in _children(waiting.pop()):
+                if pid in ours or ((pin := _pidfd(pid)) < 0 and _PINS):
+                    continue
+                found.append((pid, pin))
                 parent, state = _parent(pid)
                 if parent in ours:
                     ours.add(pid)
                     waiting.append(pid)
-                    if state != "Z":
-                        yield handle
-            finally:
-                os.close(handle)
+                if parent not in ours or state == "Z":
+                    _unpin(found.pop()[1])
+        yield found
+    finally:
+        for _, pin in found:
+            _unpin(pin)
+
+
+def _unpin(pin: int) -> None:
+    if pin >= 0:
+        os.close(pin)
+
+
+def _can_pin() -> bool:
+    pin = _pidfd(os.getpid())
+    _unpin(pin)
+    return pin >= 0
 
 
 def _parent(pid: int) -> tuple[int, str]:
@@ -352,6 +368,8 @@ def _children(pid: int) -> list[int]:
         pass
     return found
 
+
+_PINS = _can_pin()
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))

@@ -29,6 +29,7 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.messages import Usage
 from friday_cli.core.plain import line
+from friday_cli.core.replay import collecting_later
 
 from .writer import Reader, Writer
 
@@ -197,10 +198,11 @@ def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: 
     if agent is not None:
         query += " AND agent = ?"
         values.append(agent)
-    return [
-        Envelope(seq, at, path, _event(seq, what, body))
-        for seq, at, path, what, body in db.execute(query + " ORDER BY seq", values)
-    ]
+    with collecting_later():
+        return [
+            Envelope(seq, at, path, _event(seq, what, body))
+            for seq, at, path, what, body in db.execute(query + " ORDER BY seq", values)
+        ]
 
 
 def _event(seq: int, what: str, body: bytes) -> AnyEvent:

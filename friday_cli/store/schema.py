@@ -153,17 +153,27 @@ def _make_private(path: Path) -> None:
 
 def on_network(folder: Path) -> bool:
     """Whether `folder` lies on a network file system, where write-ahead logging is not safe between machines."""
+    return is_network(file_system(folder))
+
+
+def is_network(kind: str) -> bool:
+    """Whether file systems of a kind are shared between machines."""
+    return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+
+
+def file_system(folder: Path) -> str:
+    """The kind of file system `folder` lies (or would lie) on, such as "ext4"; "" where that cannot be told."""
     try:
         lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
-        return False
+        return ""
     target, best, kind = str(folder.resolve()), "", ""
     for line in lines:
         fields, _, rest = line.partition(" - ")
         mount = fields.split()[4].replace("\\040", " ")
         if len(mount) >= len(best) and (target + "/").startswith(mount.rstrip("/") + "/"):
             best, kind = mount, rest.split(" ", 1)[0]
-    return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
+    return kind
 
 
 # ---- failures ---------------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class Store:
         """Close what is open; False when there was nothing, or somebody else has done it meanwhile."""
         found = await self.events(session)
         made = closing(found, now=time.time())
-        return bool(made) and await self._writer.submit(lambda db: _append_after(db, session, found, made))
+        return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
 
 
 def _at_work(db: sqlite3.Connection) -> list[str]:
@@ -145,7 +145,8 @@ def _at_work(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _append_after(db: sqlite3.Connection, session: str, known: list[Envelope], made: list[Envelope]) -> bool:
+def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], made: list[Envelope]) -> bool:
+    """Append `made` if `known` still is all there is of a session."""
     key = key_of(db, session)
     newest = db.execute("SELECT max(seq) FROM events WHERE session = ?", (key,)).fetchone()[0]
     if newest != known[-1].seq:

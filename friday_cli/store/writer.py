@@ -107,7 +107,7 @@ class Writer:
         try:
             if self._db is None:
                 self._db = connect(self.path)
-        except StoreError as error:
+        except Exception as error:
             for job in jobs:
                 self._fail(job, error)
             return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from friday_cli.core.events import (
     ENDED,
@@ -22,14 +23,13 @@ OUTPUT_KEPT = 64_000
 """Characters of a running tool's output that are kept, its newest."""
 
 
-@dataclass(eq=False)
-class Flow:
+class Flow(msgspec.Struct, eq=False):
     """Text that grows piece by piece, each at its offset; what comes twice is taken once. `start` is the offset of what
     is there: above 0 when the beginning was missed or dropped."""
 
     start: int = 0
     most: int | None = None
-    _pieces: list[str] = field(default_factory=list)
+    _pieces: list[str] = []
     _size: int = 0
 
     def put(self, offset: int, text: str) -> None:
@@ -54,19 +54,17 @@ class Flow:
         return self._pieces[0] if self._pieces else ""
 
 
-@dataclass(eq=False)
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """A reply while it is being written. `calls` has the tool and the characters of arguments so far, by index."""
 
     turn: int
     attempt: int
-    text: Flow = field(default_factory=Flow)
-    thinking: Flow = field(default_factory=Flow)
-    calls: dict[int, tuple[str, int]] = field(default_factory=dict)
+    text: Flow = msgspec.field(default_factory=Flow)
+    thinking: Flow = msgspec.field(default_factory=Flow)
+    calls: dict[int, tuple[str, int]] = {}
 
 
-@dataclass
-class Said:
+class Said(msgspec.Struct):
     """A message of a person, a parent, the harness or the model."""
 
     role: Literal["user", "assistant"]
@@ -80,8 +78,7 @@ class Said:
 ToolStatus = Literal["pending", "waiting", "running", "ok", "error", "denied", "cancelled"]
 
 
-@dataclass
-class ToolRun:
+class ToolRun(msgspec.Struct):
     """A call of a tool and what came of it. `text` is the result as the model reads it, `output` what a running tool
     has shown so far, `agents` the paths of the children it started."""
 
@@ -95,11 +92,10 @@ class ToolRun:
     display: AnyDisplay | None = None
     text: str = ""
     output: Flow | None = None
-    agents: list[str] = field(default_factory=list)
+    agents: list[str] = []
 
 
-@dataclass
-class Note:
+class Note(msgspec.Struct):
     """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success."""
 
     text: str
@@ -110,8 +106,7 @@ class Note:
 Item = Said | ToolRun | Note
 
 
-@dataclass
-class Ask:
+class Ask(msgspec.Struct):
     """A permission or question that waits for a person; `task` and `profile` are those of the agent that asks."""
 
     agent: str
@@ -121,8 +116,7 @@ class Ask:
     event: PermissionAsked | QuestionAsked
 
 
-@dataclass
-class Denial:
+class Denial(msgspec.Struct):
     """A call that was refused. `by` tells whether a person did it or a rule."""
 
     agent: str
@@ -133,8 +127,7 @@ class Denial:
     by: Literal["person", "harness"]
 
 
-@dataclass
-class AgentView:
+class AgentView(msgspec.Struct):
     """One agent as a person sees it.
 
     `waiting` says for what it waits. `usage` is its own over its life, its cost None where a price is unknown;
@@ -156,7 +149,7 @@ class AgentView:
     waiting: str = ""
     started: float = 0.0
     finished: float | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     context: int = 0
     turn: int = 0
     turns: int = 0
@@ -168,17 +161,17 @@ class AgentView:
     error: str = ""
     limit_of: str = ""
     partial: bool = False
-    children: list[str] = field(default_factory=list)
-    asks: list[str] = field(default_factory=list)
-    queued: list[InboxMessage] = field(default_factory=list)
-    transcript: list[Item] = field(default_factory=list)
+    children: list[str] = []
+    asks: list[str] = []
+    queued: list[InboxMessage] = []
+    transcript: list[Item] = []
     reply: Reply | None = None
-    calls: dict[str, ToolRun] = field(default_factory=dict, repr=False)
+    calls: dict[str, ToolRun] = {}
     """All its calls by id."""
-    open: dict[str, ToolRun] = field(default_factory=dict, repr=False)
+    open: dict[str, ToolRun] = {}
     """The calls without a result yet."""
-    tally: Tally = field(default_factory=Tally, repr=False)
-    watch: Stopwatch = field(default_factory=Stopwatch, repr=False)
+    tally: Tally = msgspec.field(default_factory=Tally)
+    watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
     earlier_s: float = 0.0
     writing: bool = False
     """Whether a reply is due, so that live text counts; the next two say which."""

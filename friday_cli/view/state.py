@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from friday_cli.core.events import (
     ENDED,
@@ -39,12 +40,12 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.messages import Image, Message, Thinking, Usage
 from friday_cli.core.receipt import Receipt
+from friday_cli.core.replay import collecting_later
 
 from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun
 
 
-@dataclass
-class State:
+class State(msgspec.Struct):
     """A session as a fold of its events: apply every envelope, in order, and read the fields.
 
     `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one replaces: a state that saw them equals one folded from the log.
@@ -56,18 +57,19 @@ class State:
     mode: str = ""
     seq: int = 0
     at: float = 0.0
-    agents: dict[str, AgentView] = field(default_factory=dict)
-    asks: dict[str, Ask] = field(default_factory=dict)
-    denials: list[Denial] = field(default_factory=list)
-    notices: list[tuple[str, Note]] = field(default_factory=list)
-    rules: list[RuleAdded] = field(default_factory=list)
+    agents: dict[str, AgentView] = {}
+    asks: dict[str, Ask] = {}
+    denials: list[Denial] = []
+    notices: list[tuple[str, Note]] = []
+    rules: list[RuleAdded] = []
 
     @classmethod
     def of(cls, envelopes: Iterable[Envelope]) -> State:
         """The state after `envelopes`."""
         state = cls()
-        for envelope in envelopes:
-            state.apply(envelope)
+        with collecting_later():
+            for envelope in envelopes:
+                state.apply(envelope)
         return state
 
     def apply(self, envelope: Envelope) -> tuple[str, ...]:

@@ -23,12 +23,15 @@ GLYPHS = {
 """One sign per status; the word always stands beside it."""
 
 
-def render_tree(state: State, *, now: float | None = None, receipts: bool = True) -> list[str]:
-    """Every agent with its state in one line, its receipt below it; `now` (Unix seconds) is for agents still at work,
-    the time of the last event unless given. All foreign text is made plain."""
+def render_tree(state: State, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
+    """Every agent, or only those at and below the path `top`, with its state in one line and its receipt below it.
+
+    `now` (Unix seconds) is for agents still at work, the time of the last event unless given. All foreign text is made
+    plain."""
     lines: list[str] = []
     for agent in state.agents.values():
-        if agent.parent not in state.agents and (agent.run or agent.turns):
+        first = agent.path == top if top else agent.parent not in state.agents
+        if first and (agent.run or agent.turns):
             _branch(state, agent, state.at if now is None else now, receipts, "", "", lines)
     return lines
 
@@ -53,7 +56,7 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
     own, tree = agent.usage, state.usage_of(agent.path)
     parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(agent)]
     parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
-    parts.append(cost(tree))
+    parts.append("demo" if agent.model.startswith("demo/") else cost(tree))
     parts.append(seconds(agent.active_s(now)))
     if agent.background:
         parts.append("background")

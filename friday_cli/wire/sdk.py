@@ -7,6 +7,8 @@ retries are off and their accumulators unused: the bytes go through the same `re
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     watch = Watch(endpoint.idle_s, endpoint.event_idle_s)
     response: Any = None
     try:
+        await _load(endpoint.sdk)
         sdk = client(endpoint)
         with watch.waiting():
             response = await _open(endpoint, sdk, path, _encodable(body))
@@ -61,6 +64,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
 async def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
     """The models the service offers to this key, as it describes them (`id` at least). Raises ProviderError."""
     try:
+        await _load(endpoint.sdk)
         async with asyncio.timeout(LIST_S):
             models = client(endpoint).models
             if models is None:
@@ -80,6 +84,7 @@ async def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
 async def count_tokens(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
     """Input tokens of a request as the service counts them (`path` is its counting address). Raises ProviderError."""
     try:
+        await _load(endpoint.sdk)
         async with asyncio.timeout(LIST_S):
             options: Any = {"headers": _auth(endpoint), "timeout": LIST_S}
             answer = await client(endpoint).post(path, body=_encodable(body), cast_to=object, options=options)
@@ -140,6 +145,12 @@ def failure(endpoint: Endpoint, error: BaseException, *, opened: bool = False) -
             return ProviderError("network", f"{endpoint.service}: {words}.")
         return ProviderError("config", f"{endpoint.service}: {words}.", hint=_extra_hint(error))
     return failures.from_exception(endpoint, error)
+
+
+async def _load(package: str) -> None:
+    """Import an SDK beside the loop, which has others to serve in the second that it takes."""
+    if package not in sys.modules:
+        await asyncio.to_thread(importlib.import_module, package)
 
 
 def _build(endpoint: Endpoint, connection: httpx2.AsyncClient) -> Any:

@@ -55,7 +55,9 @@ class Standin:
             call = ("read_file", {"path": "small.txt", "offset": 1 + rounds})
         elif name == "tokens":
             words = [WORD] * int(amount)
-        elif name == "children" and TASK in json.dumps(messages[:1]) and "delegate_tasks" not in json.dumps(messages[:1]):
+        elif (
+            name == "children" and TASK in json.dumps(messages[:1]) and "delegate_tasks" not in json.dumps(messages[:1])
+        ):
             await asyncio.sleep(float(more or 1))
         elif name == "children" and not rounds:
             tasks = [{"profile": "summarizer", "task": f"{TASK} {i}"} for i in range(int(amount))]
@@ -83,7 +85,9 @@ def _is_result(message: dict[str, Any]) -> bool:
 
 def _send_document(writer: asyncio.StreamWriter, value: object) -> None:
     body = json.dumps(value).encode()
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+    writer.write(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    )
 
 
 @cache
@@ -95,7 +99,11 @@ def _reply(wire: str, words: tuple[str, ...], call: str, number: int, stream: bo
         words, name, json.dumps(arguments), f"call_{number}"
     )
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events)
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    return (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        + chunks
+        + b"0\r\n\r\n"
+    )
 
 
 def _messages(words: Iterable[str], name: str, arguments: str, call_id: str) -> Iterable[bytes]:
@@ -143,8 +151,12 @@ def _responses(words: Iterable[str], name: str, arguments: str, call_id: str) ->
     if name:
         item: dict[str, Any] = {"type": "function_call", "id": "f", "call_id": call_id, "name": name, "arguments": ""}
         done = {**item, "arguments": arguments, "status": "completed"}
-        deltas = [{"type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0, "delta": arguments}]
-        closing = [{"type": "response.function_call_arguments.done", "item_id": "f", "output_index": 0, "arguments": arguments}]
+        deltas = [
+            {"type": "response.function_call_arguments.delta", "item_id": "f", "output_index": 0, "delta": arguments}
+        ]
+        closing = [
+            {"type": "response.function_call_arguments.done", "item_id": "f", "output_index": 0, "arguments": arguments}
+        ]
     else:
         text = "".join(words)
         part = {"type": "output_text", "text": text, "annotations": []}
@@ -165,7 +177,10 @@ def _responses(words: Iterable[str], name: str, arguments: str, call_id: str) ->
         *deltas,
         *closing,
         {"type": "response.output_item.done", "output_index": 0, "item": done},
-        {"type": "response.completed", "response": {**answer, "status": "completed", "output": [done], "usage": counted}},
+        {
+            "type": "response.completed",
+            "response": {**answer, "status": "completed", "output": [done], "usage": counted},
+        },
     ]
     return (
         f"event: {e['type']}\ndata: {json.dumps({**e, 'sequence_number': i})}\n\n".encode()

@@ -1,11 +1,507 @@
-from tests.engine import *
+"""The heart: how a run goes on and how it ends. Every row of the status table in the contract has a case here or in
+`test_stopping`, `test_retries` and `test_delegation`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from friday_cli.core.agent import Outcome
+from friday_cli.core.budget import Budget
+from friday_cli.core.errors import ToolError
+from friday_cli.core.events import AgentFinished, MessageAdded, Notice, ToolFinished, ToolStarted, TurnFinished, TurnStarted
+from friday_cli.core.messages import ToolCall, Usage
+from friday_cli.core.provider import Request
+from friday_cli.core.tool import Output, ToolContext
+from tests.engine import Arguments, Bench, Model, Profile, Say, call, make, others, task_result, until
+from tests.strict import strict
 from tests.virtual import virtual
 
+LOOK = make("look")
+
+
+def ended(bench: Bench, path: str = "a") -> tuple[str, str, str, bool]:
+    """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
+    outcome, event = bench.outcome(path), bench.finished(path)
+    assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+    assert strict(bench.agents[path].history) == []
+    return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+
+
+# ---- rows of the table ------------------------------------------------------------
+
+
 @virtual
-async def test_it() -> None:
-    bench = Bench(Model({"a": [Say("", [delegate("worker"), delegate("worker")]), Say("all done")], "*": [Say("child", delay_s=1)]}))
-    outcome = await bench.prompt()
-    assert outcome.status == "completed" and outcome.result == "all done"
-    print(bench.results())
-    print([ (e.seq, e.at, e.agent, type(e.event).__name__) for e in bench.envelopes])
-    assert asyncio.get_running_loop().time() == 1.0
+async def test_finished() -> None:
+    bench = Bench(Model({"a": [Say("looking", [call("look")]), Say("the answer")]}), [LOOK])
+    await bench.prompt()
+    assert ended(bench) == ("completed", "done", "the answer", False)
+    assert bench.finished().usage == Usage(input=20, output=10, cost_usd=None)
+
+
+@pytest.mark.parametrize(("fail", "end"), [(False, ("completed", "done")), (True, ("failed", "reported"))])
+@virtual
+async def test_task_result_ends_the_run_with_its_text(fail: bool, end: tuple[str, str]) -> None:
+    wishes = [call("look", text="x"), call("task_result", text="all of it", fail=fail)]
+    bench = Bench(Model({"a": [Say("on my way", wishes)]}), [LOOK, task_result()])
+    await bench.prompt()
+    assert ended(bench) == (*end, "all of it", False)
+    assert bench.results() == ["ok: did x", "ok: Noted."], "the other calls of the reply were run, too"
+    assert len(bench.model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrap", "end"),
+    [
+        (Say("so far: 3"), ("completed", "iterations", "so far: 3", False)),
+        (Say("", [call("look")]), ("failed", "iterations", "one\n\ntwo", True)),
+    ],
+)
+@virtual
+async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
+    turns = [Say("one", [call("look", text="1")]), Say("two", [call("look", text="2")]), wrap]
+    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=2, time_s=0, tokens=0))
+    await bench.prompt()
+    assert ended(bench) == end
+    assert bench.finished().limit_of == "a"
+    assert [r.tool_choice for r in bench.model.requests] == ["auto", "auto", "none"]
+    assert [r.tools for r in bench.model.requests] == [bench.root.specs] * 3, "the tools stay listed: the prefix holds"
+    assert [e.wrap_up for e in bench.of(TurnStarted)] == [False, False, True]
+
+
+@virtual
+async def test_tokens_used_up_and_the_wrap_up_is_paid_from_what_was_kept() -> None:
+    def play(request: Request, count: int) -> Say:
+        big = Usage(input=100, output=request.max_output)
+        return Say(f"step {count}", [call("look", text=str(count))], usage=big, wrap_up="what I have")
+
+    bench = Bench(Model(play), [LOOK], me=Profile(tokens=20_000, time_s=0, turns=99))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "tokens", "what I have", False)
+    assert 12_000 < bench.root.budget.tokens.spent <= 20_000
+
+
+@virtual
+async def test_cost_used_up() -> None:
+    def play(request: Request, count: int) -> Say:
+        return Say("step", [call("look", text=str(count))], usage=Usage(output=request.max_output), wrap_up="cheap end")
+
+    bench = Bench(Model(play, price=1e-6), [LOOK], me=Profile(tokens=0, cost=0.05, time_s=0, turns=99))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "cost", "cheap end", False)
+    assert bench.root.budget.cost.spent <= 0.05
+    assert bench.finished().usage.cost_usd == pytest.approx(bench.root.budget.cost.spent)
+
+
+@virtual
+async def test_tokens_used_up_and_no_room_for_words() -> None:
+    big = Say("a start", [call("look")], usage=Usage(input=10, output=50_000))
+    bench = Bench(Model({"a": [big]}), [LOOK], me=Profile(tokens=20_000, time_s=0))
+    await bench.prompt()
+    assert ended(bench) == ("failed", "tokens", "a start", True)
+    assert bench.finished().error.startswith("No wrap-up")
+
+
+@virtual
+async def test_active_time_used_up_stops_a_tool_and_the_wrap_up_has_its_own_time() -> None:
+    turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("in time", delay_s=20)]
+    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
+    await bench.prompt()
+    assert ended(bench) == ("timeout", "time", "in time", False)
+    assert bench.results() == ["cancelled: Stopped before it was done."]
+    assert (bench.finished().limit_of, bench.finished().wall_s) == ("a", pytest.approx(30))
+
+
+@virtual
+async def test_active_time_used_up_and_the_wrap_up_takes_too_long() -> None:
+    turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("too late", delay_s=31)]
+    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
+    await bench.prompt()
+    assert ended(bench) == ("timeout", "time", "trying", True)
+    assert bench.finished().wall_s == pytest.approx(40)
+
+
+@virtual
+async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None:
+    class Slow(Model):
+        async def stream(self, request: Request):  # type: ignore[no-untyped-def]
+            async for chunk in super().stream(request):
+                yield chunk
+                await asyncio.sleep(6)
+
+    bench = Bench(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
+    await bench.prompt()
+    assert ended(bench) == ("timeout", "time", "half an answer", True)
+    assert [m.role for m in bench.root.history] == ["user", "assistant", "user", "assistant", "tool"]
+
+
+@virtual
+async def test_a_refusal_is_said_and_not_tried_again() -> None:
+    bench = Bench(Model({"a": [Say("I will not", stop="refusal", note="policy: weapons")]}))
+    await bench.prompt()
+    assert ended(bench) == ("failed", "refusal", "I will not", True)
+    assert "policy: weapons" in bench.finished().error
+    assert len(bench.model.requests) == 1
+
+
+@virtual
+async def test_calls_of_a_refused_reply_are_not_run() -> None:
+    bench = Bench(Model({"a": [Say("No", [call("look")], stop="refusal")]}), [LOOK])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "refusal")
+    assert bench.of(ToolStarted) == []
+    assert [r.split(":")[0] for r in bench.results()] == ["cancelled"]
+
+
+@virtual
+async def test_a_refusal_in_the_wrap_up_is_no_success() -> None:
+    turns = [Say("one", [call("look")]), Say("I refuse", stop="refusal")]
+    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "iterations")
+
+
+@virtual
+async def test_friday_itself_fails() -> None:
+    bench = Bench(Model({"a": [Say("so far", fail=ZeroDivisionError("oh"))]}))
+    await bench.prompt()
+    assert ended(bench)[:2] == ("interrupted", "process")
+    assert bench.finished().error == "Friday itself failed: ZeroDivisionError: oh"
+    assert await others() == []
+
+
+# ---- how a reply ended ------------------------------------------------------------------
+
+
+@virtual
+async def test_a_refusal_without_a_word_leaves_nothing_empty_in_the_history() -> None:
+    bench = Bench(Model({"a": [Say("", stop="refusal"), Say("gladly")]}))
+    await bench.prompt()
+    assert (await bench.prompt("something else")).result == "gladly"
+    assert strict(bench.model.requests[1].messages) == []
+
+
+@virtual
+async def test_a_reply_cut_at_the_output_limit_is_continued_and_joined() -> None:
+    turns = [Say("first half,", stop="max_tokens"), Say(" second half", stop="max_tokens"), Say(" end")]
+    bench = Bench(Model({"a": turns}))
+    assert await bench.prompt() == Outcome("completed", "done", "first half, second half end")
+
+
+@virtual
+async def test_a_reply_that_is_cut_again_and_again_is_not_called_complete() -> None:
+    bench = Bench(Model(lambda request, count: Say("more ", stop="max_tokens")))
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "provider")
+    assert "cut at the output limit" in bench.finished().error
+    assert len(bench.model.requests) == 4
+
+
+@virtual
+async def test_a_pause_of_the_server_is_continued() -> None:
+    bench = Bench(Model({"a": [Say("searching", stop="pause_turn"), Say("found")]}))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "done", "found", False)
+    assert [m.role for m in bench.model.requests[1].messages] == ["user", "assistant"]
+
+
+@virtual
+async def test_an_unknown_end_is_an_end() -> None:
+    bench = Bench(Model({"a": [Say("well", stop="other")]}))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "done", "well", False)
+
+
+# ---- calls ------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -> None:
+    async def defect(ctx: ToolContext, args: Arguments) -> str:
+        raise KeyError("x")
+
+    async def own_cancel(ctx: ToolContext, args: Arguments) -> str:
+        helper = asyncio.ensure_future(asyncio.sleep(9))
+        asyncio.get_running_loop().call_later(1, helper.cancel)
+        await helper
+        return "never"
+
+    wishes = [
+        call("look", text="slow", seconds=5), call("look", text="it", fail=True), call("defect"), call("lok"),
+        ToolCall("bad", "look", {}, "it is no JSON", "{"), call("look", seconds="many"), call("own_cancel"), call("look"),
+    ]  # fmt: skip
+    bench = Bench(
+        Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
+    )
+    await bench.prompt()
+    assert ended(bench)[:2] == ("completed", "done")
+    assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
+    results = bench.results()
+    assert results[:4] == [
+        "ok: did slow",
+        "error: no it",
+        "error: defect failed unexpectedly: KeyError: 'x'",
+        "error: There is no tool 'lok'. Did you mean look?",
+    ]
+    assert results[4] == "error: The arguments of look could not be read: it is no JSON. Send them again."
+    assert results[5].startswith("error: look: bad arguments: Expected `float`")
+    assert results[6] == "error: own_cancel failed: what it waited for was cancelled."
+    assert results[7] == "ok: did "
+    assert bench.root.receipt.tools == {"look": 3, "defect": 1, "own_cancel": 1}
+    assert bench.root.receipt.failed == 3
+
+
+@virtual
+async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_order() -> None:
+    spans: dict[str, tuple[float, float]] = {}
+
+    async def note(ctx: ToolContext, args: Arguments) -> str:
+        begun = asyncio.get_running_loop().time()
+        await asyncio.sleep(args.seconds)
+        spans[args.text] = (begun, asyncio.get_running_loop().time())
+        return args.text
+
+    wishes = [
+        call("change", text="c1", seconds=3), call("look", text="l1", seconds=2), call("change", text="c2", seconds=1),
+        call("look", text="l2", seconds=2), call("run", text="r1", seconds=1),
+    ]  # fmt: skip
+    tools = [make("look", note), make("change", note, effect="write"), make("run", note, effect="run")]
+    bench = Bench(Model({"a": [Say("", wishes)]}), tools)
+    await bench.prompt()
+    assert spans == {"c1": (0, 3), "l1": (0, 2), "l2": (0, 2), "c2": (3, 4), "r1": (4, 5)}
+    assert bench.results() == [f"ok: {n}" for n in ("c1", "l1", "c2", "l2", "r1")]
+
+
+@virtual
+async def test_a_change_that_fails_lets_the_next_one_run() -> None:
+    wishes = [call("change", text="x", fail=True), call("change", text="y")]
+    bench = Bench(Model({"a": [Say("", wishes)]}), [make("change", effect="write")])
+    await bench.prompt()
+    assert bench.results() == ["error: no x", "ok: did y"]
+
+
+@virtual
+async def test_calls_in_the_wrap_up_are_not_run_and_its_text_counts() -> None:
+    turns = [Say("one", [call("look", text="1")]), Say("the rest", [call("look", text="2"), call("look", text="3")])]
+    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "iterations", "the rest", False)
+    assert len(bench.of(ToolStarted)) == 1
+    assert [r.split(":")[0] for r in bench.results()] == ["ok", "cancelled", "cancelled"]
+
+
+@virtual
+async def test_a_tool_that_is_listed_but_not_in_the_agents_table_is_refused_at_dispatch() -> None:
+    bench = Bench(Model({"a": [Say("", [call("look"), call("secret")])]}), [LOOK])
+    secret = make("secret")
+    bench.root.specs += (secret.spec,)
+    await bench.prompt()
+    assert bench.results()[1].startswith("error: secret cannot be used now. Tools you may use: delegate_task")
+    assert [e.tool for e in bench.of(ToolStarted)] == ["look"]
+
+
+@virtual
+async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None:
+    async def chatty(ctx: ToolContext, args: Arguments) -> Output:
+        ctx.emit("one ")
+        ctx.emit("two")
+        return Output("done", error=True)
+
+    seen = []
+    bench = Bench(Model({"a": [Say("", [call("chatty", "c1")])]}), [make("chatty", chatty)])
+
+    async def read() -> None:
+        async for envelope in bench.log.events():
+            seen.append(envelope.event)
+
+    reader = asyncio.create_task(read())
+    await bench.prompt()
+    await bench.log.close()
+    await reader
+    texts = [(e.offset, e.text) for e in seen if type(e).__name__ == "ToolOutput"]
+    assert texts in ([(0, "one two")], [(0, "one "), (4, "two")])
+    assert [(e.call_id, e.status) for e in seen if isinstance(e, ToolFinished)] == [("c1", "error")]
+
+
+# ---- going in circles -----------------------------------------------------------------------------
+
+
+@virtual
+async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
+    bench = Bench(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "loop")
+    assert len(bench.model.requests) == 5
+    notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    assert len(notes) == 2
+    assert "the same calls 3 times" in notes[0]
+
+
+@virtual
+async def test_the_same_calls_with_other_results_are_work() -> None:
+    count = iter(range(100))
+
+    async def poll(ctx: ToolContext, args: Arguments) -> str:
+        return f"{next(count)} %"
+
+    turns = [Say("", [call("poll")])] * 8
+    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("completed", "done")
+
+
+@virtual
+async def test_turns_of_unreadable_calls_end_as_a_loop() -> None:
+    def play(request: Request, count: int) -> Say:
+        return Say("", [ToolCall(f"c{count}", "look", {}, "no JSON", "{" * count)])
+
+    bench = Bench(Model(play), [LOOK])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "loop")
+    assert len(bench.model.requests) == 3
+
+
+# ---- messages that come meanwhile -------------------------------------------------------------------
+
+
+@virtual
+async def test_a_message_joins_at_the_next_turn_boundary() -> None:
+    turns = [Say("", [call("look", text="1", seconds=5)]), Say("as you wish")]
+    bench = Bench(Model({"a": turns}), [LOOK])
+    node = bench.begin()
+    await asyncio.sleep(2)
+    await bench.root.inbox.put("in German, please", "person")
+    assert node.task
+    await node.task
+    last = bench.model.requests[1].messages
+    assert [m.role for m in last] == ["user", "assistant", "tool", "user"]
+    assert (last[-1].text, last[-1].source) == ("in German, please", "person")
+    assert ended(bench)[:3] == ("completed", "done", "as you wish")
+
+
+@virtual
+async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_ends() -> None:
+    bench = Bench(Model({"a": [Say("first answer", delay_s=2), Say("second answer")]}))
+    node = bench.begin()
+    await asyncio.sleep(1)
+    await bench.root.inbox.put("and the other?", "person")
+    assert node.task
+    await node.task
+    assert ended(bench)[:3] == ("completed", "done", "second answer")
+
+
+@virtual
+async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
+    bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
+    node = bench.begin()
+    await asyncio.sleep(1)
+    await bench.root.inbox.put("and the other?", "person")
+    assert node.task
+    await node.task
+    assert ended(bench) == ("completed", "done", "the answer", False)
+    assert bench.root.inbox.take() == ("and the other?", "person")
+
+
+# ---- the form of the answer ---------------------------------------------------------------------------
+
+
+@virtual
+async def test_an_answer_of_the_wrong_form_is_sent_back_with_the_complaint() -> None:
+    me = Profile(accept=lambda text: "" if text == "{}" else "it is no JSON", time_s=0, tokens=0)
+    bench = Bench(Model({"a": [Say("here: {}"), Say("{}")]}), me=me)
+    await bench.prompt()
+    assert ended(bench) == ("completed", "done", "{}", False)
+    assert "it is no JSON" in bench.root.history[-2].text
+
+
+@virtual
+async def test_an_answer_that_stays_of_the_wrong_form_fails() -> None:
+    me = Profile(accept=lambda text: "it is no JSON", time_s=0, tokens=0)
+    bench = Bench(Model(lambda request, count: Say(f"try {count}")), me=me)
+    await bench.prompt()
+    assert ended(bench) == ("failed", "reported", "try 0\n\ntry 1\n\ntry 2", True)
+    assert "wrong form" in bench.finished().error
+
+
+# ---- the record ------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
+    bench = Bench(Model({"a": [Say("x", [call("look", "c1")]), Say("y")]}), [LOOK])
+    await bench.prompt()
+    kinds = [type(e.event).__name__ for e in bench.envelopes]
+    assert kinds == [
+        "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "ToolStarted", "ToolFinished",
+        "MessageAdded", "TurnFinished", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
+    ]  # fmt: skip
+    assert [e.message for e in bench.of(MessageAdded)] == bench.root.history
+    assert [e.turn for e in bench.of(TurnFinished)] == [1, 2]
+
+
+@virtual
+async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> None:
+    bench = Bench(Model(lambda request, count: Say(f"answer {count}")), me=Profile(turns=1, tokens=20_000, time_s=0))
+    for number in range(3):
+        assert (await bench.prompt(f"question {number}")).result == f"answer {number}"
+        assert bench.root.budget.tokens.kept == 0
+    ends = bench.of(AgentFinished)
+    assert [(e.run, e.status, e.stop_reason) for e in ends] == [(n, "completed", "done") for n in (1, 2, 3)]
+    assert len(bench.model.requests[2].messages) == 5
+    assert [e.usage.input for e in ends] == [10, 20, 30], "usage counts over the agent's life"
+
+
+@virtual
+async def test_the_wrap_up_of_a_later_run_is_paid_for_too() -> None:
+    def play(request: Request, count: int) -> Say:
+        if count == 0:
+            return Say("hello")
+        return Say("x", [call("look", text=str(count))], usage=Usage(output=request.max_output), wrap_up="the rest")
+
+    bench = Bench(Model(play), [LOOK], me=Profile(turns=99, tokens=20_000, time_s=0))
+    await bench.prompt()
+    await bench.prompt()
+    assert bench.outcome("a") == Outcome("completed", "tokens", "the rest", "", "a")
+
+
+@virtual
+async def test_an_end_is_written_even_where_the_machine_fails() -> None:
+    bench = Bench(Model({"a": [Say("done")]}))
+
+    async def release(agent: str) -> None:
+        raise OSError("no such process")
+
+    bench.workspace.release = release  # type: ignore[method-assign]
+    await bench.prompt()
+    assert ended(bench)[:2] == ("completed", "done")
+    assert [e.text for e in bench.of(Notice)] == ["Processes of a may be left: no such process"]
+
+
+@virtual
+async def test_a_tool_error_of_the_harness_is_told_to_the_model() -> None:
+    async def refuse(ctx: ToolContext, args: Arguments) -> str:
+        raise ToolError("The disk is full.", hint="Write less.")
+
+    bench = Bench(Model({"a": [Say("", [call("save")])]}), [make("save", refuse, effect="save")])
+    await bench.prompt()
+    assert bench.results() == ["error: The disk is full. Write less."]
+
+
+@virtual
+async def test_a_budget_above_that_is_used_up_is_named_as_the_limit() -> None:
+    bench = Bench(Model({"a": [Say("x", [call("look")])]}), [LOOK])
+    bench.root.budget = Budget("top", tokens=5000).child("a", tokens=4000, cost=None)
+    assert bench.root.budget.parent
+    bench.root.budget.parent.charge(4900, None)
+    await bench.prompt()
+    assert (bench.finished().stop_reason, bench.finished().limit_of) == ("tokens", "top")
+
+
+@virtual
+async def test_nothing_is_left_after_a_run() -> None:
+    bench = Bench(Model({"a": [Say("", [call("look", seconds=3)])]}), [LOOK])
+    node = bench.begin()
+    await until(lambda: node.ended)
+    assert await others() == []
+    assert bench.workspace.released == ["a"]

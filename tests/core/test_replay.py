@@ -41,7 +41,7 @@ def test_the_agents_of_a_log() -> None:
     assert child.end is not None
     assert (child.run, child.profile, child.task, child.text) == (1, "researcher", "read main.py", "It has 2 lines.")
     assert (root.prefix, child.prefix) == (
-        Prefix("demo/small", "You are Friday.", root.prefix.tools if root.prefix else ()),
+        Prefix("acme/small", "You are Friday.", root.prefix.tools if root.prefix else ()),
         None,
     )
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
@@ -92,7 +92,11 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
         (
             "a",
             AgentFinished(
-                1, "cancelled", "aborted", usage=Usage(20, output=5, cost_usd=2.0), receipt=Receipt({"bash": 1})
+                1,
+                "cancelled",
+                "aborted",
+                usage=Usage(20, output=5, cost_usd=2.0),
+                receipt=Receipt({"bash": 1}, warnings=("seen",)),
             ),
         ),
         ("a", ModeChanged("plan")),
@@ -106,7 +110,7 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
     assert (record.run, record.task, record.end, record.mode) == (2, "second", None, "plan")
     assert [rule.rule for rule in record.rules] == ["bash(ls)"]
     assert record.usage == Usage(23, output=5, cost_usd=None)
-    assert record.receipt == Receipt({"bash": 2}, failed=1)
+    assert record.receipt == Receipt({"bash": 2}, failed=1, warnings=("seen",))
     assert [m.role for m in record.history] == ["assistant", "tool", "user"]
     assert record.history[1].results[0].status == "cancelled"
     before = replay(log[:5])["a"]

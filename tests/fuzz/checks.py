@@ -38,6 +38,7 @@ from friday_cli.core.model import without_thinking
 from friday_cli.core.permission import Call
 from friday_cli.core.replay import history, replay
 from tests.engine import Bench, Model, Say
+from tests.strict import strict
 
 from .scene import Scene
 
@@ -50,29 +51,6 @@ LEGAL = {
 }
 """The table of contract.md: how an agent ends, and why."""
 DUST = 1e-6
-
-
-def strict(messages: Sequence[Message]) -> list[str]:
-    """What a strict server would refuse: a call without its one result right after it, in order, and the like."""
-    faults = []
-    if not messages or messages[0].role != "user":
-        faults.append("does not begin with a user message")
-    wanted: tuple[str, ...] = ()
-    for number, message in enumerate(messages):
-        if not message.parts:
-            faults.append(f"message {number} is empty")
-        if message.role == "tool":
-            got = tuple(r.call_id for r in message.results)
-            if got != wanted:
-                faults.append(f"message {number}: results {got} for calls {wanted}")
-            wanted = ()
-            continue
-        if wanted:
-            faults.append(f"message {number}: calls {wanted} have no results")
-        wanted = tuple(c.id for c in message.calls)
-        if len(set(wanted)) != len(wanted):
-            faults.append(f"message {number}: the same call id twice")
-    return faults + ([f"calls {wanted} have no results at the end"] if wanted else [])
 
 
 # ---- the log ----------------------------------------------------------------------

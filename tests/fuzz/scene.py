@@ -21,6 +21,7 @@ from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
 from friday_cli.core.tool import ToolContext
 from tests.engine import Arguments, Bench, Model, Nowhere, Profile, make, task_result
+from tests.strict import strict
 
 HORIZON_S = 50_000.0
 """A run that is not over by then waits for itself."""
@@ -92,14 +93,16 @@ class Whim(Model):
         self._scene.served(request, self)
         self.open.add(request.agent)
         try:
-            with self._scene.works(request.agent):
+            with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
                 await asyncio.sleep(rng.random() * 2)
                 async for chunk in self._reply(request, rng):
                     yield chunk
         finally:
-            with self._scene.cleans_up():
-                await asyncio.sleep(rng.choice([0.0, 0.005]))
-            self.open.discard(request.agent)
+            try:
+                with self._scene.cleans_up():
+                    await asyncio.sleep(rng.choice([0.0, 0.005]))
+            finally:
+                self.open.discard(request.agent)
 
     async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
         words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
@@ -179,6 +182,7 @@ class Scene:
         self.broken: list[str] = []
         self.reached: Counter[str] = Counter()
         self.working: Counter[str] = Counter()
+        self.hurried: set[str] = set()
         self.changing: Counter[str] = Counter()
         self.cleaning = 0
         self.honest = rng.random() < 0.6
@@ -258,9 +262,9 @@ class Scene:
             self.reached["stopped in a change"] += 1
             raise
         finally:
+            self.changing[ctx.agent] -= 1
             with self.cleans_up():
                 await asyncio.sleep(0.01)
-            self.changing[ctx.agent] -= 1
         return "changed"
 
     async def _boom(self, ctx: ToolContext, args: Arguments) -> str:
@@ -288,26 +292,33 @@ class Scene:
     # ---- what is watched while it happens ---------------------------------------------
 
     @contextmanager
-    def works(self, path: str) -> Any:
+    def works(self, path: str, *, hurried: bool = False) -> Any:
+        """Something of an agent's runs. Who wraps up need not wait for a place."""
         self.working[path] += 1
-        children = [p for p in self.working if p != "a"]
+        if hurried:
+            self.hurried.add(path)
+        children = [p for p in self.working if p != "a" and p not in self.hurried]
         if len(children) > self.places:
             self.broken.append(f"{children} work at once in {self.places} places")
         try:
             yield
         finally:
             self.working[path] -= 1
+            self.hurried.discard(path)
             if not self.working[path]:
                 del self.working[path]
 
     @contextmanager
     def cleans_up(self) -> Any:
-        """A clean-up that is begun must be done."""
+        """A clean-up after a cancellation must not be broken off by another one."""
+        task = asyncio.current_task()
+        stopping = task is not None and task.cancelling() > 0
         self.cleaning += 1
         try:
             yield
         except asyncio.CancelledError:
-            self.broken.append("a clean-up was broken off by a second cancellation")
+            if stopping:
+                self.broken.append("a clean-up was broken off by a second cancellation")
             raise
         finally:
             self.cleaning -= 1
@@ -318,8 +329,6 @@ class Scene:
             self.broken.append(f"{ctx.agent} runs a tool after its end")
 
     def served(self, request: Request, model: Model) -> None:
-        from .checks import strict
-
         self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
         agent = self.bench.agents[request.agent]
         before = self.prefixes.get(request.agent)
@@ -389,6 +398,8 @@ class Scene:
             path = rng.choice(living).path
             dice = rng.random()
             if dice < 0.3:
+                if tree.node(path).ending:
+                    continue
                 await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
                 self.reached["steered"] += 1
                 continue

@@ -96,28 +96,32 @@ class Server:
         assert task is not None
         self._tasks.add(task)
         try:
-            while await self._one(reader, writer):
-                pass
+            ahead: bytes | None = b""
+            while ahead is not None:
+                ahead = await self._one(reader, writer, ahead)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             self._tasks.discard(task)
             writer.close()
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        asked = await _request(reader)
-        if asked is None:
-            return False
-        reply = self.replies[min(len(self.requests), len(self.replies) - 1)]
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, ahead: bytes) -> bytes | None:
+        """Answer a request; gives what was read of the next one, None when the connection is over."""
+        asked = await _request(reader, ahead)
+        reply = self._reply_to(asked)
         self.requests.append(asked)
         self.arrived.set()
         watch = asyncio.ensure_future(reader.read(1))
-        watch.add_done_callback(lambda _: asked.left.set())
+        watch.add_done_callback(lambda done: None if not done.cancelled() and _read_by(done) else asked.left.set())
         try:
-            return await self._play(reply, asked, writer)
+            going_on = await self._play(reply, asked, writer)
         finally:
             watch.cancel()
             await asyncio.gather(watch, return_exceptions=True)
+        return (b"" if watch.cancelled() else _read_by(watch)) if going_on else None
+
+    def _reply_to(self, asked: Asked) -> Reply:
+        return self.replies[min(len(self.requests), len(self.replies) - 1)]
 
     async def _play(self, reply: Reply, asked: Asked, writer: asyncio.StreamWriter) -> bool:
         head = f"HTTP/1.1 {reply.status} X\r\ntransfer-encoding: chunked\r\n"
@@ -150,8 +154,12 @@ class Server:
         return True
 
 
-async def _request(reader: asyncio.StreamReader) -> Asked | None:
-    head = await reader.readuntil(b"\r\n\r\n")
+def _read_by(done: asyncio.Future[bytes]) -> bytes:
+    return b"" if done.exception() else done.result()
+
+
+async def _request(reader: asyncio.StreamReader, ahead: bytes = b"") -> Asked:
+    head = ahead + await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     method, path, _ = first.split(" ", 2)
     headers = {k.strip().lower(): v.strip() for k, _, v in (line.partition(":") for line in lines)}

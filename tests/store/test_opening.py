@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.errors import StoreError
-from friday_cli.store import Store, schema
+from friday_cli.store import Store, schema, writer
 from tests.scenes import tree
 
 
@@ -173,6 +173,15 @@ async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: p
     assert "colour" not in str(raw.execute("SELECT sql FROM sqlite_master").fetchall())
     raw.close()
     await store.close()
+
+
+async def test_a_defect_while_opening_reaches_who_waits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(path: Path) -> sqlite3.Connection:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(writer, "connect", defect)
+    with pytest.raises(StoreError, match="RuntimeError: unforeseen"):
+        await store.create_session("/work")
 
 
 async def test_a_folder_that_cannot_be_is_said(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ from friday_cli.core.messages import ToolCall, Usage, user
 from friday_cli.core.receipt import Receipt
 from friday_cli.core.replay import replay
 from friday_cli.store import Store
+from friday_cli.store.reconcile import closing
+from friday_cli.store.store import append_after
 from friday_cli.view import State
 from tests.scenes import numbered, said, tree
 
@@ -269,6 +272,19 @@ async def test_several_processes_bury_the_dead_once(store: Store, path: Path) ->
     for session in sessions:
         ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, AgentFinished)]
         assert sorted(ends) == [("a", 1), ("a.1", 1), ("a.2", 2), ("a.2.1", 1)]
+
+
+async def test_two_who_end_the_same_agents_write_it_once(store: Store, path: Path) -> None:
+    """A lock that is lost in between, as when the one who mends is cancelled, does no harm either."""
+    session = await store.create_session("/work")
+    await store.journal(session).append(abandoned(session))
+    made = closing(abandoned(session), now=9_000.0)
+    other = Store(path)
+    for who, wins in ((store, True), (other, False)):
+        work = partial(append_after, session=session, known=abandoned(session), made=made)
+        assert await who._writer.submit(work) is wins
+    assert sum(isinstance(e.event, AgentFinished) for e in await store.events(session)) == 4
+    await other.close()
 
 
 async def test_a_reader_sees_what_another_process_writes(store: Store, path: Path) -> None:

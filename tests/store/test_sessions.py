@@ -14,7 +14,7 @@ from tests.scenes import numbered, tree
 
 async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: str = "do it") -> str:
     session = await store.create_session(cwd)
-    start = AgentStarted(1, "general", task, "demo/small")
+    start = AgentStarted(1, "general", task, "acme/small")
     await store.journal(session).append(numbered(("a", start), at=at))
     return session
 
@@ -30,7 +30,7 @@ async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Sto
     session = await store.create_session("/work")
     await store.journal(session).append(tree(session))
     (row,) = await store.list_sessions()
-    assert (row.id, row.cwd, row.title, row.model) == (session, "/work", "Count the lines of main.py", "demo/small")
+    assert (row.id, row.cwd, row.title, row.model) == (session, "/work", "Count the lines of main.py", "acme/small")
     assert (row.status, row.stop_reason, row.agents) == ("completed", "done", 1)
     assert (row.tokens, row.cost_usd, row.updated) == (768, 2.0, tree()[-1].at)
 

@@ -83,7 +83,7 @@ def test_atif_of_a_delegation() -> None:
     document = atif(tree("7f3a"))
     assert faults(document) == []
     assert (document["session_id"], document["trajectory_id"]) == ("7f3a", "7f3a:a")
-    assert document["agent"]["model_name"] == "demo/small"
+    assert document["agent"]["model_name"] == "acme/small"
     assert document["agent"]["tool_definitions"][0]["function"]["name"] == "read_file"
     assert [step["source"] for step in document["steps"]] == ["system", "user", "agent", "agent"]
     asked = document["steps"][2]

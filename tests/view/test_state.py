@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from friday_cli.core.events import (
     LIVE,
+    AgentFinished,
     AgentStarted,
     AttemptFailed,
     CallDelta,
@@ -75,7 +76,7 @@ def test_the_tree_of_a_delegation() -> None:
     state = State.of(tree())
     root, child = state.agents["a"], state.agents["a.1"]
     assert root.children == ["a.1"]
-    assert (child.parent, child.profile, child.model) == ("a", "researcher", "demo/tiny")
+    assert (child.parent, child.profile, child.model) == ("a", "researcher", "acme/tiny")
     assert (child.status, child.stop_reason, child.result) == ("completed", "done", "It has 2 lines.")
     assert (child.turns, child.context, child.active_s(9e9)) == (2, 140, 6.5)
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
@@ -162,11 +163,11 @@ def test_a_tool_from_call_to_result() -> None:
     output = agent.calls["c"].output
     assert output is not None
     assert (agent.current.title, output.text) == ("make", "cc main.c")
-    for envelope in numbered(
-        ("a", ToolFinished("c", "bash", "error", 2.0)), ("a", results(ToolResult("c", "no", "error")))
-    ):
-        state.apply(envelope)
     run = agent.calls["c"]
+    state.apply(Envelope(5, 0, "a", ToolFinished("c", "bash", "error", 2.0)))
+    state.apply(Envelope(None, 0, "a", ToolOutput("c", 9, "late")))
+    assert (run.status, run.output, agent.current) == ("error", None, None)
+    state.apply(Envelope(6, 0, "a", results(ToolResult("c", "no", "error"))))
     assert (run.status, run.text, run.output, run.duration_s, agent.current) == ("error", "no", None, 2.0, None)
     assert agent.receipt.failed == 1
 
@@ -203,6 +204,20 @@ def test_questions_of_many_agents_stand_open_together() -> None:
         ("a.1", "bash", "rm -r build", "no", "person"),
         ("a", "web", "x", "rule", "harness"),
     ]
+
+
+def test_the_questions_of_an_agent_end_with_it() -> None:
+    state = State.of(
+        numbered(
+            ("a", AgentStarted(1, "general", "all", "m")),
+            ("a", said("", ToolCall("c", "bash", {}))),
+            ("a", PermissionAsked("q", "c", "bash", "rm")),
+            ("a", AgentFinished(1, "interrupted", "process", error="The process ended.")),
+        )
+    )
+    agent = state.agents["a"]
+    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, [], "cancelled")
+    assert agent.transcript[-1] == Note("interrupted (process): The process ended.", "warning", 1003.0)
 
 
 def test_queued_messages_leave_the_queue_when_they_join_the_history() -> None:

@@ -17,6 +17,17 @@ def test_the_tree_in_words() -> None:
     ]
 
 
+def test_a_scripted_demo_shows_no_price() -> None:
+    state = State.of(numbered(("a", AgentStarted(1, "general", "look", "demo/demo"))))
+    assert render_tree(state, receipts=False) == ["▸ a general · running · 0 tokens · demo · 0.0 s · look"]
+
+
+def test_only_a_branch_of_the_tree() -> None:
+    lines = render_tree(State.of(tree()), top="a.1")
+    assert lines[0].startswith("✓ a.1 researcher")
+    assert len(lines) == 2
+
+
 def test_agents_at_work_say_what_they_do() -> None:
     state = State.of(
         numbered(

@@ -25,6 +25,7 @@ SECONDS, BYTES = 30.0, 16 * 1024 * 1024
 WIDTH = 2000
 """Bytes of a line that come back."""
 _BINARY = re.compile(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
+_ANY_ROW = re.compile(rb"([^\0]*)\0([^\n]*\n)")
 _ROW = re.compile(rb"(\d+)([:-])([^\n]*)\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 
@@ -74,9 +75,10 @@ class Found(msgspec.Struct, frozen=True):
             for row in _ROW.finditer(self.raw[path])
         ]
 
-    def hits(self, path: str) -> int:
-        """How many of a file's lines match."""
-        return sum(row[2] == b":" for row in _ROW.finditer(self.raw[path]))
+    def hits(self, path: str, *, around: bool) -> int:
+        """How many of a file's lines match; `around` tells that others were printed, too."""
+        raw = self.raw[path]
+        return sum(row[2] == b":" for row in _ROW.finditer(raw)) if around else raw.count(b"\n")
 
 
 async def ask(context: ToolContext, search: Search) -> Found:
@@ -139,21 +141,21 @@ def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collect
 
 
 def _rows(out: bytes) -> dict[str, bytes]:
-    """`path NUL line \\n` rows, gathered by path; files that turned out to be binary halfway are left out."""
+    """`path NUL line \n` rows, gathered by path; files that turned out to be binary halfway are left out."""
     gathered: dict[bytes, list[bytes]] = {}
-    at, binary = 0, set()
-    while (end := out.find(b"\0", at)) >= 0:
-        while notice := _BINARY.match(out, at, end):
-            binary.add(notice[0].partition(b": ")[0])
-            at = notice.end()
-        stop = out.find(b"\n", end)
-        if stop < 0:
-            break  # cut off in the middle of a line
-        gathered.setdefault(out[at:end], []).append(out[end + 1 : stop + 1])
-        at = stop + 1
-    while notice := _BINARY.match(out, at):
+    binary: set[bytes] = set()
+    rows, last = [], None
+    for path, row in _ANY_ROW.findall(out):
+        if path != last:
+            while notice := _BINARY.match(path):
+                binary.add(notice[0].partition(b": ")[0])
+                path = path[notice.end() :]
+            rows, last = gathered.setdefault(path, []), path
+        rows.append(row)
+    tail = out[out.rfind(b"\0") + 1 :].partition(b"\n")[2]
+    while notice := _BINARY.match(tail):
         binary.add(notice[0].partition(b": ")[0])
-        at = notice.end()
+        tail = tail[notice.end() :]
     return {
         path.removeprefix(b"./").decode("utf-8", "surrogateescape"): b"".join(rows)
         for path, rows in gathered.items()

@@ -87,7 +87,7 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
 def _content(page: _Page, name: str, result: engine.Found, path: str, around: int) -> int:
     """Add what fits of one file's lines; returns how many match."""
     if page.full():
-        return result.hits(path)
+        return result.hits(path, around=around > 0)
     lines = result.lines(path)
     if page.lines:
         page.add("", counts=False)

@@ -29,6 +29,8 @@ def for_ripgrep(pattern: str) -> str:
     def spell(found: re.Match[str]) -> str:
         if found["brace"]:
             return r"\{"
+        if found["group"]:
+            return "(?P<"
         return r"\z" if found[0] == r"\Z" else found[0]
 
     return _TOKEN.sub(spell, pattern)

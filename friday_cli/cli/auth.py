@@ -1,0 +1,130 @@
+"""`friday auth`: keep a key for a model service. A key is never read from the command line and never shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from . import complete
+from .help import Command, Group
+
+if TYPE_CHECKING:
+    from ..models.keys import KeyRow
+
+LONGEST = 10_000
+"""Characters of a key; more is something else."""
+
+_PROVIDER = typer.Argument(
+    metavar="PROVIDER", help="The service, such as anthropic or openai.", autocompletion=complete.providers,
+    show_default=False,
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family `auth`."""
+    family = typer.Typer(cls=Group, help="Keep keys of model services: set, list, remove.", rich_markup_mode=None)
+    # what looks like an option could be a key: take it in here, refuse it there, and print it nowhere
+    loose = {"allow_extra_args": True, "ignore_unknown_options": True}
+    family.command("set", cls=Command, context_settings=loose)(set_)
+    family.command("list", cls=Command)(list_)
+    family.command("remove", cls=Command)(remove)
+    app.add_typer(family, name="auth")
+
+
+def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
+    """Keep the key of a service in a file that only you can read.
+
+    \b
+    friday auth set anthropic                asks for the key without showing it
+    pass show anthropic | friday auth set anthropic
+    """
+    from ..core.errors import UsageError
+    from ..models import keys
+    from .output import remark, tidy
+
+    if context.args:
+        raise UsageError(
+            "A key does not belong on the command line: the shell keeps it in its history.",
+            hint=f"Run `friday auth set {_known(provider)}` and paste it, or pipe it in. Consider that key known.",
+        )
+    name = _known(provider)
+    path = keys.set_key(name, _read_key(name))
+    remark(f"the key of {name} is kept in {tidy(path)}")
+    for row in _rows(name):
+        if row.used and row.source != "auth.toml":
+            remark(f"warning: {row.source} is set and is used in its place")
+
+
+def list_() -> None:
+    """List which services have a key, and where it is from. The keys themselves are not shown."""
+    from .output import Column, remark, show_table
+
+    rows = _rows()
+    if not rows:
+        remark("no keys. Set a variable such as ANTHROPIC_API_KEY, or run `friday auth set anthropic`.")
+        return
+    show_table(
+        [Column("SERVICE"), Column("KEY FROM"), Column("USED")],
+        [(row.provider, row.source, "yes" if row.used else "no: the one above comes first") for row in rows],
+    )
+
+
+def remove(provider: str = _PROVIDER) -> None:
+    """Forget the key of a service. Variables of the environment stay as they are."""
+    from ..core.errors import UsageError
+    from ..models import keys
+    from .output import remark, tidy
+
+    left = [row.source for row in _rows(provider) if row.source != "auth.toml"]
+    still = f" {left[0]} is set in the environment and still gives one." if left else ""
+    if not keys.remove_key(provider):
+        raise UsageError(f"No key of {provider!r} is kept in {tidy(keys.auth_path())}.{still}")
+    remark(f"the key of {provider} is forgotten.{still}")
+
+
+def _known(provider: str) -> str:
+    """The name of a service that can have a key. Raises UsageError for any other, without repeating a likely key."""
+    from ..core.errors import UsageError
+    from ..models.presets import SCRIPTED, names, unknown
+    from .here import look
+
+    providers = look().settings.providers
+    if provider in SCRIPTED:
+        raise UsageError(f"{provider} is no service: it needs no key.")
+    if provider in names(providers):
+        return provider
+    if len(provider) > 24:
+        raise UsageError(
+            "That is no service's name, and may be a key: it does not belong on the command line.",
+            hint="Write friday auth set PROVIDER and paste the key when asked.",
+        )
+    raise unknown(provider, providers)
+
+
+def _rows(provider: str = "") -> list[KeyRow]:
+    from ..models import keys
+    from .here import look
+
+    rows = keys.list_keys(look().settings.providers, os.environ)
+    return [row for row in rows if not provider or row.provider == provider]
+
+
+def _read_key(provider: str) -> str:
+    from ..core.errors import UsageError
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        from getpass import getpass
+
+        try:
+            return getpass(f"Key of {provider} (it is not shown): ", sys.stderr)
+        except EOFError:
+            raise UsageError("No key was given.") from None
+    text = sys.stdin.read(LONGEST + 1) if sys.stdin is not None else ""
+    if not text.strip():
+        raise UsageError("No key came through standard input.")
+    if len(text) > LONGEST:
+        raise UsageError("What came through standard input is too long to be a key.")
+    return text.strip()

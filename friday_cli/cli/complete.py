@@ -1,0 +1,78 @@
+"""What Tab offers in a shell. Nothing here may fail aloud: whatever goes wrong offers nothing."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+Offer = tuple[str, str]
+"""A word and what stands beside it."""
+
+
+def _quietly(offers: Callable[[], Iterable[Offer]]) -> Callable[[str], list[Offer]]:
+    @functools.wraps(offers)
+    def complete(incomplete: str) -> list[Offer]:
+        try:
+            return [(word, _tame(words)) for word, words in offers() if word.startswith(incomplete)]
+        except Exception:
+            return []
+
+    del complete.__wrapped__  # Typer reads the signature
+    return complete
+
+
+def _tame(text: str) -> str:
+    """A description that no shell takes for anything else: zsh evaluates what it is told."""
+    return " ".join(re.sub(r"[^\w .,-]", " ", text).split())[:60]
+
+
+@_quietly
+def profiles() -> Iterable[Offer]:
+    """Profiles that can be used here."""
+    from .here import look
+
+    found = look().profiles()
+    return [(name, found.found[name].description) for name in found.names()]
+
+
+@_quietly
+def sessions() -> Iterable[Offer]:
+    """Sessions of this folder, then the others, the newest first."""
+    import asyncio
+
+    from .records import listed
+
+    rows = asyncio.run(listed(None))
+    here = str(Path.cwd())
+    return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
+
+
+@_quietly
+def models() -> Iterable[Offer]:
+    """Aliases and models of services that can be used now; local servers are not asked."""
+    from .. import config
+    from ..models import catalog, usable
+
+    settings = config.load().settings
+    offers = [("demo", "scripted, no AI model"), *catalog.aliases().items()]
+    return [*offers, *((name, row.title) for row in usable(settings) if row.usable for name in row.models)]
+
+
+@_quietly
+def providers() -> Iterable[Offer]:
+    """Services that can have a key."""
+    from .. import config
+    from ..models.presets import PRESETS, names
+
+    settings = config.load().settings
+    return [(name, PRESETS[name].title if name in PRESETS else "") for name in names(settings.providers)]
+
+
+@_quietly
+def settings() -> Iterable[Offer]:
+    """Names of settings."""
+    from ..config import check
+
+    return [(name, "") for name in check.names() if "NAME" not in name]

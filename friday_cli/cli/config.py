@@ -1,0 +1,104 @@
+"""`friday config`: where the settings are, what holds, change one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from . import complete
+from .help import Command, Group
+
+_KEY = typer.Argument(
+    metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=complete.settings, show_default=False
+)  # fmt: skip
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family `config`."""
+    family = typer.Typer(cls=Group, help="Settings: path, show, get, set.", rich_markup_mode=None)
+    for name, function in (("path", path), ("show", show), ("get", get), ("set", set_)):
+        family.command(name, cls=Command)(function)
+    app.add_typer(family, name="config")
+
+
+def path() -> None:
+    """Print the path of your settings file; it need not exist yet."""
+    from ..config.layers import user_file
+
+    print(user_file())
+
+
+def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+    """Show every setting with its value and where it comes from."""
+    from .. import config
+    from . import output
+    from .here import look
+
+    loaded = look().loaded
+    rows = config.rows(loaded)
+    if as_json:
+        import msgspec
+
+        output.show_json(
+            {name: {"value": msgspec.json.decode(value) if value and value != "(hidden)" else value or None, "source": source}
+             for name, value, source in rows}
+        )  # fmt: skip
+        return
+    columns = [output.Column("SETTING"), output.Column("VALUE", wide=True), output.Column("FROM")]
+    output.show_table(columns, [(name, value, output.tidy(source)) for name, value, source in rows])
+    for words in loaded.notices:
+        output.remark(words)
+
+
+def get(key: str = _KEY) -> None:
+    """Print one setting: text as it is, lists as JSON; for a table a line for each of its settings."""
+    from .. import config
+    from . import output
+    from .here import look
+
+    loaded = look().loaded
+    value = config.lookup(loaded.settings, key)
+    rows = [row for row in config.rows(loaded) if row[0] == key or row[0].startswith(f"{key}.")]
+    if isinstance(value, str) and rows and rows[0][1] != "(hidden)":
+        output.show(value)
+    elif len(rows) == 1 and rows[0][0] == key:
+        output.show(rows[0][1])
+    else:
+        for name, shown, _ in rows:
+            output.show(f"{name} = {shown}")
+
+
+def set_(
+    key: str = _KEY,
+    value: str = typer.Argument(
+        metavar="VALUE", help='The value: text, a number, true or false, or a list such as \'["a", "b"]\'.', show_default=False
+    ),
+) -> None:  # fmt: skip
+    """Change one setting in your file. Everything else in it stays, comments too."""
+    from ..config.edit import set_value, value_of
+    from . import output
+    from .here import look
+
+    _sound(key, value_of(tuple(key.split(".")), value))
+    saved = set_value(key, value)
+    output.remark(f"{key} is set in {output.tidy(saved.path)}")
+    if saved.backup is not None:
+        output.remark(f"its comments could not be kept; the old file is {output.tidy(saved.backup)}")
+    source = look().loaded.sources.get(key, "")
+    if source and Path(source).resolve() != saved.path.resolve():
+        output.remark(f"warning: {output.tidy(source)} sets it too, and wins")
+
+
+def _sound(key: str, value: object) -> None:
+    """Refuse a model or rule that would only fail later. Raises UsageError."""
+    from ..core.permission import parse_rule
+    from .here import look
+
+    if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):
+        for rule in value:
+            parse_rule(str(rule), "deny")
+    if key in ("model", "subagent_model", "fallback_model") and isinstance(value, str) and value:
+        from ..models.resolve import parse
+
+        parse(value, look().settings.providers)

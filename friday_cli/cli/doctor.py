@@ -1,0 +1,86 @@
+"""`friday doctor`: what Friday sees here, and whether it works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from .help import Command
+
+if TYPE_CHECKING:
+    from ..doctor import Fact
+    from ..selftest import Check
+    from .output import Style
+
+
+_MARKS: dict[str, tuple[str, Style]] = {"ok": (" ", ""), "note": ("!", "yellow"), "bad": ("✗", "red")}
+
+_KEPT: tuple[str, Style] = ("✓", "green")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `doctor`."""
+    app.command("doctor", cls=Command)(doctor)
+
+
+def doctor(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON for programs."),
+    selftest: bool = typer.Option(
+        False, "--selftest", help="Also run a tree of scripted agents in a temporary folder and check what came of it."
+    ),
+) -> None:
+    """Look for what is wrong here: versions, model, keys, network, folders, sessions, terminal.
+
+    Nothing is sent anywhere but to this machine, and what is printed can be pasted into a report: no keys, no
+    passwords, the home folder as ~. Exit code 1 when something is broken.
+    """
+    from .. import doctor as diagnosis
+    from . import output
+
+    facts = diagnosis.examine()
+    checks: list[Check] = []
+    if selftest:
+        from .. import selftest as play
+
+        checks = play.run()
+    broken = sum(f.level == "bad" for f in facts) + sum(not c.ok for c in checks)
+    if as_json:
+        import msgspec
+
+        document = {"ok": not broken, "facts": msgspec.to_builtins(facts)}
+        output.show_json(document | ({"selftest": msgspec.to_builtins(checks)} if selftest else {}))
+    else:
+        _show(facts)
+        if selftest:
+            _show_checks(checks)
+        words = (
+            f"{broken} thing{' is' if broken == 1 else 's are'} broken (marked ✗)." if broken else "Nothing is broken."
+        )
+        output.show_painted((f"\n{words}", "red" if broken else "green"))
+    if broken:
+        raise typer.Exit(1)
+
+
+def _show(facts: list[Fact]) -> None:
+    from . import output
+
+    area = ""
+    width = max(len(fact.name) for fact in facts if len(fact.name) <= 18)
+    for fact in facts:
+        if fact.area != area:
+            area = fact.area
+            output.show_painted((f"{area}", "bold"))
+        mark, style = _MARKS[fact.level]
+        output.show_hanging(width + 6, (f"  {mark} ", style), (f"{fact.name:<{width}}  ", "dim"), (fact.text, ""))
+        if fact.hint:
+            output.show_hanging(width + 6, (" " * (width + 6), ""), (fact.hint, style))
+
+
+def _show_checks(checks: list[Check]) -> None:
+    from . import output
+
+    output.show_painted(("self-test", "bold"))
+    for check in checks:
+        mark, style = _KEPT if check.ok else _MARKS["bad"]
+        output.show_painted((f"  {mark} ", style), (f"{check.name:<11}", "dim"), (check.text, ""))

@@ -1,0 +1,49 @@
+"""How `--help` looks: arguments by their names, options in their groups."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class Command(TyperCommand):
+    """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None:
+                continue
+            if param.param_type_name == "argument":
+                sections["Arguments"].append((record[0].partition(" <")[0], record[1].removesuffix("  [required]")))
+            else:
+                title = getattr(param, "rich_help_panel", None) or "Options"
+                sections.setdefault(title, []).append(record)
+        if "Options" in sections:
+            sections["Options"] = sections.pop("Options")  # the last of them
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Group(TyperGroup):
+    """A family of commands; without a word more it shows its help, in which its commands come first."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            top = ctx.parent is None
+            print(ctx.get_help(), file=sys.stdout if top else sys.stderr)
+            raise typer.Exit(0 if top else 2)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        Command.format_options(self, ctx, formatter)  # type: ignore[arg-type]

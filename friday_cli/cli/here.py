@@ -1,0 +1,56 @@
+"""What holds in this folder: whether it is trusted, its settings, its profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .. import config
+from ..core.errors import UsageError
+from ..trust import Trust, is_trusted
+
+if TYPE_CHECKING:
+    from ..profiles import Profiles
+
+
+class Here(msgspec.Struct, frozen=True):
+    """The folder `friday` was called in."""
+
+    standing: Trust
+    loaded: config.Loaded
+
+    @property
+    def settings(self) -> config.Settings:
+        return self.loaded.settings
+
+    @property
+    def directory(self) -> str:
+        """The folder of the user's own profiles, as it is set."""
+        return self.settings.agents.delegation.profiles.directory
+
+    @property
+    def token_cap(self) -> int:
+        """The most tokens a profile can get."""
+        return self.settings.agents.delegation.token_budget.max
+
+    def profiles(self) -> Profiles:
+        """The profiles that can be used here."""
+        from ..profiles import load
+
+        return load(self.directory, self.standing, token_cap=self.token_cap)
+
+
+def folder() -> Path:
+    """The folder `friday` was called in. Raises UsageError when it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("The folder you are in does not exist any more.", hint="Go to another one.") from None
+
+
+def look() -> Here:
+    """What holds in the current folder. Raises FileError for settings that are wrong, UsageError without a folder."""
+    standing = is_trusted(folder())
+    return Here(standing, config.load(project=standing.root if standing.ok else None))

@@ -1,0 +1,133 @@
+"""`friday models`: what can be used now, and why the rest cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from .help import Command
+
+if TYPE_CHECKING:
+    from ..config import Settings
+    from ..models import Choice, Row
+    from ..models.probe import Found
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `models`."""
+    app.command("models", cls=Command)(models)
+
+
+def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+    """Show which models can be used now, and why the others cannot.
+
+    Keys are looked for in the environment and in what `friday auth` keeps; model servers on this machine are asked.
+    The star marks the model that is used when none is named. Other models of a service work too: name them
+    as provider/model.
+    """
+    from .. import models as known
+    from ..models.probe import probe
+    from . import output
+    from .here import look
+
+    settings = look().settings
+    found = asyncio.run(probe(settings.providers, os.environ))
+    rows = known.usable(settings, found=found)
+    choice, why = _default(settings)
+    if as_json:
+        output.show_json(_document(rows, choice, why, found))
+        return
+    _show_usable(rows, choice, settings, found)
+    if out := [(row.provider, row.why) for row in rows if not row.usable]:
+        output.show()
+        output.show_table([output.Column("NOT USABLE NOW"), output.Column("WHY", wide=True)], out)
+    output.show()
+    aliases = ", ".join(f"{short} = {name}" for short, name in _aliases().items())
+    output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
+    for words in (*found.notes, *(choice.notes if choice else ()), *([why] if why else ())):
+        output.remark(words)
+    for server in found.servers:
+        for model in server.models:
+            for words in model.warnings:
+                output.remark(f"{server.provider}/{model.id}: {words}")
+        if server.hint:
+            output.remark(server.hint)
+
+
+def _default(settings: Settings) -> tuple[Choice | None, str]:
+    """The model that is used when none is named, or why there is none."""
+    from ..core.errors import FridayError, NotConfigured
+    from ..models import resolve
+
+    try:
+        return resolve(None, settings), ""
+    except NotConfigured:
+        return None, "no model is used unless you name one: add a key, or set `model` in the config."
+    except FridayError as error:
+        return None, str(error)
+
+
+def _show_usable(rows: list[Row], choice: Choice | None, settings: Settings, found: Found) -> None:
+    from .output import Column, show_table
+
+    chosen = (
+        choice.name.removesuffix(f":{choice.effort}") if choice and choice.effort else choice.name if choice else ""
+    )
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        if not row.usable:
+            continue
+        names = row.models or (f"{row.provider}/...",)
+        if choice is not None and choice.provider == row.provider and chosen not in names:
+            names = (chosen, *names)
+        lines += [
+            ("*" if name == chosen else "", name, *_figures(name, row, settings, found), row.why if i == 0 else "")
+            for i, name in enumerate(names)
+        ]
+    columns = [Column(""), Column("USABLE NOW"), Column("CONTEXT", right=True)]
+    columns += [Column("$ IN", right=True), Column("$ OUT", right=True), Column("HOW", wide=True)]
+    show_table(columns, lines)
+
+
+def _figures(name: str, row: Row, settings: Settings, found: Found) -> tuple[str, str, str]:
+    """Context window in tokens, and dollars per million tokens of input and output; empty where not known."""
+    from ..core.messages import Usage
+    from ..models import catalog
+    from ..models.make import cost_of
+    from ..models.presets import service
+
+    if row.provider == "demo" or not row.models:
+        return "", "", ""
+    of = service(row.provider, settings.providers, os.environ)
+    model = name.partition("/")[2]
+    window = of.own.window or catalog.find(of.table, model, platform=of.own.platform, local=of.here).window
+    server = next((s for s in found.servers if s.provider == row.provider), None)
+    if server is not None:
+        window = next((m.window or m.trained for m in server.models if m.id == model), 0)
+    price = cost_of(of, model)
+    thousand = price(Usage(input=1000)), price(Usage(output=1000))
+    prices = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
+    return f"{window:,}" if window else "", *prices  # type: ignore[return-value]
+
+
+def _aliases() -> dict[str, str]:
+    from ..models import catalog
+
+    return catalog.aliases()
+
+
+def _document(rows: list[Row], choice: Choice | None, why: str, found: Found) -> dict[str, object]:
+    import msgspec
+
+    return {
+        "default": choice.name if choice else None,
+        "source": choice.source if choice else None,
+        "why": why or None,
+        "providers": msgspec.to_builtins(rows),
+        "servers": msgspec.to_builtins(found.servers),
+        "aliases": _aliases(),
+        "notes": list(found.notes),
+    }

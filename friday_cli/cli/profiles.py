@@ -1,0 +1,172 @@
+"""`friday profiles`: list, show, check, new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from . import complete
+from .help import Command, Group
+
+if TYPE_CHECKING:
+    from ..core.errors import FileError
+    from ..profiles import Profile, Profiles
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family `profiles`."""
+    family = typer.Typer(
+        cls=Group, help="The kinds of sub-agents: list, show, check, make a new one.", rich_markup_mode=None
+    )
+    for name, function in (("list", list_), ("show", show), ("check", check), ("new", new)):
+        family.command(name, cls=Command)(function)
+    app.add_typer(family, name="profiles")
+
+
+def list_(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+    """List the profiles that can be used here.
+
+    Yours come before those of a trusted project, and these before the ones that come with Friday.
+    """
+    from . import output
+    from .here import look
+
+    here = look()
+    found = here.profiles()
+    if as_json:
+        document = {
+            "profiles": [_data(found.found[name]) for name in found.names()],
+            "hidden": [_data(profile) for profile in found.hidden],
+            "problems": [_problem(error) for error in found.problems],
+            "announcements": list(found.announcements),
+        }
+        output.show_json(document)
+        return
+    _show(found)
+    for words in (*found.announcements, *map(str, found.problems)):
+        output.remark(words)
+    if waiting := _waiting(here.standing.files) if not here.standing.ok else []:
+        output.remark(f"{here.standing.reason} Not used: {', '.join(waiting)}. `friday trust` would allow them.")
+
+
+def show(
+    name: str = typer.Argument(
+        metavar="NAME", help="The profile.", autocompletion=complete.profiles, show_default=False
+    ),
+) -> None:
+    """Show a profile: where it is from, what it may do and use, and its prompt."""
+    from ..profiles import text
+    from . import output
+    from .here import look
+
+    output.show(text.show(look().profiles().get(name)).rstrip("\n"))
+
+
+def check(
+    path: str | None = typer.Argument(
+        None, metavar="PATH", help="A profile or a folder of them; all that are found from here without it.",
+        show_default=False,
+    ),
+) -> None:  # fmt: skip
+    """Check profiles and say, with file and line, what is wrong and what to write instead.
+
+    Exit code 2 when something is wrong.
+    """
+    from .. import profiles
+    from . import output
+    from .here import look
+
+    here = look()
+    if path is not None:
+        good, bad = profiles.check(Path(path), token_cap=here.token_cap)
+    else:
+        found = here.profiles()
+        good, bad = [*found.found.values(), *found.hidden], list(found.problems)
+        for folder in () if here.standing.ok else (".friday/profiles", "profiles"):
+            if (here.standing.root / folder).is_dir():  # also before it is trusted
+                more, wrong = profiles.check(here.standing.root / folder, token_cap=here.token_cap)
+                good, bad = [*good, *more], [*bad, *wrong]
+    for error in bad:
+        output.show(str(error))
+    for profile in good:
+        for words in profile.notices:
+            output.show(f"{profile.path}: {words}")
+    files = f"{len(good)} profile{'' if len(good) == 1 else 's'}"
+    if bad:
+        output.remark(f"{files} good, {len(bad)} thing{'' if len(bad) == 1 else 's'} wrong")
+        raise typer.Exit(2)
+    output.remark(f"{files}, nothing wrong" if good else "no profiles found there")
+
+
+def new(
+    name: str = typer.Argument(metavar="NAME", help="Small letters, digits, - and _.", show_default=False),
+    project: bool = typer.Option(False, "--project", help="For this project (.friday/profiles) instead of for you."),
+) -> None:
+    """Write a new profile from a template, to be filled in. An existing file is never overwritten."""
+    from ..core.errors import FridayError, UsageError
+    from ..profiles import text, user_folder
+    from ..profiles.lookup import SHIPPED_NAMES
+    from . import output
+    from .here import look
+
+    content = text.template(name)
+    here = look()
+    folder = here.standing.root / ".friday/profiles" if project else user_folder(here.directory)
+    path = folder / f"{name}.md"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already.", hint="Edit it, or choose another name.") from None
+    except OSError as error:
+        raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
+    print(path)
+    output.remark("fill it in, then see `friday profiles check`" + (" and `friday trust`" if project else ""))
+    if name in SHIPPED_NAMES:
+        output.remark(f"it takes the place of the built-in profile {name}")
+
+
+def _show(found: Profiles) -> None:
+    """Two lines for each profile on a terminal, where descriptions need room; a table through a pipe."""
+    from ..profiles import text
+    from . import output
+
+    rows = text.rows(found)
+    if not output.on_terminal():
+        output.show_table([output.Column(name.upper(), right=name == "tools") for name in text.COLUMNS], rows)
+        return
+    width = max((len(row[0]) for row in rows), default=0) + 2
+    for name, origin, tools, limits, description in rows:
+        count = f"{tools} tool{'' if tools == '1' else 's'}" if tools.isdigit() else f"{tools} tools"
+        facts = " · ".join(part for part in (origin, count, limits) if part)
+        output.show_hanging(width, (f"{name:<{width}}", "cyan"), (facts, "dim"))
+        output.show_hanging(width, (" " * width, ""), (description, ""))
+
+
+def _waiting(files: dict[str, str]) -> list[str]:
+    """The files of an untrusted project that could be profiles."""
+    return [name for name in files if name.endswith(".md")]
+
+
+def _data(profile: Profile) -> dict[str, Any]:
+    import msgspec
+
+    from ..profiles import KNOWN
+
+    document: dict[str, Any] = msgspec.to_builtins(profile)
+    del document["prompt"]
+    document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(KNOWN))
+    return document
+
+
+def _problem(error: FileError) -> dict[str, Any]:
+    return {
+        "path": error.path,
+        "line": error.line,
+        "field": error.field,
+        "problem": error.problem,
+        "remedy": error.hint,
+    }

@@ -1,0 +1,80 @@
+"""The sessions on disk, as commands ask for them: by a prefix of their id, dead ones ended first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from ..core.errors import UsageError
+from ..core.events import Envelope
+from ..paths import store_path
+from ..store import SessionRow, Store
+from ..view import State
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A session with its events; `agent` is the path that was named with it, "" for none."""
+
+    id: str
+    title: str
+    agent: str
+    envelopes: list[Envelope]
+    state: State
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Store | None]:
+    """The store; None where no session was ever kept, so that looking makes no files."""
+    path = store_path()
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        yield None
+        return
+    except OSError:
+        pass  # the store says what is wrong
+    store = Store(path)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def listed(cwd: str | None) -> list[SessionRow]:
+    """The sessions of a folder, or all; what dead processes left open is ended first."""
+    async with opened() as store:
+        if store is None:
+            return []
+        await store.reconcile()
+        return await store.list_sessions(cwd)
+
+
+async def find(store: Store | None, name: str) -> tuple[str, str]:
+    """The session and agent that `ID` or `ID:PATH` names. Raises UsageError."""
+    prefix, colon, agent = name.partition(":")
+    if store is None:
+        raise UsageError(f"There is no session {prefix!r}: none was kept yet.", hint='`friday ask "..."` starts one.')
+    if colon and not agent:
+        raise UsageError(f"{name!r} names no agent.", hint="Write ID:PATH, such as 7f3a:a.2.")
+    return await store.find(prefix), agent
+
+
+async def read(name: str, *, agent: str | None = None) -> Record:
+    """A session with everything in it. `agent` is a path given beside the name. Raises UsageError, StoreError."""
+    async with opened() as store:
+        session, path = await find(store, name)
+        assert store is not None
+        await store.reconcile()
+        envelopes = await store.events(session)
+        state = State.of(envelopes)
+        title = next((row.title for row in await store.list_sessions(state.cwd) if row.id == session), "")
+    if agent and path and agent != path:
+        raise UsageError(f"{name} names agent {path}, --agent {agent}.", hint="Name one of them.")
+    path = agent or path
+    if path and path not in state.agents:
+        raise UsageError(
+            f"Session {session[:8]} has no agent {path!r}.", hint=f"It has: {', '.join(state.agents) or 'none'}."
+        )
+    return Record(session, title, path, envelopes, state)

@@ -1,0 +1,324 @@
+"""`friday sessions`: list, show, export, delete, rename, stats."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Literal
+
+import typer
+
+from . import complete
+from .help import Command, Group
+
+_NAME = typer.Argument(
+    metavar="ID", help="The session: any unique beginning of its id.", autocompletion=complete.sessions, show_default=False
+)  # fmt: skip
+_AGENT = typer.Argument(
+    metavar="ID", autocompletion=complete.sessions, show_default=False,
+    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
+)  # fmt: skip
+_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family `sessions`."""
+    family = typer.Typer(cls=Group, help="Look at what was done: list, show, export, delete.", rich_markup_mode=None)
+    for name, function in (
+        ("list", list_),
+        ("show", show),
+        ("export", export),
+        ("rename", rename),
+        ("delete", delete),
+        ("stats", stats),
+    ):
+        family.command(name, cls=Command)(function)
+    app.add_typer(family, name="sessions")
+
+
+def list_(
+    everywhere: bool = typer.Option(False, "--all", "-a", help="Those of every folder, not only of this one."),
+    as_json: bool = _JSON,
+) -> None:
+    """List the sessions of this folder, the newest first.
+
+    Each counts with its sub-agents: tokens and cost are those of the whole tree.
+    """
+    from ..core.messages import Usage
+    from ..view import cost, tokens
+    from .here import folder
+    from .output import Column, on_terminal, remark, show_json, show_table, tidy
+    from .records import listed
+
+    rows = asyncio.run(listed(None if everywhere else str(folder())))
+    if as_json:
+        import msgspec
+
+        show_json(msgspec.to_builtins(rows))
+        return
+    if not rows:
+        remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
+        return
+    columns = [Column("ID"), Column("LAST USED"), Column("STATUS"), Column("AGENTS", right=True)]
+    columns += [Column("TOKENS", right=True), Column("COST", right=True), Column("TITLE", wide=True)]
+    short = _short([row.id for row in rows])
+    groups: list[str] = []
+    if everywhere and on_terminal():  # a path has no room in a line
+        groups = [tidy(row.cwd) for row in rows]
+    elif everywhere:
+        columns.append(Column("FOLDER"))
+    show_table(
+        columns,
+        [
+            (
+                short[row.id],
+                _when(row.updated),
+                _status(row.status, row.stop_reason),
+                str(row.agents or "-"),
+                tokens(Usage(input=row.tokens)),
+                cost(Usage(cost_usd=row.cost_usd)).removeprefix("cost "),
+                row.title,
+                *([row.cwd] if everywhere and not groups else []),
+            )
+            for row in rows
+        ],
+        groups=groups,
+    )
+
+
+def show(
+    name: str = _AGENT,
+    tree: bool = typer.Option(False, "--tree", help="The agents with status, tokens, cost, time and receipt."),
+    agent: str | None = typer.Option(
+        None, "--agent", metavar="PATH", help="The conversation of this agent, such as a.2.", show_default=False
+    ),
+    as_json: bool = _JSON,
+) -> None:
+    """Show the conversation, the tools that ran, the agents.
+
+    \b
+    friday sessions show 7f3a             the main agent's conversation
+    friday sessions show 7f3a --tree      who did what, and what it took
+    friday sessions show 7f3a:a.2         the conversation of agent a.2
+    """
+    from ..view import render_tree
+    from . import output
+    from .records import read
+    from .transcript import conversation, summary
+
+    record = asyncio.run(read(name, agent=agent))
+    state, now = record.state, time.time()
+    top = state.agents.get(record.agent or "a")
+    if as_json:
+        output.show_json(_document(record.id, record.title, state, record.agent, tree))
+        return
+    output.show_painted((f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
+    output.show_painted((f"{output.tidy(state.cwd)} · {_when(state.at)}", "dim"))
+    if top is None:
+        output.show("\nNothing ran in this session.")
+        return
+    if tree:
+        print()
+        heads = set(render_tree(state, now=now, receipts=False, top=record.agent))
+        for row in render_tree(state, now=now, top=record.agent):
+            output.show(output.clipped(row) if row in heads else row)
+        return
+    output.show_painted((summary(state, top, now=now), "dim"))
+    if record.agent and record.agent != "a":
+        output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
+    print()
+    for parts in conversation(top):
+        output.show_painted(*parts)
+    if top.children:
+        output.show_painted(("\nAgents", "bold"))
+        for row in render_tree(state, now=now, receipts=False, top=record.agent):
+            output.show(output.clipped(row))
+        output.show_painted(
+            (f"\n`friday sessions show {record.id[:8]}:{top.children[0]}` shows what one of them did.", "dim")
+        )
+
+
+def export(
+    name: str = _NAME,
+    form: Literal["md", "json", "atif"] = typer.Option(
+        "md",
+        "--format",
+        "-f",
+        help="Markdown, Friday's own JSON with every event, or ATIF (a common trajectory format).",
+    ),
+    file: str | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to this file; standard output otherwise.",
+        show_default=False,
+    ),
+) -> None:
+    """Write a whole session as Markdown, JSON or ATIF.
+
+    What looks like a key or password is masked; read it before you publish it all the same.
+    """
+    from .. import __version__
+    from ..core.errors import FridayError, UsageError
+    from ..export import export as exported
+    from .output import remark
+    from .records import read
+
+    record = asyncio.run(read(name))
+    if record.agent:
+        raise UsageError("A session is exported with all its agents.", hint=f"Write {record.id[:8]}.")
+    text = exported(record.envelopes, form, version=__version__)
+    if file is None or file == "-":
+        print(text, end="")
+        return
+    try:
+        with open(file, "w", encoding="utf-8", newline="\n") as target:
+            target.write(text)
+    except OSError as error:
+        raise FridayError(f"{file} cannot be written: {error.strerror}.") from None
+    remark(f"session {record.id[:8]} is in {file}")
+
+
+def rename(
+    name: str = _NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
+) -> None:
+    """Give a session another title."""
+    from ..core.errors import UsageError
+    from ..core.plain import line
+    from .output import remark
+
+    if not line(title):
+        raise UsageError("The title is empty.")
+    session = asyncio.run(_rename(name, title))
+    remark(f"session {session[:8]} is called {line(title)!r} now")
+
+
+def delete(name: str = _NAME, yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask.")) -> None:
+    """Delete a session with all its agents. This cannot be undone."""
+    from .output import confirm, remark
+    from .records import read
+
+    record = asyncio.run(read(name))
+    if record.agent:
+        from ..core.errors import UsageError
+
+        raise UsageError("A session is deleted with all its agents.", hint=f"Write {record.id[:8]}.")
+    count = max(0, len(record.state.agents) - 1)
+    agents = f" and its {count} sub-agent{'s' if count != 1 else ''}" if count else ""
+    what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
+    if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
+        remark("nothing was deleted")
+        return
+    asyncio.run(_delete(record.id))
+    remark(f"deleted {what}")
+
+
+def stats(as_json: bool = _JSON) -> None:
+    """Show how every profile did with every model.
+
+    A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
+    """
+    from ..core.messages import Usage
+    from ..view import cost, seconds, tokens
+    from .output import Column, remark, show_json, show_table
+
+    rows = asyncio.run(_stats())
+    if as_json:
+        import msgspec
+
+        show_json(msgspec.to_builtins(rows))
+        return
+    if not rows:
+        remark("no sessions yet.")
+        return
+    columns = [Column("PROFILE"), Column("MODEL", wide=True), Column("RUNS", right=True), Column("SUCCESS", right=True)]
+    columns += [Column(title, right=True) for title in ("TOKENS", "COST", "P50", "P95")]
+    show_table(
+        columns,
+        [
+            (
+                row.profile,
+                row.model,
+                str(row.runs),
+                "-" if row.success_rate is None else f"{row.success_rate:.0%}",
+                tokens(Usage(input=row.tokens)),
+                cost(Usage(cost_usd=row.cost_usd)).removeprefix("cost "),
+                seconds(row.p50_s) if row.runs else "-",
+                seconds(row.p95_s) if row.runs else "-",
+            )
+            for row in rows
+        ],
+    )
+
+
+# ---- the store --------------------------------------------------------------------------------------------------
+
+
+async def _rename(name: str, title: str) -> str:
+    from ..core.errors import UsageError
+    from .records import find, opened
+
+    async with opened() as store:
+        session, agent = await find(store, name)
+        if agent:
+            raise UsageError("Only a session has a title.", hint=f"Write {session[:8]}.")
+        assert store is not None
+        await store.rename(session, title)
+    return session
+
+
+async def _delete(session: str) -> None:
+    import shutil
+
+    from ..paths import data_dir
+    from .records import opened
+
+    async with opened() as store:
+        assert store is not None
+        await store.delete(session)
+    shutil.rmtree(data_dir() / "spill" / session, ignore_errors=True)
+
+
+async def _stats() -> list[Any]:
+    from .records import opened
+
+    async with opened() as store:
+        if store is None:
+            return []
+        await store.reconcile()
+        return list(await store.stats())
+
+
+# ---- words ------------------------------------------------------------------------------------------------------
+
+
+def _document(session: str, title: str, state: Any, path: str, tree: bool) -> dict[str, Any]:
+    from ..core.events import is_under
+    from ..export import agent_json
+    from .transcript import as_data
+
+    top = path or "a"
+    agents = [agent_json(state, a) for a in state.agents.values() if a.run and is_under(a.path, top)]
+    document = {"session_id": session, "title": title, "cwd": state.cwd, "version": state.version, "agents": agents}
+    if not tree:
+        document["agent"] = top
+        document["conversation"] = as_data(state.agents[top]) if top in state.agents else []
+    return document
+
+
+def _short(ids: list[str]) -> dict[str, str]:
+    """As much of each id as tells it from the others, 8 characters at least."""
+    size = 8
+    while size < 36 and len({name[:size] for name in ids}) < len(ids):
+        size += 4
+    return {name: name[:size] for name in ids}
+
+
+def _status(status: str, reason: str) -> str:
+    words = status.replace("_", " ")
+    return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "-"

@@ -1,0 +1,118 @@
+"""A conversation as readable text and as data: what was said, which tools ran, which agents were started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..core.events import Command, Diff
+from ..core.plain import line
+from ..view import AgentView, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
+from .output import Style
+
+Painted = tuple[tuple[str, Style], ...]
+"""One line: its parts with their styles."""
+
+_MARKS: dict[str, tuple[str, Style]] = {
+    "ok": ("✓", "green"),
+    "error": ("✗", "red"),
+    "denied": ("⊘", "yellow"),
+    "cancelled": ("■", "yellow"),
+    "waiting": ("?", "yellow"),
+}
+_NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
+
+
+def conversation(agent: AgentView) -> Iterator[Painted]:
+    """The transcript of one agent, line by line."""
+    if not agent.transcript:
+        yield (("(nothing was said)", "dim"),)
+    before: object = None
+    for item in agent.transcript:
+        if before is not None and not (isinstance(item, (ToolRun, Note)) and isinstance(before, (ToolRun, Note))):
+            yield ()
+        before = item
+        if isinstance(item, Said):
+            yield from _said(item)
+        elif isinstance(item, ToolRun):
+            yield from _tool(item)
+        else:
+            yield ((f"  ! {line(item.text, 1000)}", _NOTES[item.level]),)
+
+
+def _said(item: Said) -> Iterator[Painted]:
+    text = item.text.strip("\n")
+    if item.images:
+        text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
+    if item.role == "assistant":
+        for row in text.split("\n") if text else ():
+            yield ((row, ""),)
+        return
+    style: Style = "bold" if item.source == "person" else "dim"
+    who = "" if item.source == "person" else f"({item.source}) "
+    for number, row in enumerate(text.strip("\n").split("\n")):
+        yield ((f"> {who if number == 0 else ''}{row}", style),)
+
+
+def _tool(run: ToolRun) -> Iterator[Painted]:
+    mark, style = _MARKS.get(run.status, ("▸", "dim"))
+    words = f" {line(run.title, 120)}" if run.title else ""
+    yield (
+        (f"  {mark} ", style),
+        (line(run.tool, 60), "cyan"),
+        (words, ""),
+        ("".join(f" · {fact}" for fact in _facts(run)), "dim"),
+    )
+    if run.status in ("error", "denied") and not isinstance(run.display, Command):
+        yield ((f"      {line(run.text, 300)}", style),)
+
+
+def _facts(run: ToolRun) -> Iterator[str]:
+    if isinstance(run.display, Diff):
+        yield f"+{run.display.added} -{run.display.removed}"
+    if isinstance(run.display, Command) and run.display.exit_code is not None:
+        yield f"exit {run.display.exit_code}"
+    if run.agents:
+        yield f"started {', '.join(run.agents)}"
+    if run.status in ("denied", "cancelled", "pending", "waiting", "running"):
+        yield run.status
+    elif run.duration_s >= 0.05:
+        yield seconds(run.duration_s)
+
+
+def summary(state: State, agent: AgentView, *, now: float) -> str:
+    """An agent with all below it in one line of facts."""
+    tree = state.usage_of(agent.path)
+    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", cost(tree), seconds(agent.active_s(now))]
+    return " · ".join(line(fact, 120) for fact in facts if fact)
+
+
+def as_data(agent: AgentView) -> list[dict[str, Any]]:
+    """The transcript of one agent for programs."""
+    return [_data(item) for item in agent.transcript]
+
+
+def _data(item: Said | ToolRun | Note) -> dict[str, Any]:
+    if isinstance(item, Said):
+        return {
+            "kind": "message",
+            "role": item.role,
+            "source": item.source,
+            "text": item.text,
+            "thinking": item.thinking,
+            "images": item.images,
+            "at": item.at,
+        }
+    if isinstance(item, Note):
+        return {"kind": "note", "level": item.level, "text": item.text, "at": item.at}
+    return {
+        "kind": "tool",
+        "call_id": item.call_id,
+        "tool": item.tool,
+        "title": item.title,
+        "arguments": item.arguments,
+        "status": item.status,
+        "duration_s": item.duration_s,
+        "text": item.text,
+        "agents": item.agents,
+    }

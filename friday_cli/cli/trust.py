@@ -1,0 +1,130 @@
+"""`friday trust`: let a project's settings, profiles and instructions count."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from .help import Command
+
+if TYPE_CHECKING:
+    from ..trust import Trust
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `trust`."""
+    app.command("trust", cls=Command)(trust)
+
+
+def trust(
+    path: str = typer.Argument(".", metavar="PATH", help="The project; this folder's without it.", show_default=False),
+    revoke: bool = typer.Option(False, "--revoke", help="Trust it no longer."),
+    listing: bool = typer.Option(False, "--list", help="List what was decided so far."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+) -> None:
+    """Trust a project with what it brings along.
+
+    Its profiles can be used then, its settings tighten yours, and its AGENTS.md counts as instructions. What that
+    would allow is shown first. When one of those files changes, the project is not trusted any more until you decide
+    again. No project can loosen your settings.
+    """
+    from .. import trust as book
+    from ..core.errors import UsageError
+    from .output import confirm, remark, show, tidy
+
+    if listing:
+        _list()
+        return
+    folder = Path(path)
+    if not folder.is_dir():
+        raise UsageError(f"{path} is not a folder.")
+    standing = book.is_trusted(folder)
+    if standing.state == "broken":
+        raise UsageError(standing.reason)
+    name = tidy(standing.root)
+    if revoke:
+        book.decide(folder, False)
+        remark(f"{name} is not trusted any more")
+        return
+    if standing.ok:
+        remark(f"{name} is trusted, and has not changed since")
+        return
+    show("\n".join(_allowed(standing)))
+    if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
+        remark("nothing was changed: it is not trusted")
+        return
+    if book.decide(folder, True).files != standing.files:
+        book.decide(folder, False)
+        raise UsageError(f"{name} changed while you looked at it: it is not trusted.", hint="Look again.")
+    remark(f"{name} is trusted")
+
+
+def _list() -> None:
+    from .. import trust as book
+    from .output import Column, remark, show_table, tidy
+
+    rows = book.decisions()
+    if not rows:
+        remark("nothing was decided yet")
+        return
+    show_table(
+        [Column("PROJECT", wide=True), Column("TRUSTED"), Column("SINCE")],
+        [
+            (tidy(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
+            for folder, yes, at in rows
+        ],
+    )
+
+
+def _allowed(standing: Trust) -> list[str]:
+    """What trusting a project would let it do, file by file."""
+    from .output import tidy
+
+    lines = [f"The project {tidy(standing.root)} could then steer Friday with:"]
+    if standing.changed:
+        lines = [f"{tidy(standing.root)} has changed since you decided (+ new, ~ changed, - gone):"]
+        lines += [f"  {change}" for change in standing.changed]
+        lines.append("It could then steer Friday with:")
+    for name in standing.files:
+        lines.append(f"  {name}: {_about(standing.root, name)}")
+    if not standing.files:
+        lines.append("  no settings or profiles so far; only its AGENTS.md would count as instructions")
+    else:
+        lines.append("  AGENTS.md and CLAUDE.md: count as instructions")
+    return lines
+
+
+def _about(root: Path, name: str) -> str:
+    from .. import profiles, trust
+    from ..config.layers import PROJECT_FILES
+    from ..core.errors import FileError
+
+    if name in PROJECT_FILES:
+        return f"settings, which can only tighten yours{_settings(root / name)}"
+    if not name.endswith(".md"):
+        return "not read by Friday" if name != ".mcp.json" else "MCP servers, not used yet"
+    try:
+        raw = trust.content(root / name, root)
+        if raw is None or not profiles.lookup.meant(raw):
+            return "no profile"
+        profile = profiles.parse(name, raw, origin="claude" if name.startswith(".claude/") else "project")
+    except FileError as error:
+        return f"cannot be used: {error}"
+    tools = (
+        "its parent's" if profile.allowed_tools == "*" else ", ".join(sorted(profile.select(profiles.KNOWN))) or "none"
+    )
+    place = f", in place of the built-in {profile.name}" if profile.name in profiles.lookup.SHIPPED_NAMES else ""
+    return f"profile {profile.name}{place}; tools: {tools}"
+
+
+def _settings(path: Path) -> str:
+    import tomllib
+
+    try:
+        keys = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        return f" (cannot be read: {error})"
+    return f" ({', '.join(keys)})" if keys else ""

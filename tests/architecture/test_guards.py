@@ -1,0 +1,90 @@
+"""The guards of tests/conftest.py do fail what they are there to fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+
+BLOCKING = """
+import asyncio, subprocess, sys, time
+
+async def naps():
+    time.sleep(0)
+
+async def waits():
+    subprocess.Popen([sys.executable, "-c", "pass"]).wait()
+
+async def counts():
+    begun = time.thread_time()
+    while time.thread_time() - begun < 1.2:
+        pass
+
+async def forever():
+    await asyncio.Event().wait()
+"""
+
+TESTS = """
+import asyncio, os, socket, subprocess, sys, threading
+import block
+
+async def test_sleeps():
+    await block.naps()
+
+async def test_waits():
+    await block.waits()
+
+async def test_counts():
+    await asyncio.create_task(block.counts())
+
+async def test_leaves_a_task():
+    asyncio.create_task(block.forever(), name="left one")
+    await asyncio.sleep(0)
+
+def test_leaves_a_process():
+    subprocess.Popen(["sleep", "60"])
+
+def test_connects():
+    try:
+        socket.create_connection(("192.0.2.1", 80), timeout=0.1)
+    except OSError:
+        pass
+
+def test_asks_a_name_server():
+    socket.getaddrinfo("example.org", 80)
+
+def test_is_clean(home):
+    assert os.environ["FRIDAY_HOME"].startswith(str(home)) and "OPENAI_API_KEY" not in os.environ
+    server = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.accept)
+    thread.start()
+    socket.create_connection(server.getsockname()).close()
+    thread.join()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+"""
+
+
+def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
+    (tmp_path / "friday_cli").mkdir()
+    (tmp_path / "friday_cli" / "block.py").write_text(BLOCKING)
+    (tmp_path / "test_it.py").write_text(TESTS)
+    shutil.copy(PROJECT / "tests" / "conftest.py", tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "friday_cli"), "OPENAI_API_KEY": "no-key"}
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "test_it.py"]
+    ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    said = ran.stdout
+    assert "1 failed, 7 passed, 6 errors" in said, said
+    assert "FAILED test_it.py::test_asks_a_name_server" in said
+    for words in (
+        "time.sleep on the event loop, by block.py:5",
+        "waiting for a process on the event loop, by block.py:8",
+        "a callback that kept the event loop busy for 1.2 s",
+        "a task left running: left one",
+        "a process left running: sleep 60",
+        "a connection to 192.0.2.1 port 80",
+    ):
+        assert words in said, f"{words!r} is not in\n{said}"

@@ -1,0 +1,141 @@
+"""The direction of the arrows: what may import what, inline imports included."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import grimp
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "friday_cli"
+
+ROOMS = {
+    "anthropic": ("friday_cli.wire.sdk",),
+    "openai": ("friday_cli.wire.sdk",),
+    "textual": ("friday_cli.faces.tui",),
+    "typer": ("friday_cli.cli",),
+    "rich": ("friday_cli.cli", "friday_cli.faces"),
+    "genai_prices": ("friday_cli.models.extract",),
+    "pypdf": ("friday_cli.tools.documents",),
+    "html_to_markdown": ("friday_cli.tools.web",),
+    "yaml": ("friday_cli.frontmatter", "friday_cli.providers"),
+    "tomli_w": ("friday_cli.config", "friday_cli.models"),
+    "platformdirs": ("friday_cli.paths",),
+    "pathspec": ("friday_cli.tools",),
+    "jsonschema": ("friday_cli.session",),
+    "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
+    "msgspec": ("friday_cli",),
+}
+"""Packages of others, and the rooms that may know them. One that is not here is not a dependency."""
+
+GROUPS = {
+    "friday_cli.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
+}
+"""Siblings that are one: modules of a room belong together by the beginning of their names."""
+
+
+@cache
+def graph() -> grimp.ImportGraph:
+    return grimp.build_graph("friday_cli", include_external_packages=True, cache_dir=None)
+
+
+def ours() -> list[str]:
+    return sorted(m for m in graph().modules if m.split(".")[0] == "friday_cli")
+
+
+def arrows() -> Iterator[tuple[str, str]]:
+    """Who imports whom, of our own modules."""
+    for module in ours():
+        for target in sorted(graph().find_modules_directly_imported_by(module)):
+            if target.startswith("friday_cli"):
+                yield module, target
+
+
+def under(module: str, room: str) -> bool:
+    return module == room or module.startswith(room + ".")
+
+
+def test_packages_of_others_are_known_only_in_their_rooms() -> None:
+    wrong = []
+    for module in ours():
+        for target in graph().find_modules_directly_imported_by(module):
+            top = target.split(".")[0]
+            if top == "friday_cli" or top in sys.stdlib_module_names:
+                continue
+            if not any(under(module, room) for room in ROOMS.get(top, ())):
+                wrong.append(f"{module} imports {target}")
+    assert not wrong
+
+
+def test_the_core_stands_on_the_standard_library_and_msgspec_alone() -> None:
+    wrong = [
+        f"{module} imports {target}"
+        for module in ours()
+        if under(module, "friday_cli.core")
+        for target in graph().find_modules_directly_imported_by(module)
+        if not under(target, "friday_cli.core")
+        and target != "msgspec"
+        and target.split(".")[0] not in sys.stdlib_module_names
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", GROUPS)
+def test_providers_do_not_know_each_other(room: str) -> None:
+    def group(module: str) -> str:
+        name = module.removeprefix(room + ".").split(".")[0]
+        for names in GROUPS[room]:
+            mine = names if isinstance(names, tuple) else (names,)
+            if any(name == n or name.startswith(n + "_") for n in mine):
+                return mine[0]
+        raise AssertionError(f"{module}: give it a place in GROUPS")
+
+    inside = [(a, b) for a, b in arrows() if under(a, room) and under(b, room) and room not in (a, b)]
+    assert inside, "the room is empty or has another name"
+    assert [f"{a} imports {b}" for a, b in inside if group(a) != group(b)] == []
+
+
+def test_nothing_imports_in_a_circle() -> None:
+    """A package that gathers its own modules in `__init__` is no circle as long as they do not import from it."""
+    after: dict[str, set[str]] = {module: set() for module in ours()}
+    for module, target in arrows():
+        if not module.startswith(target + "."):
+            after[module].add(target)
+    done: set[str] = set()
+
+    def walk(module: str, way: tuple[str, ...]) -> None:
+        assert module not in way, " -> ".join((*way[way.index(module) :], module))
+        if module not in done:
+            for target in sorted(after[module]):
+                walk(target, (*way, module))
+            done.add(module)
+
+    for module in after:
+        walk(module, ())
+
+
+def test_modules_do_not_import_from_the_package_that_gathers_them() -> None:
+    """`from . import x` inside a room makes a circle with its `__init__` as soon as that imports the module."""
+    wrong = []
+    for module in ours():
+        package = module.rpartition(".")[0]
+        if package.count(".") >= 1 and package in graph().find_modules_directly_imported_by(module):
+            inits = graph().find_modules_directly_imported_by(package)
+            if any(under(target, package) for target in inits):
+                wrong.append(f"{module} imports {package}, which imports its modules")
+    assert not wrong
+
+
+def test_type_checking_blocks_point_downward_too() -> None:
+    """The contracts of import-linter see such imports as well; this keeps them few enough to be read."""
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                found += [f"{file.relative_to(PROJECT)}: {ast.unparse(n)}" for n in node.body]
+    assert len(found) <= 20, found

@@ -1,0 +1,74 @@
+"""Pages that are made from the code say what the code says, and the README's commands are those that CI runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from friday_cli.config.docs import markdown
+from friday_cli.faces.ask.options import OPTIONS
+from tests.architecture.events_page import page
+
+PROJECT = Path(__file__).parents[2]
+
+
+def text_of(name: str) -> str:
+    return (PROJECT / name).read_text(encoding="utf-8")
+
+
+def setup_commands() -> list[str]:
+    """The two commands of the README's set-up section."""
+    section = text_of("README.md").split("\n## Set up\n")[1].split("\n## ")[0]
+    return re.findall(r"^```sh\n(.*?)\n```$", section, re.M | re.S)
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "command"),
+    [
+        ("docs/events.md", page, "python -m tests.architecture.events_page > docs/events.md"),
+        ("docs/config.md", markdown, "python -m friday_cli.config > docs/config.md"),
+    ],
+)
+def test_generated_pages_are_fresh(name: str, made: Callable[[], str], command: str) -> None:
+    assert text_of(name) == made(), f"{name} is out of date: {command}"
+
+
+def test_the_readme_sets_up_with_exactly_two_commands_of_one_line() -> None:
+    commands = setup_commands()
+    assert len(commands) == 2
+    assert not any("\n" in command for command in commands)
+    assert commands[0].endswith("friday demo")
+    assert "pytest" in commands[1]
+
+
+def test_ci_runs_the_second_command_as_it_is_written() -> None:
+    ran = subprocess.run([PROJECT / ".ci" / "run", "--show"], capture_output=True, text=True, check=True)
+    assert ran.stdout == setup_commands()[1] + "\n"
+
+
+def test_the_readme_knows_every_exit_code_and_only_options_that_exist() -> None:
+    readme = text_of("README.md")
+    for code in (0, 1, 2, 3, 4, 5, 75, 130):
+        assert re.search(rf"^\| {code} \|", readme, re.M), code
+    known = {name for option in OPTIONS for name in option.names}
+    asks = " ".join(re.findall(r"friday ask[^\n`]*", readme))
+    assert set(re.findall(r"(?<![\w-])--[a-z-]+", asks)) <= known
+
+
+def test_agents_md_is_short_enough_to_be_read_by_every_agent() -> None:
+    assert len(text_of("AGENTS.md").splitlines()) < 120
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [PROJECT / n for n in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")]
+    pages += sorted((PROJECT / "docs").rglob("*.md"))
+    broken = []
+    for file in pages:
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", file.read_text(encoding="utf-8")):
+            if not (file.parent / target).exists():
+                broken.append(f"{file.relative_to(PROJECT)}: {target}")
+    assert not broken

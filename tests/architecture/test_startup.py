@@ -1,0 +1,92 @@
+"""What a short command does not load: start-up time is a feature."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.servers.play import Reply, named, playing, unnamed
+
+HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema")
+"""Nothing that is meant to be quick loads one of these."""
+ANSWER = {
+    "messages": named(
+        {"type": "message_start", "message": {"id": "m", "role": "assistant", "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Here."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
+        {"type": "message_stop"},
+    ),
+    "chat": unnamed({"choices": [{"index": 0, "delta": {"content": "Here."}, "finish_reason": "stop"}]}, "[DONE]"),
+}
+
+
+def loaded(stderr: str) -> set[str]:
+    """The modules that `-X importtime` names."""
+    return {match[1] for match in re.finditer(r"^import time:.*\|\s+(\S+)$", stderr, re.M)}
+
+
+def command(*args: str) -> tuple[Sequence[str], dict[str, str]]:
+    return [sys.executable, "-m", "friday_cli", *args], {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+
+
+def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
+    """Standard output of a command, and the modules it loaded."""
+    argv, env = command(*args)
+    env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    ran = subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    modules = loaded(ran.stderr)
+    assert "friday_cli" in modules
+    return ran.stdout, modules
+
+
+@pytest.mark.parametrize(
+    ("args", "more"),
+    [
+        (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.events"]),
+        (["--help"], ["httpx2", "rich", "friday_cli.session"]),
+        (["ask", "--help"], ["httpx2", "rich", "friday_cli.session"]),
+        (["profiles", "list"], ["httpx2", "friday_cli.session"]),
+        (["sessions", "list"], ["httpx2", "friday_cli.session"]),
+        (["config", "path"], ["httpx2", "friday_cli.session"]),
+    ],
+    ids=" ".join,
+)
+def test_quick_commands_load_little(args: list[str], more: list[str], tmp_path: Path) -> None:
+    out, modules = run(*args, cwd=tmp_path)
+    assert out.strip() or args == ["sessions", "list"]
+    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
+
+
+@pytest.mark.parametrize("wire", ANSWER)
+async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path) -> None:
+    async with playing(Reply(ANSWER[wire])) as server:
+        model, env_name, base = {
+            "messages": ("anthropic/claude-sonnet-5-5", "ANTHROPIC", server.url),
+            "chat": ("openai/some-model", "OPENAI", f"{server.url}/v1"),
+        }[wire]
+        argv, env = command("ask", "-m", model, "Where?")
+        env |= {
+            f"{env_name}_API_KEY": "no-key",
+            f"{env_name}_BASE_URL": base,
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *argv, env=env, cwd=tmp_path, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        out, err = await process.communicate()
+    modules = loaded(err.decode())
+    assert (process.returncode, out.decode()) == (0, "Here.\n"), err.decode()[-2000:]
+    assert "httpx2" in modules
+    more = ["typer", "rich", "pydantic"]
+    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})

@@ -1,0 +1,217 @@
+"""Guards for every test: a home of its own, no key, no network but loopback, nothing blocking, nothing left behind.
+
+What a guard saw is an error of the test in whose time it happened, even where the code under test swallowed it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.runners
+import ipaddress
+import itertools
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+CALLBACK_S = 1.0
+"""Processor seconds that one callback of an event loop may take: more is work that belongs into a thread."""
+PACKAGE = f"{os.sep}friday_cli{os.sep}"
+SECRETS = re.compile(
+    r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
+    r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
+)
+"""Variables of the machine that would change what Friday does."""
+
+_seen: list[str] = []
+_homes = itertools.count(1)
+
+
+# ---- a home of its own ---------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left."""
+    for name in [n for n in os.environ if SECRETS.search(n)]:
+        monkeypatch.delenv(name)
+    folder = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("FRIDAY_HOME", str(folder / "friday"))
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
+    return folder
+
+
+# ---- what must not happen --------------------------------------------------------
+
+
+def _loopback(host: object) -> bool:
+    text = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+    if text.lower().rstrip(".") in ("", "localhost", "none"):
+        return True
+    try:
+        return ipaddress.ip_address(text.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: object) -> bool:
+    """Whether no name server is asked for `host`: a number in any of the forms that the system understands."""
+    try:
+        socket.inet_aton(str(host))
+    except (OSError, UnicodeError):
+        return ":" in str(host)
+    return True
+
+
+def _guarded_connect(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(self: socket.socket, address: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _loopback(address[0]):
+            _seen.append(f"a connection to {address[0]} port {address[1]}: tests reach only this machine")
+            raise OSError(101, "tests have no network")
+        return connect(self, address)
+
+    return guard
+
+
+def _guarded_lookup(lookup: Callable[..., Any]) -> Callable[..., Any]:
+    def guard(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _loopback(host) and not _is_address(host):
+            raise socket.gaierror(socket.EAI_NONAME, f"tests have no network: {host}")
+        return lookup(host, *args, **kwargs)
+
+    return guard
+
+
+def _blocks_the_loop(blocking: Callable[..., Any], what: str) -> Callable[..., Any]:
+    def guard(*args: Any, **kwargs: Any) -> Any:
+        if (place := _in_friday_on_a_loop()) is not None:
+            _seen.append(f"{what} on the event loop, by {place}")
+        return blocking(*args, **kwargs)
+
+    return guard
+
+
+def _in_friday_on_a_loop() -> str | None:
+    """The place in Friday that is running on an event loop just now, None when there is no such thing."""
+    if asyncio._get_running_loop() is None:
+        return None
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if PACKAGE in frame.f_code.co_filename:
+            return f"{frame.f_code.co_filename.rpartition(PACKAGE)[2]}:{frame.f_lineno}"
+        if frame.f_code.co_filename.endswith(f"asyncio{os.sep}events.py"):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def _timed(run: Callable[[asyncio.Handle], None]) -> Callable[[asyncio.Handle], None]:
+    def guard(self: asyncio.Handle) -> None:
+        begun = time.thread_time()
+        run(self)
+        if (took := time.thread_time() - begun) > CALLBACK_S and _is_fridays(self):
+            _seen.append(f"a callback that kept the event loop busy for {took:.1f} s: {self!r}")
+
+    return guard
+
+
+def _is_fridays(handle: asyncio.Handle) -> bool:
+    task = getattr(getattr(handle, "_callback", None), "__self__", None)
+    return isinstance(task, asyncio.Task) and _file_of(task).find(PACKAGE) >= 0
+
+
+def _file_of(task: asyncio.Task[Any]) -> str:
+    coroutine = task.get_coro()
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    return code.co_filename if code is not None else ""
+
+
+def _names_leftovers(cancel_all: Callable[[asyncio.AbstractEventLoop], None]) -> Callable[..., None]:
+    def guard(loop: asyncio.AbstractEventLoop) -> None:
+        left = [t for t in asyncio.all_tasks(loop) if PACKAGE in _file_of(t)]
+        _seen.extend(f"a task left running: {t.get_name()} ({t.get_coro()!r})" for t in left)
+        cancel_all(loop)
+
+    return guard
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _guards() -> Iterator[None]:
+    """Put the guards up for the whole run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", _guarded_connect(socket.socket.connect))
+        patch.setattr(socket.socket, "connect_ex", _guarded_connect(socket.socket.connect_ex))
+        patch.setattr(socket, "getaddrinfo", _guarded_lookup(socket.getaddrinfo))
+        patch.setattr(time, "sleep", _blocks_the_loop(time.sleep, "time.sleep"))
+        patch.setattr(subprocess.Popen, "wait", _blocks_the_loop(subprocess.Popen.wait, "waiting for a process"))
+        patch.setattr(asyncio.Handle, "_run", _timed(asyncio.Handle._run))
+        if hasattr(asyncio.runners, "_cancel_all_tasks"):  # the one place where a loop's last tasks can be seen
+            patch.setattr(asyncio.runners, "_cancel_all_tasks", _names_leftovers(asyncio.runners._cancel_all_tasks))
+        yield
+
+
+# ---- what must not be left ---------------------------------------------------------
+
+_children = pytest.StashKey[set[int]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Remember the processes that a test begins with: those of its fixtures are not its own."""
+    item.stash[_children] = _processes()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Say what the guards saw, once everything of the test is torn down."""
+    _result = yield
+    if _children in item.stash:
+        for pid in _left(item.stash[_children]):
+            _seen.append(f"a process left running: {_command(pid)}")
+            os.kill(pid, signal.SIGKILL)
+    seen, _seen[:] = list(_seen), []
+    if seen:
+        pytest.fail("The guards of tests/conftest.py saw:\n  " + "\n  ".join(dict.fromkeys(seen)), pytrace=False)
+    return _result
+
+
+def _processes() -> set[int]:
+    """The children of this process that live; none where that cannot be seen cheaply."""
+    found: set[int] = set()
+    for file in Path("/proc/self/task").glob("*/children"):
+        try:
+            found |= {int(pid) for pid in file.read_text().split() if _command(int(pid))}
+        except OSError:
+            continue  # the thread ended meanwhile
+    return found
+
+
+def _command(pid: int) -> str:
+    """The command line of a process, "" when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _left(before: set[int]) -> set[int]:
+    """Processes that are still there a moment after the test that started them."""
+    for _ in range(20):
+        left = {pid for pid in _processes() - before if "multiprocessing" not in _command(pid)}
+        if not left:
+            break
+        time.sleep(0.05)
+    return left

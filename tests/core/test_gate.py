@@ -1,0 +1,149 @@
+"""One gate for a parent and all its children: a rate limit stops all of them, and they come back one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from friday_cli.core.agent import Policy
+from friday_cli.core.errors import ProviderError
+from friday_cli.core.gate import BACKOFF_MOST_S, MOST_IN_FLIGHT, Gate
+from friday_cli.core.provider import Request
+from tests.engine import Bench, Model, Profile, Say, batch
+from tests.virtual import virtual
+
+
+def gate(seed: int = 1) -> Gate:
+    return Gate(random.Random(seed))
+
+
+@virtual
+async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
+    lane = gate()
+    assert lane.enter()
+    assert lane.in_flight == 1
+    wait = lane.back_off(1, crowded=True)
+    assert 0.5 <= wait <= 1.0
+    assert not lane.enter()
+    lane.leave()
+    assert lane.in_flight == 0
+    assert not lane.enter(), "closed for everybody, not only for who was refused"
+    await asyncio.sleep(wait)
+    assert lane.enter()
+
+
+@virtual
+async def test_only_crowding_closes_the_lane() -> None:
+    lane = gate()
+    assert lane.back_off(1, crowded=False) > 0
+    assert lane.wait_s == 0
+    assert lane.enter()
+
+
+@virtual
+async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
+    for attempt, base in ((1, 1.0), (2, 2.0), (4, 8.0), (9, BACKOFF_MOST_S)):
+        waits = {gate(seed).back_off(attempt, crowded=False) for seed in range(20)}
+        assert len(waits) == 20, "no two agents come back at the same moment"
+        assert min(waits) >= base / 2
+        assert max(waits) <= base
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.0, 45.0])
+@virtual
+async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> None:
+    for seed in range(20):
+        assert seconds <= gate(seed).back_off(3, retry_after=seconds, crowded=True) <= 1.1 * seconds + 0.1
+
+
+@virtual
+async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success() -> None:
+    lane = gate()
+    for _ in range(16):
+        assert lane.enter()
+    lane.leave()
+    wait = lane.back_off(1, crowded=True)
+    for _ in range(15):
+        lane.leave(succeeded=False)
+    await asyncio.sleep(wait)
+    first = 0
+    while lane.enter():
+        first += 1
+    assert first == 7
+    for _ in range(first):
+        lane.leave(succeeded=True)
+    again = 0
+    while lane.enter():
+        again += 1
+    assert again == 8, "one more after a round of successes"
+    for _ in range(again):
+        lane.leave()
+    for _ in range(5000):
+        lane.enter()
+        lane.leave(succeeded=True)
+    most = 0
+    while lane.enter():
+        most += 1
+    assert most == MOST_IN_FLIGHT
+
+
+@virtual
+async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
+    lane = gate()
+    lane.back_off(1, crowded=True)
+    wait = lane.wait_s
+    waiting = [asyncio.create_task(lane.place()) for _ in range(4)]
+    await asyncio.sleep(wait / 2)
+    waiting[0].cancel()
+    await asyncio.sleep(wait)
+    assert waiting[1].done()
+    waiting[2].cancel()  # it is next
+    lane.leave(succeeded=True)
+    async with asyncio.timeout(5):
+        await waiting[3]
+
+
+class Slots(Model):
+    """A server that takes two requests at a time and refuses the rest with 429."""
+
+    def __init__(self, most: int, retry_after: float | None) -> None:
+        super().__init__(self._say)
+        self._most, self._retry_after = most, retry_after
+        self.times: list[float] = []
+        self.refused = 0
+
+    def _say(self, request: Request, count: int) -> Say:
+        if request.agent == "a" and count == 0:
+            return Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(20)])])
+        self.times.append(asyncio.get_running_loop().time())
+        if self.at_once >= self._most:
+            self.refused += 1
+            return Say(fail=ProviderError("rate", "slow down", status=429, retry_after=self._retry_after))
+        turns = sum(m.role == "assistant" for m in request.messages)
+        return Say("done", delay_s=1.0) if turns >= 3 else Say(f"step {turns}", stop="pause_turn", delay_s=1.0)
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0])
+@pytest.mark.parametrize("places", [5, 20])
+@virtual
+async def test_twenty_children_against_a_server_of_two_places_all_finish(retry_after: float | None, places: int) -> None:
+    model = Slots(2, retry_after)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
+    outcome = await bench.prompt()
+    assert outcome.status == "completed"
+    assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    needed = 20 * 4 + 1
+    assert len(model.times) <= 1.5 * needed, f"{len(model.times)} requests for {needed} replies"
+    assert bench.world.gate("fake").in_flight == 0
+
+
+@virtual
+async def test_after_a_429_the_children_do_not_come_back_together() -> None:
+    model = Slots(2, None)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=20), batch_most=20)
+    await bench.prompt()
+    later = sorted(t for t in model.times if t > 0)
+    most = max(sum(start <= t < start + 0.1 for t in later) for start in later)
+    assert most <= 4, f"{most} requests within 0.1 s"

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.friday import KEY, Friday
+
+
+@pytest.fixture
+def friday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Friday]:
+    """`friday` with a home and a project of its own; whatever it did, its key stands nowhere."""
+    made = Friday(tmp_path, monkeypatch, capsys)
+    yield made
+    made.stop()
+    for path in (p for p in made.home.rglob("*") if p.is_file() and p != made.config):
+        assert KEY.encode() not in path.read_bytes(), f"the key stands in {path}"

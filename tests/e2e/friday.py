@@ -1,0 +1,159 @@
+"""Running `friday ask` in this process or in one of its own, against the model of `tests.servers.brain`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from friday_cli.core import gate
+from friday_cli.faces.ask.options import parse
+from friday_cli.faces.ask.run import ask
+from friday_cli.wire import http, sdk
+from friday_cli.wire.watch import Watch
+from tests.servers.brain import Brain
+
+KEY = "sk-canary-0123456789abcdefghij"
+ROOT = Path(__file__).parents[2]
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
+MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "own/m-1"}
+
+
+@dataclass
+class Ran:
+    """What a run left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def __post_init__(self) -> None:
+        assert "Traceback" not in self.out + self.err, self.err
+        assert KEY not in self.out + self.err
+        assert "\x1b" not in self.out + self.err
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Standard output as the one JSON document it must be."""
+        assert self.out.count("\n") == 1
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def lines(self) -> list[str]:
+        """What was said on standard error."""
+        return self.err.splitlines()
+
+    def agent(self, path: str) -> dict[str, Any]:
+        """An agent of the JSON document."""
+        return next(a for a in self.document["agents"] if a["path"] == path)
+
+
+class Friday:
+    """`friday(...)` runs `friday ask ...` here; `start(...)` and `run(...)` do it in a process of its own."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home, self.project = path / "home", path / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.config = self.home / "config.toml"
+        self.model = "scripted"
+        self._capsys, self._patch = capsys, monkeypatch
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.env = {k: v for k, v in os.environ.items() if k in _PASSED}
+        self.env |= {"FRIDAY_HOME": str(self.home), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+        for name in set(os.environ) - set(_PASSED):
+            if not name.startswith(("PYTEST", "COV")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("FRIDAY_HOME", str(self.home))
+        monkeypatch.chdir(self.project)
+
+    # ---- what it meets -------------------------------------------------------------
+
+    def reach(self, brain: Brain, *, transport: str = "http", extra: str = "") -> None:
+        """Write the settings that lead to `brain`; `extra` is more of the file."""
+        name = MODELS[brain.wire].partition("/")[0]
+        self.model = MODELS[brain.wire]
+        api = f'api = "{brain.wire}"\n' if name == "own" else ""
+        self.config.write_text(
+            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}', encoding="utf-8"
+        )
+        self.setenv("ANTHROPIC_API_KEY" if name == "anthropic" else "OWN_API_KEY", KEY)
+
+    def plays(self, text: str) -> None:
+        """Use the scripted model with a scenario in YAML."""
+        path = self.home / "play.yaml"
+        path.write_text(text, encoding="utf-8")
+        self.model = f"scripted:{path}"
+
+    def profile(self, name: str, *front: str) -> None:
+        """A profile of the user's own; `front` are more lines of its front matter."""
+        lines = ["---", f"name: {name}", f"description: The {name}.", *front, "---", f"You are the {name}."]
+        folder = self.home / "profiles"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def setenv(self, name: str, value: str) -> None:
+        """An environment variable, here and for processes."""
+        self.env[name] = value
+        self._patch.setenv(name, value)
+
+    def hurry(self, *, idle_s: float = 0.3) -> None:
+        """Make the waits between tries, and those for a silent service, short (in this process)."""
+        self._patch.setattr(gate, "BACKOFF_S", 0.01)
+        for module in (http, sdk):
+            self._patch.setattr(module, "Watch", lambda idle, event_idle: Watch(idle_s, 3 * idle_s))
+
+    # ---- running -------------------------------------------------------------------
+
+    def __call__(self, *argv: str, model: str = "") -> Ran:
+        values = parse(["-m", model or self.model, *argv])
+        assert values is not None, argv
+        self._capsys.readouterr()
+        code = ask(values)
+        found = self._capsys.readouterr()
+        return Ran(code, found.out, found.err)
+
+    def json(self, *argv: str, **more: Any) -> Ran:
+        """Run with `--output-format json`."""
+        return self(*argv, "--output-format", "json", **more)
+
+    def start(
+        self, *argv: str, stdin: int | IO[Any] = subprocess.DEVNULL, stdout: int | IO[Any] = subprocess.PIPE,
+        stderr: int | IO[Any] = subprocess.PIPE, model: str | None = None, **env: str,
+    ) -> subprocess.Popen[bytes]:  # fmt: skip
+        """`friday ask` in its own process and session."""
+        given = ["-m", self.model] if model is None else ["-m", model] if model else []
+        process = subprocess.Popen(
+            [sys.executable, "-m", "friday_cli", "ask", *given, *argv],
+            stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.project, env=self.env | env, start_new_session=True,
+        )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def run(self, *argv: str, input: bytes | None = None, timeout: float = 30, **more: Any) -> Ran:
+        """Run it in its own process to its end."""
+        if input is not None:
+            more["stdin"] = subprocess.PIPE
+        process = self.start(*argv, **more)
+        out, err = process.communicate(input, timeout=timeout)
+        return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+
+    def stop(self) -> None:
+        """End what was started and still runs."""
+        for process in self._started:
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()

@@ -1,0 +1,213 @@
+"""The faults of a provider, met by the main agent and by a sub-agent, on every wire: the right end, bounded tries, what
+was said is kept, one clear sentence, and never a success that was none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.friday import Friday, Ran
+from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
+from tests.servers.play import DROP, HANG, RESET, Fault, Reply, Wait, document
+
+SPOKEN = Say(("The answer ", "is forty", "-two."))
+CALLING = Say("I look.", [("read_file", {"path": "secret-plan.txt"})])
+
+
+def refused(status: int, kind: str = "", message: str = "no", **headers: str) -> Reply:
+    """An answer that is no success, with the error where each wire has it."""
+    return document({"type": "error", "error": {"type": kind, "code": kind, "message": message}}, status, **headers)
+
+
+def inside(wire: Wire, kind: str, message: str = "no") -> Reply:
+    """An error that comes after a part of the text, with status 200."""
+    error = {"type": kind, "code": kind, "message": message}
+    bad: dict[str, Any] = {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
+    return Reply(sse(wire, [*until(wire, SPOKEN, "forty"), bad]))
+
+
+def until(wire: Wire, say: Say, word: str) -> list[Any]:
+    """The events of a reply up to the one that holds `word`, this one included."""
+    found = []
+    for event in events(wire, say):
+        found.append(event)
+        if word in str(event):
+            return found
+    raise AssertionError(f"{word!r} is in no event")
+
+
+def broken(say: Say, word: str, *end: Fault | Wait) -> Callable[[Turn], Reply]:
+    """The reply breaks off behind the event with `word`."""
+    return lambda turn: Reply(sse(turn.wire, until(turn.wire, say, word)), *end)
+
+
+def always(found: Reply) -> Callable[[Turn], Reply]:
+    return lambda turn: found
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the service does to an agent's requests, and how that agent must end. `keeps` is the text that must be left of
+    it, `says` what its error tells, `tries` the requests that may be made."""
+
+    play: Callable[[Turn], Say | Reply]
+    tries: int
+    says: str
+    stop: str = "provider"
+    code: int = 75
+    keeps: str = ""
+    wires: tuple[Wire, ...] = WIRES
+
+
+PAGE = b"<html><head><title>Bad gateway</title></head><body><script>alert(1)</script></body></html>"
+TORN = "The answer is forty"
+
+CASES: dict[str, Case] = {
+    "F1 rate limit": Case(always(refused(429, "rate_limit_error")), 6, "limiting the rate of requests (429)"),
+    "F3 rate limit for 90 s": Case(always(refused(429, "rate_limit_error", retry_after="90")), 1, "asks to wait for 90 s"),
+    "F3 rate limit for an hour": Case(always(refused(429, "rate_limit_error", retry_after="3600")), 1, "asks to wait for 60 minutes"),
+    "F3 a date far off": Case(
+        always(refused(429, "rate_limit_error", retry_after="Fri, 31 Dec 2100 23:59:59 GMT")), 1, "days"
+    ),
+    "F3 junk": Case(always(refused(429, "rate_limit_error", retry_after="soon")), 6, "429"),
+    "F3 negative": Case(always(refused(429, "rate_limit_error", retry_after="-5")), 6, "429"),
+    "F4 quota": Case(always(refused(429, "insufficient_quota")), 1, "credit or quota of this key is used up", code=1),
+    "F4 credit": Case(
+        always(refused(400, "invalid_request_error", "Your credit balance is too low")), 1, "credit or quota", code=1
+    ),
+    "F5 overloaded 529": Case(always(refused(529, "overloaded_error")), 6, "is overloaded (529)"),
+    "F5 unavailable 503": Case(always(refused(503, "")), 6, "is overloaded (503)"),
+    "F5 internal 500": Case(always(refused(500, "api_error")), 6, "internal error (500)"),
+    "F6 a page with 502": Case(always(Reply(PAGE, status=502, content_type="text/html")), 6, "Bad gateway"),
+    "F7 a page with 200": Case(always(Reply(PAGE, content_type="text/html")), 3, "web page in place of a reply"),
+    "F7 nothing with 200": Case(always(Reply(b"")), 2, "empty answer"),
+    "F9 reset at once": Case(always(Reply(RESET, before_head=True)), 3, "connection to"),
+    "F9 dropped at once": Case(always(Reply(DROP, before_head=True)), 3, "connection to"),
+    "F10 reset in the text": Case(broken(SPOKEN, "forty", RESET), 3, "connection to", keeps=TORN),
+    "F10 drop in the text": Case(broken(SPOKEN, "forty", DROP), 3, "connection to", keeps=TORN),
+    "F11 reset in the arguments": Case(broken(CALLING, '{"path', RESET), 3, "connection to", keeps="I look."),
+    "F12 no end mark": Case(broken(SPOKEN, "forty"), 4, "ended", keeps=TORN),
+    "F12 no end mark in the arguments": Case(broken(CALLING, '{"path'), 4, "ended", keeps="I look."),
+    "F13 silence": Case(broken(SPOKEN, "forty", HANG), 2, "sent no", keeps=TORN),
+    "F16 overloaded inside": Case(lambda t: inside(t.wire, "overloaded_error"), 6, "is overloaded", keeps=TORN),
+    "F17 invalid inside": Case(lambda t: inside(t.wire, "invalid_request_error"), 1, "as invalid", code=1, keeps=TORN),
+    "F17 credentials inside": Case(
+        lambda t: inside(t.wire, "authentication_error", "sk-canary-0123456789abcdefghij is bad"), 1, "credentials", code=1,
+        keeps=TORN,
+    ),
+    "F18 response.failed": Case(
+        lambda t: Reply(sse(t.wire, [{"type": "response.failed", "response": {"error": {"code": "server_error", "message": "x"}}}])),
+        6, "internal error", wires=("responses",),
+    ),
+    "F23 a broken event": Case(lambda t: Reply(sse(t.wire, until(t.wire, SPOKEN, "forty")) + b"data: {]\n\n"), 3, "no JSON", keeps=TORN),
+    "F24 one document": Case(always(document({"choices": []}, 200)), 1, "not with a stream", code=1),
+    "F28 empty": Case(lambda t: Say(), 2, "neither text nor"),
+    "F28 blanks": Case(lambda t: Say(" \n "), 2, "neither text nor"),
+    "F28 only thinking": Case(lambda t: Say(thinking="hm"), 2, "neither text nor"),
+    "F31 refusal": Case(lambda t: Say("I cannot", stop="refusal"), 1, "refus", "refusal", 1, keeps="I cannot"),
+    "F31 refusal at once": Case(lambda t: Say(stop="refusal"), 1, "refus", "refusal", 1),
+    "F33 credentials": Case(
+        always(refused(401, "authentication_error", "bad key sk-canary-0123456789abcdefghij")), 1, "API_KEY", code=1
+    ),
+    "F33 forbidden": Case(always(refused(403, "permission_error")), 1, "does not allow this to", code=1),
+    "F34 no such model": Case(always(refused(404, "not_found_error", "no model m-1")), 1, "does not know this model", code=1),
+    "F35 invalid": Case(always(refused(400, "invalid_request_error", "tools.0: bad schema")), 1, "bad schema", code=1),
+    "F40 timeout 408": Case(always(refused(408)), 6, "(408)"),
+    "F40 conflict 409": Case(always(refused(409)), 6, "(409)"),
+    "F40 not to be tried again": Case(always(refused(500, x_should_retry="false")), 1, "(500)", code=1),
+    "F40 redirect": Case(
+        always(Reply(b"", status=307, location="http://127.0.0.1:9/v1/messages")), 1, "the key was not sent there", code=1
+    ),
+}  # fmt: skip
+EVERY = [(name, wire, "http") for name, case in CASES.items() for wire in case.wires]
+SDK = ("F1 rate limit", "F3 rate limit for 90 s", "F4 quota", "F6 a page with 502", "F10 reset in the text",
+       "F12 no end mark in the arguments", "F13 silence", "F16 overloaded inside", "F33 credentials", "F40 redirect")  # fmt: skip
+EVERY += [(name, wire, "sdk") for name in SDK for wire in WIRES]
+in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
+
+
+@pytest.fixture(autouse=True)
+def _quick(friday: Friday) -> Iterator[None]:
+    friday.hurry(idle_s=0.15)
+    (friday.project / "secret-plan.txt").write_text("to be read by nobody\n", encoding="utf-8")
+    yield
+
+
+def sound(brain: Brain) -> None:
+    assert brain.complaints == []
+
+
+def one_sentence(error: str | None) -> str:
+    assert error
+    assert "\n" not in error
+    assert len(error) < 500
+    for ugly in ("Traceback", "<html", "<script", "httpx2", "anthropic.", "openai.", "Error:", "None", "sk-canary"):
+        assert ugly not in error
+    return error
+
+
+def ended(ran: Ran, path: str, case: Case) -> dict[str, Any]:
+    agent = ran.agent(path)
+    assert (agent["status"], agent["stop_reason"]) == ("failed", case.stop)
+    assert "read_file" not in agent["receipt"].get("tools", {})
+    return agent
+
+
+@in_every_way
+def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str) -> None:
+    case = CASES[name]
+    with thinking(case.play, wire) as brain:
+        friday.reach(brain, transport=transport)
+        ran = friday.json("what is the answer?")
+    sound(brain)
+    assert ran.code == ran.document["exit_code"] == case.code
+    assert len(brain.turns) == case.tries
+    ended(ran, "a", case)
+    assert (ran.document["status"], ran.document["stop_reason"]) == ("failed", case.stop)
+    assert case.says in one_sentence(ran.document["error"])
+    assert ran.document["result"] == case.keeps
+
+
+@in_every_way
+def test_a_sub_agent(friday: Friday, name: str, wire: Wire, transport: str) -> None:
+    case = CASES[name]
+
+    def rule(turn: Turn) -> Say | Reply:
+        if turn.agent == "kid":
+            return case.play(turn)
+        if turn.turn:
+            return Say("My sub-agent failed.")
+        return Say(calls=[("delegate_task", {"profile": "researcher", "task": "#kid find the answer"})])
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain, transport=transport)
+        ran = friday.json("what is the answer?")
+    sound(brain)
+    assert len(brain.by("kid")) == case.tries
+    ended(ran, "a.1", case)
+    assert (ran.code, ran.document["result"]) == (0, "My sub-agent failed.")
+    told = brain.by("root")[-1].last
+    assert f"## Result from 'researcher' (a.1): failed ({case.stop})" in told
+    assert case.says in told
+    assert case.keeps in told
+    assert "sk-canary" not in told
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", ["F1 rate limit", "F5 internal 500", "F9 reset at once", "F10 reset in the text",
+                                  "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event"])  # fmt: skip
+def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire) -> None:
+    case = CASES[name]
+
+    def rule(turn: Turn) -> Say | Reply:
+        return case.play(turn) if turn.tries == 0 else SPOKEN
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain)
+        ran = friday.json("what is the answer?")
+    sound(brain)
+    assert (ran.code, ran.document["result"], ran.document["error"]) == (0, "The answer is forty-two.", None)
+    assert len(brain.turns) == 2

@@ -1,0 +1,139 @@
+"""The work itself, through the real command, on every wire and over both transports."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tests.e2e.friday import Friday
+from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, thinking
+
+ALL = list(product(WIRES, ("http", "sdk")))
+everywhere = pytest.mark.parametrize(("wire", "transport"), ALL)
+
+
+def tasks(*names: str, profile: str = "researcher") -> tuple[str, dict[str, object]]:
+    """A batch of tasks for agents of these names."""
+    return "delegate_tasks", {"tasks": [{"profile": profile, "task": f"#{name} look around"} for name in names]}
+
+
+def fine(brain: Brain) -> None:
+    assert brain.complaints == []
+    assert brain.left_early == 0
+
+
+@everywhere
+def test_a_loop_of_twenty_rounds(friday: Friday, wire: Wire, transport: str) -> None:
+    for n in range(20):
+        (friday.project / f"f{n}.txt").write_text(f"the word is w{n:02}\n", encoding="utf-8")
+
+    def rule(turn: Turn) -> Say:
+        if turn.turn:
+            assert f"w{turn.turn - 1:02}" in turn.last
+        if turn.turn < 20:
+            return Say(f"Reading f{turn.turn}.", [("read_file", {"path": f"f{turn.turn}.txt"})], thinking="hm")
+        return Say(("The last", " word is ", "w19."))
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain, transport=transport)
+        ran = friday.json("which word is last?")
+    fine(brain)
+    assert ran.code == 0
+    assert ran.document["result"] == "The last word is w19."
+    assert (ran.document["status"], ran.document["stop_reason"], ran.document["error"]) == ("completed", "done", None)
+    assert ran.agent("a")["receipt"]["tools"] == {"read_file": 20}
+    assert len(brain.turns) == 21
+    assert ran.document["usage"]["output_tokens"] == 21 * 5
+    for before, after in zip(brain.turns, brain.turns[1:], strict=False):
+        assert after.messages[: len(before.messages)] == before.messages
+        assert (after.system, after.tools) == (before.system, before.tools)
+
+
+@everywhere
+def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -> None:
+    names = [f"c{n}" for n in range(10)]
+    for name in names:
+        (friday.project / f"{name}.txt").write_text(f"{name} says {name.upper()}\n", encoding="utf-8")
+
+    def rule(turn: Turn) -> Say:
+        if turn.agent == "root":
+            return Say(calls=[tasks(*names)]) if not turn.turn else Say(turn.last)
+        if not turn.turn:
+            return Say(calls=[("read_file", {"path": f"{turn.agent}.txt"})], meet=5)
+        assert f"{turn.agent} says" in turn.last
+        return Say(f"I saw {turn.agent.upper()}.")
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain, transport=transport)
+        ran = friday.json("ask them all")
+    fine(brain)
+    assert ran.code == 0
+    assert brain.most == 5  # the places; `meet` shows that they were all used at once
+    found = [ran.document["result"].index(f"I saw {n.upper()}.") for n in names]
+    assert found == sorted(found)
+    agents = ran.document["agents"]
+    assert [a["path"] for a in agents] == ["a", *(f"a.{n}" for n in range(1, 11))]
+    assert {a["parent"] for a in agents[1:]} == {"a"}
+    assert all(a["receipt"]["tools"] == {"read_file": 1} for a in agents[1:])
+    assert ran.document["usage"]["output_tokens"] == sum(a["usage"]["output_tokens"] for a in agents) == 22 * 5
+
+
+@everywhere
+def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> None:
+    friday.profile("first", "subAgents: [second]")
+    friday.profile("second", "subAgents: [third]")
+    friday.profile("third", "subAgents: [first]")  # offered to nobody so deep
+    below = {"root": ("one", "first"), "one": ("two", "second"), "two": ("three", "third")}
+
+    def rule(turn: Turn) -> Say:
+        if turn.agent == "three":
+            assert not [t for t in turn.tools if t.startswith("delegate")]
+            return Say("The bottom is green.")
+        name, profile = below[turn.agent]
+        if not turn.turn:
+            return Say(calls=[("delegate_task", {"profile": profile, "task": f"#{name} ask on, {turn.agent}"})])
+        assert "The bottom is green." in turn.last
+        return Say(f"{turn.agent} heard: The bottom is green.")
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain, transport=transport)
+        ran = friday.json("how deep is it?")
+    fine(brain)
+    assert ran.code == 0
+    assert ran.document["result"] == "root heard: The bottom is green."
+    assert [(a["path"], a["parent"]) for a in ran.document["agents"]] == [
+        ("a", None), ("a.1", "a"), ("a.1.1", "a.1"), ("a.1.1.1", "a.1.1"),
+    ]  # fmt: skip
+    assert {a["status"] for a in ran.document["agents"]} == {"completed"}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_two_children_work_at_the_same_time(friday: Friday, wire: Wire) -> None:
+    def rule(turn: Turn) -> Say:
+        if turn.agent == "root":
+            calls = [("delegate_task", {"profile": "researcher", "task": f"#{n} look"}) for n in ("left", "right")]
+            return Say(calls=calls) if not turn.turn else Say("both")
+        return Say("seen", meet=2)  # neither is answered before the other one has asked
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain)
+        assert friday("go").out == "both\n"
+    fine(brain)
+    assert brain.most == 2
+
+
+def test_in_a_process_of_its_own(friday: Friday) -> None:
+    (friday.project / "a.txt").write_text("blue\n", encoding="utf-8")
+
+    def rule(turn: Turn) -> Say:
+        if turn.agent == "root":
+            return Say(calls=[tasks("eye")]) if not turn.turn else Say("It is **blue**.")
+        return Say("blue") if turn.turn else Say(calls=[("grep", {"pattern": "bl.e"})])
+
+    with thinking(rule) as brain:
+        friday.reach(brain)
+        ran = friday.run("what colour?")
+    fine(brain)
+    assert (ran.code, ran.out) == (0, "It is **blue**.\n")
+    assert "1 sub-agent" in ran.lines[-1]

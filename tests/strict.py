@@ -1,0 +1,30 @@
+"""A server that looks at a conversation as strictly as the real ones do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from friday_cli.core.messages import Message
+
+
+def strict(messages: Sequence[Message]) -> list[str]:
+    """What would be refused: a call without its one result right after it, in order; a message of nothing; and so on."""
+    faults = []
+    if not messages or messages[0].role != "user":
+        faults.append("does not begin with a user message")
+    wanted: tuple[str, ...] = ()
+    for number, message in enumerate(messages):
+        if not message.parts:
+            faults.append(f"message {number} is empty")
+        if message.role == "tool":
+            got = tuple(r.call_id for r in message.results)
+            if got != wanted:
+                faults.append(f"message {number}: results {got} for calls {wanted}")
+            wanted = ()
+            continue
+        if wanted:
+            faults.append(f"message {number}: calls {wanted} have no results")
+        wanted = tuple(c.id for c in message.calls)
+        if len(set(wanted)) != len(wanted):
+            faults.append(f"message {number}: the same call id twice")
+    return faults + ([f"calls {wanted} have no results at the end"] if wanted else [])

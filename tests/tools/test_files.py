@@ -1,0 +1,446 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.events import Diff, Table
+from friday_cli.tools.files import tools
+from friday_cli.tools.files.change import difference
+
+from .desk import Desk
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    root = tmp_path / "ws"
+    root.mkdir()
+    made = Desk(root, *tools())
+    yield made
+    await made.workspace.close()
+
+
+# ---- reading ---------------------------------------------------------------------
+
+
+async def test_lines_are_numbered_and_the_reading_is_recorded(desk: Desk) -> None:
+    (desk.root / "a.txt").write_text("one\ntwo\n\nfour")
+    output = await desk("read_file", path="a.txt")
+    assert output.text == "1\tone\n2\ttwo\n3\t\n4\tfour"
+    assert output.facts.read == ("a.txt",)
+    assert desk.context.seen.hashes == {str(desk.root / "a.txt"): hashlib.sha256(b"one\ntwo\n\nfour").hexdigest()}
+
+
+async def test_a_window_says_what_is_left_and_how_to_go_on(desk: Desk) -> None:
+    (desk.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
+    assert await desk.text("read_file", path="a.txt", offset=4, limit=2) == (
+        "4\tline 4\n5\tline 5\n[lines 4-5 of 10; go on with offset=6]"
+    )
+    assert (await desk.text("read_file", path="a.txt", offset=9)).endswith("10\tline 10\n[lines 9-10 of 10]")
+    assert "only 10 lines" in await desk.error("read_file", path="a.txt", offset=11)
+
+
+async def test_long_files_and_lines_are_cut_and_said(desk: Desk) -> None:
+    (desk.root / "many").write_text("x\n" * 5000)
+    (desk.root / "wide").write_text("y" * 100_000 + "\nend\n")
+    (desk.root / "both").write_text(("z" * 1500 + "\n") * 1000)
+    many = await desk.text("read_file", path="many")
+    assert many.endswith("2000\tx\n[lines 1-2,000 of 5,000; go on with offset=2001]")
+    wide = await desk.text("read_file", path="wide")
+    assert wide.endswith("[clipped: the line has 100,000 characters]\n2\tend")
+    assert len(wide) < 3000
+    both = await desk.text("read_file", path="both")
+    assert len(both) < 62_000
+    assert "go on with offset=" in both
+
+
+async def test_crlf_mark_and_encodings_are_read_as_text(desk: Desk) -> None:
+    (desk.root / "crlf").write_bytes(b"a\r\nb\r\n")
+    (desk.root / "mark").write_bytes(b"\xef\xbb\xbfa\n")
+    (desk.root / "wide").write_bytes("ä\n".encode("utf-16"))
+    (desk.root / "old").write_bytes("größe – ".encode("cp1252"))
+    (desk.root / "odd").write_bytes(b"caf\xe9 \x81\n")
+    assert await desk.text("read_file", path="crlf") == "1\ta\n2\tb"
+    assert await desk.text("read_file", path="mark") == "1\ta"
+    assert await desk.text("read_file", path="wide") == "1\tä\n[encoding utf-16-le]"
+    assert await desk.text("read_file", path="old") == "1\tgröße – \n[encoding cp1252]"
+    assert (await desk.text("read_file", path="odd")).endswith("[encoding latin-1]")
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"\x7fELF\x02\x01\x01\0\0", "a program"),
+        (b"PK\x03\x04\x14\0", "ZIP"),
+        (b"%PDF-1.7\n\xe2\xe3\0", "PDF document.*document_query"),
+        (bytes(range(256)), "binary data"),
+        (b"\xff\xfe\x00\xd8\x00", "binary data"),
+        (b"\x80\x01\x02\x03\x04\x05\x06" * 100, "binary data"),
+    ],
+)
+async def test_binary_files_are_refused_by_kind(desk: Desk, data: bytes, word: str) -> None:
+    (desk.root / "f").write_bytes(data)
+    with pytest.raises(AssertionError, match=word):
+        raise AssertionError(await desk.error("read_file", path="f"))
+    assert desk.context.seen.hashes == {}
+
+
+async def test_what_is_missing_is_named_with_what_is_like_it(desk: Desk) -> None:
+    (desk.root / "settings.py").write_text("")
+    assert "Did you mean settings.py?" in await desk.error("read_file", path="setings.py")
+    assert "folder does not exist" in await desk.error("read_file", path="no/such.py")
+    assert "list_dir" in await desk.error("read_file", path=".")
+    assert "outside" in await desk.error("read_file", path="../x")
+
+
+async def test_an_empty_file_says_so(desk: Desk) -> None:
+    (desk.root / "f").touch()
+    assert await desk.text("read_file", path="f") == "(f is empty)"
+
+
+async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(desk: Desk) -> None:
+    with open(desk.root / "big", "wb") as file:  # noqa: ASYNC230
+        file.write(b"first\n" + b"x" * 99 + b"\n")
+        for _ in range(200):
+            file.write(b"0123456789abcde\n" * 6000)
+    text = await desk.text("read_file", path="big", limit=1)
+    assert text.startswith("1\tfirst\n")
+    assert "18.3 MB in all; only the first 16.0 MB" in text
+    assert "larger than" in await desk.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.png", png(3, 4), "image/png"),
+        ("a.gif", b"GIF89a" + struct.pack("<HH", 3, 4) + b"\0\0\0;", "image/gif"),
+        ("misnamed.txt", b"\xff\xd8\xff\xe0\0\x04AB\xff\xc0\0\x0b\x08\0\x04\0\x03\x01\x01\x11\0", "image/jpeg"),
+        ("a.webp", b"RIFF\0\0\0\0WEBPVP8X\n\0\0\0\0\0\0\0\x02\0\0\x03\0\0", "image/webp"),
+        ("b.webp", b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x03\0\x04\0", "image/webp"),
+    ],
+)
+async def test_pictures_come_as_pictures(desk: Desk, name: str, data: bytes, kind: str) -> None:
+    (desk.root / name).write_bytes(data)
+    output = await desk("read_file", path=name)
+    assert [(i.media_type, base64.b64decode(i.data)) for i in output.images] == [(kind, data)]
+    assert "3x4 pixels" in output.text
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [(png(9000, 10), "too large.*9000x10"), (png(1, 1) + bytes(4_000_000), "too large"), (png(1, 1)[:12], "damaged"),
+     (b"\xff\xd8\xff\xe0\0\x04", "damaged"), (b"\xff\xd8\xff\xff\xff\xff", "damaged")],
+)  # fmt: skip
+async def test_pictures_a_provider_would_refuse_are_refused_here(desk: Desk, data: bytes, word: str) -> None:
+    (desk.root / "p.png").write_bytes(data)
+    with pytest.raises(AssertionError, match=word):
+        raise AssertionError(await desk.error("read_file", path="p.png"))
+
+
+async def test_a_notebook_is_shown_as_cells(desk: Desk) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "execution_count": 3, "source": "print(1)", "outputs": [
+            {"output_type": "stream", "text": ["1\n"]},
+            {"output_type": "display_data", "data": {"image/png": "aaaa", "text/plain": "<Figure>"}},
+            {"output_type": "error", "ename": "ValueError", "evalue": "bad"},
+        ]},
+    ]  # fmt: skip
+    (desk.root / "n.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    text = await desk.text("read_file", path="n.ipynb")
+    for part in (
+        "cell 1 (markdown)",
+        "# Title",
+        "cell 2 (code, run 3)",
+        "print(1)",
+        "[image/png left out]",
+        "ValueError: bad",
+    ):
+        assert part in text
+    (desk.root / "broken.ipynb").write_text('{"cells": [3]}')
+    assert await desk.text("read_file", path="broken.ipynb") == '1\t{"cells": [3]}'
+
+
+# ---- listing ---------------------------------------------------------------------
+
+
+async def test_a_folder_is_listed_folders_first(desk: Desk) -> None:
+    for name in ("src", ".git"):
+        (desk.root / name).mkdir()
+    (desk.root / "z.txt").write_text("x" * 2048)
+    (desk.root / "a\x1b[31m.txt").write_text("")
+    (desk.root / "link").symlink_to("z.txt")
+    os.mkfifo(desk.root / "pipe")
+    output = await desk("list_dir")
+    assert output.text.splitlines() == [
+        ".git/", "src/", "'a\\x1b[31m.txt'\t0 B", "link -> z.txt", "pipe (device, pipe or socket)", "z.txt\t2.0 KB"
+    ]  # fmt: skip
+    assert isinstance(output.display, Table)
+    assert await desk.text("list_dir", path="src") == "(src is empty)"
+    assert "z.txt" in await desk.error("list_dir", path="z.txt")
+
+
+async def test_a_large_folder_says_how_much_more_there_is(desk: Desk) -> None:
+    for number in range(510):
+        (desk.root / f"{number:03}").touch()
+    assert (await desk.text("list_dir")).splitlines()[-1] == "[10 more; use glob with a pattern]"
+
+
+# ---- writing ---------------------------------------------------------------------
+
+
+async def test_a_new_file_is_written_with_its_folders_and_can_be_edited_at_once(desk: Desk) -> None:
+    output = await desk("write_file", path="a/b.txt", content="one\ntwo\n")
+    assert (desk.root / "a/b.txt").read_text() == "one\ntwo\n"
+    assert output.text == "Created a/b.txt: +2 -0 lines."
+    (change,) = output.facts.files
+    assert (change.path, change.added, change.removed) == ("a/b.txt", 2, 0)
+    assert change.sha256 == hashlib.sha256(b"one\ntwo\n").hexdigest()
+    await desk("edit_file", path="a/b.txt", edits=[{"old": "two", "new": "2"}])
+    assert (desk.root / "a/b.txt").read_text() == "one\n2\n"
+
+
+async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk) -> None:
+    path = desk.root / "f"
+    path.write_text("theirs\n")
+    assert "not read" in await desk.error("write_file", path="f", content="mine")
+    assert "was not read" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
+    await desk("read_file", path="f")
+    path.write_text("newer\n")
+    assert "changed since" in await desk.error("write_file", path="f", content="mine")
+    assert "changed since" in await desk.error("edit_file", path="f", edits=[{"old": "theirs", "new": "mine"}])
+    assert path.read_text() == "newer\n"
+    await desk("read_file", path="f")
+    output = await desk("write_file", path="f", content="mine\n")
+    assert output.text == "Wrote f: +1 -1 lines."
+    assert isinstance(output.display, Diff)
+    assert output.display.diff == "@@ -1 +1 @@\n-newer\n+mine\n"
+
+
+async def test_another_agents_change_is_a_conflict_and_nothing_is_lost(desk: Desk) -> None:
+    (desk.root / "f").write_text("a\nb\n")
+    other = Desk(desk.root, *tools(), agent="a.1", workspace=desk.workspace)
+    await desk("read_file", path="f")
+    await other("read_file", path="f")
+    await desk("edit_file", path="f", edits=[{"old": "a", "new": "A"}])
+    assert "changed since" in await other.error("edit_file", path="f", edits=[{"old": "b", "new": "B"}])
+    await other("read_file", path="f")
+    await other("edit_file", path="f", edits=[{"old": "b", "new": "B"}])
+    assert (desk.root / "f").read_text() == "A\nB\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"a\r\nold\r\nb\r\n", b"a\r\nnew\r\nb\r\n"),
+        (b"\xef\xbb\xbfold\n", b"\xef\xbb\xbfnew\n"),
+        ("ä old".encode("utf-16"), "ä new".encode("utf-16")),
+        ("gr\xf6\xdfe old".encode("latin-1"), "gr\xf6\xdfe new".encode("latin-1")),
+        (b"old no newline", b"new no newline"),
+        (b"a\nold\r\nb\n", b"a\nnew\r\nb\n"),
+        (b"\x0cold\x0b\xc2\x85\n", b"\x0cnew\x0b\xc2\x85\n"),
+    ],
+)
+async def test_an_edit_keeps_every_other_byte(desk: Desk, before: bytes, after: bytes) -> None:
+    (desk.root / "f").write_bytes(before)
+    await desk("read_file", path="f")
+    await desk("edit_file", path="f", edits=[{"old": "old", "new": "new"}])
+    assert (desk.root / "f").read_bytes() == after
+
+
+async def test_a_rewritten_file_keeps_line_ends_mark_and_mode(desk: Desk) -> None:
+    path = desk.root / "f.sh"
+    path.write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    path.chmod(0o755)
+    await desk("read_file", path="f.sh")
+    await desk("write_file", path="f.sh", content="c\nd")
+    assert path.read_bytes() == b"\xef\xbb\xbfc\r\nd"
+    assert path.stat().st_mode & 0o777 == 0o755
+
+
+async def test_characters_the_encoding_lacks_are_refused(desk: Desk) -> None:
+    (desk.root / "f").write_bytes(b"caf\xe9\n")
+    await desk("read_file", path="f")
+    assert "U+4E2D" in await desk.error("edit_file", path="f", edits=[{"old": "caf", "new": "中"}])
+    assert "U+D800" in await desk.error("write_file", path="new", content="\ud800")
+    assert sorted(os.listdir(desk.root)) == ["f"]
+
+
+async def test_folders_links_and_the_outside_are_not_written(desk: Desk) -> None:
+    (desk.root / "d").mkdir()
+    (desk.root / "out").symlink_to("/never-made-by-friday")
+    for path in ("d", "out", "../x", "/etc/x", "new/"):
+        await desk.error("write_file", path=path, content="x")
+    assert not Path("/never-made-by-friday").exists()  # noqa: ASYNC240
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["... rest unchanged ...", "// ... existing code ...", "    # ... rest of the file unchanged", "# rest of code here...",
+     "<!-- ... rest of page ... -->", "/* ... other methods ... */", "… remaining lines unchanged …", "// rest unchanged"],
+)  # fmt: skip
+async def test_placeholders_are_refused(desk: Desk, line: str) -> None:
+    (desk.root / "f").write_text("a\nb\n")
+    await desk("read_file", path="f")
+    assert "stands for text" in await desk.error("write_file", path="f", content=f"a\n{line}\n")
+    assert "stands for text" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": f"A\n{line}"}])
+    assert (desk.root / "f").read_text() == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["print(...)", "def f() -> None: ...", "# the rest of the list is sorted", "x = a[..., 0]  # other axes", "...",
+     "args = first, *rest", "# see the existing code for more"],
+)  # fmt: skip
+async def test_ordinary_lines_with_dots_are_not(desk: Desk, line: str) -> None:
+    (desk.root / "f").write_text("a\n")
+    await desk("read_file", path="f")
+    await desk("edit_file", path="f", edits=[{"old": "a", "new": line}])
+    assert (desk.root / "f").read_text() == f"{line}\n"
+
+
+async def test_a_placeholder_that_is_in_the_file_already_may_stay(desk: Desk) -> None:
+    (desk.root / "f").write_text("# ... rest unchanged ...\na\n")
+    await desk("read_file", path="f")
+    await desk("write_file", path="f", content="# ... rest unchanged ...\nb\n")
+
+
+# ---- editing ---------------------------------------------------------------------
+
+
+async def test_several_edits_are_made_in_order_all_or_none(desk: Desk) -> None:
+    path = desk.root / "f"
+    path.write_text("one\ntwo\n")
+    await desk("read_file", path="f")
+    error = await desk.error("edit_file", path="f", edits=[{"old": "one", "new": "1"}, {"old": "three", "new": "3"}])
+    assert "edit 2 of 2" in error
+    assert "Nothing was changed" in error
+    assert path.read_text() == "one\ntwo\n"
+    output = await desk("edit_file", path="f", edits=[{"old": "one", "new": "1"}, {"old": "1\ntwo", "new": "12"}])
+    assert path.read_text() == "12\n"
+    assert output.text == "Edited f: +1 -2 lines."
+
+
+async def test_an_ambiguous_text_is_refused_with_its_lines_unless_all_are_meant(desk: Desk) -> None:
+    (desk.root / "f").write_text("x\ny\nx\nx x\n")
+    await desk("read_file", path="f")
+    error = await desk.error("edit_file", path="f", edits=[{"old": "x", "new": "z"}])
+    assert "found 4 times, at lines 1, 3, 4, 4" in error
+    await desk("edit_file", path="f", edits=[{"old": "x", "new": "z", "replace_all": True}])
+    assert (desk.root / "f").read_text() == "z\ny\nz\nz z\n"
+
+
+async def test_a_text_that_is_not_there_is_answered_with_the_nearest(desk: Desk) -> None:
+    lines = [f"line {n}" for n in range(50)]
+    lines[30:32] = ["def total(prices):", "    return sum(price for price in prices)"]
+    (desk.root / "f").write_text("\n".join(lines))
+    await desk("read_file", path="f")
+    error = await desk.error(
+        "edit_file", path="f", edits=[{"old": "def total(prices):\n    return sum(prices)", "new": "x"}]
+    )
+    assert "31\tdef total(prices):\n32\t    return sum(price for price in prices)" in error
+    assert "Nothing in it is like it" in await desk.error("edit_file", path="f", edits=[{"old": "zebra", "new": "x"}])
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        ("if a:\n    b  \n    c\n", "    b\n    c", "    d", "if a:\n    d\n"),
+        ("if a:\n    b\n    c\n", "b\nc\n", "b\nif d:\n    e\n", "if a:\n    b\n    if d:\n        e\n"),
+        ("if a:\n\tb\n\tc\n", "b\nc", "d", "if a:\n\td\n"),
+        ("b\nc\n", "  b\n  c", "  b\n    d", "b\n  d\n"),
+        ("a\r\n  b \r\nc\r\n", "  b\nc", "  d\n  e\nc", "a\r\n  d\r\n  e\r\nc\r\n"),
+    ],
+)
+async def test_other_blanks_match_where_there_is_one_place_and_it_is_said(
+    desk: Desk, text: str, old: str, new: str, after: str
+) -> None:
+    (desk.root / "f").write_bytes(text.encode())
+    await desk("read_file", path="f")
+    output = await desk("edit_file", path="f", edits=[{"old": old, "new": new}])
+    assert (desk.root / "f").read_bytes() == after.encode()
+    assert "ignoring differences of indentation" in output.text
+
+
+@pytest.mark.parametrize(
+    ("text", "old"),
+    [
+        ("  b \nx\n    b \n", "b\t\n"),  # in two places
+        ("a\n    b\n  c\n", "b\nc"),  # not the same shift on all lines
+        ("“quoted”\n", '"quoted"'),
+        ("naïve\n", "naive"),
+        ("a\u00a0b\n", "a b"),
+        ("\n\n\n", "  "),
+    ],
+)
+async def test_nothing_else_is_taken_for_the_same(desk: Desk, text: str, old: str) -> None:
+    (desk.root / "f").write_text(text)
+    await desk("read_file", path="f")
+    assert "not found" in await desk.error("edit_file", path="f", edits=[{"old": old, "new": "x"}])
+    assert (desk.root / "f").read_text() == text
+
+
+async def test_edits_that_say_nothing_are_refused(desk: Desk) -> None:
+    (desk.root / "f").write_text("a\n")
+    (desk.root / "empty").write_text("")
+    await desk("read_file", path="f")
+    await desk("read_file", path="empty")
+    assert "same text" in await desk.error("edit_file", path="f", edits=[{"old": "a", "new": "a"}])
+    assert "empty" in await desk.error("edit_file", path="f", edits=[{"old": "", "new": "x"}])
+    edits = [{"old": "a", "new": "b"}, {"old": "b", "new": "a"}]
+    assert "change nothing" in await desk.error("edit_file", path="f", edits=edits)
+    await desk("edit_file", path="empty", edits=[{"old": "", "new": "x"}])
+    assert (desk.root / "empty").read_text() == "x"
+
+
+async def test_deleting_a_whole_line_leaves_none_behind(desk: Desk) -> None:
+    (desk.root / "f").write_bytes(b"a\r\nb\r\nc\r\n")
+    await desk("read_file", path="f")
+    await desk("edit_file", path="f", edits=[{"old": "b\n", "new": ""}])
+    assert (desk.root / "f").read_bytes() == b"a\r\nc\r\n"
+
+
+def test_a_difference_counts_lines_and_keeps_their_places() -> None:
+    before = "".join(f"{n}\n" for n in range(100))
+    diff, added, removed = difference(before, before.replace("50\n", "fifty\nfifty-one\n"))
+    assert (added, removed) == (2, 1)
+    assert diff.startswith("@@ -48,7 +48,8 @@\n 47\n 48\n 49\n-50\n+fifty\n")
+    assert difference("a", "a\n") == ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", 1, 1)
+    assert difference("", "a\n") == ("@@ -0,0 +1 @@\n+a\n", 1, 0)
+    assert difference("a\n", "a\n") == ("", 0, 0)
+
+
+def test_a_large_difference_is_shown_in_part_and_counted_in_full() -> None:
+    before, after = ("".join(f"{word} {n}\n" for n in range(5000)) for word in ("old", "new"))
+    diff, added, removed = difference(before, after)
+    assert (added, removed) == (5000, 5000)
+    assert diff.count("\n") < 500
+    assert "more lines of this diff" in diff
+
+
+async def test_rules_see_the_file_behind_a_link(desk: Desk) -> None:
+    (desk.root / "real").mkdir()
+    (desk.root / "alias").symlink_to("real")
+    for name, more in (
+        ("read_file", {}),
+        ("write_file", {"content": ""}),
+        ("edit_file", {"edits": [{"old": "", "new": ""}]}),
+    ):
+        tool = desk.tools[name]
+        args = tool.parse({"path": "alias/f", **more})
+        assert tool.subjects(args, desk.workspace) == ("real/f", "alias/f")

@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.errors import ToolError
+from friday_cli.local import LocalWorkspace
+from friday_cli.tools.search import tools
+
+from .desk import Desk
+
+RIPGREP = shutil.which("rg") is not None
+FILES = {
+    ".gitignore": "*.log\n/build/\n!keep.log\nsub/secret*\n# comment\n\\#odd\ntrail\\ \n**/deep/*.tmp\nonly/**\n",
+    ".fridayignore": "private/\n*.hidden-from-agents\n",
+    ".git/info/exclude": "excluded.txt\n",
+    ".git/config": "needle",
+    ".hidden/h.txt": "needle",
+    ".github/workflows/ci.yml": "needle: ci",
+    "a.py": "import os\nneedle = 1\n\nNEEDLE = 2\nprint(needle)\n",
+    "b.txt": "no such thing\ninterface{} and (group)\n",
+    "crlf.txt": "one needle\r\ntwo\r\nend needle\r\n",
+    "app.log": "needle",
+    "keep.log": "needle",
+    "build/out.py": "needle",
+    "src/build/in.py": "needle",
+    "src/.gitignore": "!app.log\ngenerated.py\n",
+    "src/app.log": "needle in src",
+    "src/generated.py": "needle",
+    "src/x/main.ts": "const needle = 'ä';\n",
+    "src/x/main.tsx": "needle needle\n",
+    "sub/secret1": "needle",
+    "sub/other": "needle\n" * 3,
+    "x/deep/y.tmp": "needle",
+    "x/deep/y.txt": "needle",
+    "only/a/b": "needle",
+    "#odd": "needle",
+    "trail ": "needle",
+    "excluded.txt": "needle",
+    "private/p.txt": "needle",
+    "p.hidden-from-agents": "needle",
+    "-dash.py": "-needle\n--needle\n",
+    "with space.txt": "needle",
+    "ünïcode.txt": "needle ünïcode\n",
+    "new\nline.txt": "needle",
+    "server.pem": "needle PRIVATE",
+    "nested/.git/config": "",
+    "nested/app.log": "needle nested",
+    "long.txt": "needle " + "x" * 10_000 + "\nneedle\n",
+    "empty": "",
+    "numbers.txt": "".join(f"{n}\n" for n in range(1, 31)),
+}
+BYTES = {
+    "binary.bin": b"needle\0\x01",
+    "late.bin": b"needle\n" * 20_000 + b"\0needle\n",
+    "utf16.txt": "needle sixteen\n".encode("utf-16"),
+    "mark.txt": b"\xef\xbb\xbfneedle mark\n",
+    "latin.txt": b"caf\xe9 needle\n",
+}
+
+
+def plant(root: Path) -> None:
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text.encode())
+    for name, data in BYTES.items():
+        (root / name).write_bytes(data)
+    (root / "link.py").symlink_to("a.py")
+    (root / "loop").symlink_to(".")
+
+
+@pytest.fixture(params=["ripgrep", "own"])
+async def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """The same desk, once where ripgrep is found and once where it is not."""
+    if request.param == "own":
+        without_ripgrep(tmp_path, monkeypatch)
+    elif not RIPGREP:
+        pytest.skip("ripgrep is not installed")
+    root = tmp_path / "ws"
+    root.mkdir()
+    plant(root)
+    made = Desk(root, *tools())
+    yield made
+    await made.workspace.close()
+
+
+def without_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+VISIBLE = [
+    "-dash.py", "a.py", "b.txt", "binary.bin", "crlf.txt", "empty", "keep.log", "late.bin", "latin.txt",
+    "long.txt", "mark.txt", "nested/app.log", "'new\\nline.txt'", "numbers.txt", "src/app.log", "src/build/in.py",
+    "src/x/main.ts", "src/x/main.tsx", "sub/other", "utf16.txt", "with space.txt", "x/deep/y.txt", "ünïcode.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "names"),
+    [
+        ("*.py", ".", ["-dash.py", "a.py", "src/build/in.py"]),
+        ("src/**/*.{ts,tsx}", ".", ["src/x/main.ts", "src/x/main.tsx"]),
+        ("**/main.*", ".", ["src/x/main.ts", "src/x/main.tsx"]),
+        ("/a.py", ".", ["a.py"]),
+        ("./a.py", ".", ["a.py"]),
+        ("*/app.log", ".", ["nested/app.log", "src/app.log"]),
+        ("*.log", "src", ["src/app.log"]),
+        ("x/*", "src", ["src/x/main.ts", "src/x/main.tsx"]),
+        ("[ab].???", ".", ["b.txt"]),
+        ("[!a-z]*.py", ".", ["-dash.py"]),
+        (".github/**", ".", [".github/workflows/ci.yml"]),
+        ("*.yml", ".", []),
+        ("*.yml", ".github", [".github/workflows/ci.yml"]),
+        ("out.py", "build", ["build/out.py"]),
+        ("*.pem", ".", []),
+        ("A.PY", ".", []),
+        ("w*e.txt", ".", ["with space.txt"]),
+    ],
+)
+async def test_files_are_found_by_name(desk: Desk, pattern: str, path: str, names: list[str]) -> None:
+    text = await desk.text("glob", pattern=pattern, path=path)
+    assert [line for line in text.splitlines() if not line.startswith(("[", "No file"))] == names
+
+
+async def test_everything_visible_and_nothing_else_is_listed(desk: Desk) -> None:
+    text = await desk.text("glob", pattern="**")
+    assert text.splitlines() == [*VISIBLE, "[1 that may hold secrets left out]"]
+
+
+async def test_content_with_numbers_sorted_by_path(desk: Desk) -> None:
+    assert await desk.text("grep", pattern="needle", path="a.py") == "a.py\n2:needle = 1\n5:print(needle)"
+    assert await desk.text("grep", pattern="needle", path="src") == (
+        "src/app.log\n1:needle in src\n\nsrc/build/in.py\n1:needle\n\n"
+        "src/x/main.ts\n1:const needle = 'ä';\n\nsrc/x/main.tsx\n1:needle needle"
+    )
+
+
+async def test_files_and_counts(desk: Desk) -> None:
+    files = (await desk.text("grep", pattern="needle", mode="files")).splitlines()
+    assert [name for name in files if name != "late.bin"] == [  # where a list of files stops at the first match
+        "-dash.py", "a.py", "crlf.txt", "keep.log", "latin.txt", "long.txt", "mark.txt", "nested/app.log",
+        "'new\\nline.txt'", "src/app.log", "src/build/in.py", "src/x/main.ts", "src/x/main.tsx", "sub/other",
+        "utf16.txt", "with space.txt", "x/deep/y.txt", "ünïcode.txt", "[1 matching files that may hold secrets left out]",
+    ]  # fmt: skip
+    assert await desk.text("grep", pattern="needle", mode="count", glob="{other,a.py}") == "a.py: 2\nsub/other: 3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"pattern": "needle", "ignore_case": True, "path": "a.py"}, [2, 4, 5]),
+        ({"pattern": "^needle$", "path": "sub/other"}, [1, 2, 3]),
+        ({"pattern": "needle$", "path": "crlf.txt"}, [1, 3]),
+        ({"pattern": "interface{}"}, [2]),
+        ({"pattern": "(group)", "literal": True}, [2]),
+        ({"pattern": r"\(group\)"}, [2]),
+        ({"pattern": "interface{} and (group)", "literal": True}, [2]),
+        ({"pattern": r"^\d{2}$", "path": "numbers.txt", "limit": 3}, [10, 11, 12]),
+        ({"pattern": "-needle", "path": "-dash.py"}, [1, 2]),
+        ({"pattern": "--needle"}, [2]),
+        ({"pattern": r"(?P<x>ne)(?<y>ed)le = [[:digit:]]"}, [2]),
+        ({"pattern": r"(?<!end )needle$", "path": "crlf.txt"}, [1]),
+        ({"pattern": r"(needle) \1"}, [1]),
+        ({"pattern": "sixteen"}, [1]),
+        ({"pattern": "^needle mark"}, [1]),
+        ({"pattern": "caf. needle|no such"}, [1]),
+        ({"pattern": "ÜNÏCODE", "ignore_case": True}, [1]),
+        ({"pattern": r"\w+ ünï"}, [1]),
+        ({"pattern": "ci", "path": ".github"}, [1]),
+        ({"pattern": "needle", "glob": ".github/**"}, [1]),
+        ({"pattern": "needle", "path": "app.log"}, [1]),
+        ({"pattern": "needle", "path": "build"}, [1]),
+        ({"pattern": "PRIVATE"}, []),
+        ({"pattern": "PRIVATE", "path": "server.pem"}, [1]),
+        ({"pattern": "nothing like this"}, []),
+    ],
+)
+async def test_patterns(desk: Desk, arguments: dict[str, Any], found: list[int]) -> None:
+    lines = (await desk.text("grep", **arguments)).splitlines()
+    numbers = [int(line.partition(":")[0]) for line in lines if line.partition(":")[0].isdigit()]
+    if arguments["pattern"] == "caf. needle|no such":
+        assert len(numbers) >= 1  # ripgrep's dot is a character; a byte that is none does not match it
+    else:
+        assert numbers == found
+
+
+async def test_lines_around_a_match(desk: Desk) -> None:
+    text = await desk.text("grep", pattern="^(5|6|20)$", path="numbers.txt", context=1)
+    assert text == "numbers.txt\n4-4\n5:5\n6:6\n7-7\n--\n19-19\n20:20\n21-21"
+
+
+async def test_limits_are_said(desk: Desk) -> None:
+    text = await desk.text("grep", pattern="^1", path="numbers.txt", limit=4)
+    assert text.splitlines()[-1] == "[7 more matching lines; narrow the pattern, path or glob, or raise limit]"
+    text = await desk.text("grep", pattern="needle", limit=2, mode="files")
+    assert text.splitlines()[2].endswith("more files; narrow the pattern, path or glob, or raise limit]")
+    long = await desk.text("grep", pattern="needle", path="long.txt")
+    assert long.splitlines()[1].endswith("x [clipped]")
+    assert len(long) < 600
+    for number in range(600):
+        (desk.root / f"many-{number:03}.md").touch()
+    names = (await desk.text("glob", pattern="*.md")).splitlines()
+    assert names[499:] == ["many-499.md", "[100 more; narrow the pattern or the path]"]
+
+
+async def test_a_binary_file_named_outright_is_refused(desk: Desk) -> None:
+    assert "binary" in await desk.error("grep", pattern="x", path="binary.bin")
+
+
+async def test_files_that_turn_out_binary_give_no_lines(desk: Desk) -> None:
+    text = await desk.text("grep", pattern="needle", glob="*.bin")
+    assert text == "No match."
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**[", "[z-a]", r"a\nb", "a\nb", "*", "x{2,1}"])
+async def test_patterns_that_are_none_are_refused_in_words(desk: Desk, pattern: str) -> None:
+    error = await desk.error("grep", pattern=pattern)
+    assert "pattern" in error.lower()
+    assert len(error) < 400
+    assert "\n" not in error.replace(pattern, "")
+
+
+async def test_places_that_are_none_are_refused(desk: Desk) -> None:
+    assert "does not exist" in await desk.error("grep", pattern="x", path="missing")
+    assert "no folder" in await desk.error("glob", pattern="x", path="a.py")
+    assert "outside" in await desk.error("grep", pattern="x", path="../other")
+    assert "outside" in await desk.error("glob", pattern="x", path="/etc")
+    assert ".." in await desk.error("glob", pattern="../*")
+    assert "unclosed" in await desk.error("glob", pattern="a{b")
+    assert "unclosed" in await desk.error("glob", pattern="a[b")
+
+
+async def test_without_a_repository_ignore_files_hold_from_the_searched_folder_down(desk: Desk) -> None:
+    shutil.rmtree(desk.root / ".git")
+    (desk.root.parent / ".gitignore").write_text("a.py\n")
+    names = (await desk.text("glob", pattern="**")).splitlines()
+    assert "a.py" in names
+    assert "excluded.txt" in names
+    assert "app.log" not in names
+    assert "src/generated.py" not in names
+
+
+async def test_below_a_repository_its_ignore_files_hold(desk: Desk) -> None:
+    workspace = LocalWorkspace(desk.root / "src")
+    inner = Desk(desk.root / "src", *tools(), workspace=workspace)
+    try:
+        assert (await inner.text("glob", pattern="*")).splitlines() == [
+            "app.log",
+            "build/in.py",
+            "x/main.ts",
+            "x/main.tsx",
+        ]
+    finally:
+        await workspace.close()
+
+
+async def test_folders_added_to_the_workspace_are_named_in_full(desk: Desk, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "o.txt").write_text("needle\n")
+    (other / ".fridayignore").write_text("no.txt")
+    (other / "no.txt").write_text("needle\n")
+    workspace = LocalWorkspace(desk.root, extra=[other])
+    both = Desk(desk.root, *tools(), workspace=workspace)
+    try:
+        assert await both.text("grep", pattern="needle", path=str(other)) == f"{other}/o.txt\n1:needle"
+        assert await both.text("glob", pattern="*", path=str(other)) == f"{other}/o.txt"
+    finally:
+        await workspace.close()
+
+
+async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ripgrep(tmp_path, monkeypatch)
+    monkeypatch.setattr("friday_cli.tools.search.engine.SECONDS", 1.0)
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/f").write_text("a" * 60 + "!")
+    desk = Desk(tmp_path / "ws", *tools())
+    text = await desk.text("grep", pattern="^(a+)+$")
+    await desk.workspace.close()
+    assert text == "No match.\n[the search took longer than 1 s and was stopped]"
+
+
+async def test_too_much_to_look_through_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("friday_cli.tools.search.engine.BYTES", 300)
+    text = await desk.text("grep", pattern=".", path="numbers.txt")
+    assert text.endswith("[there is more than can be looked through]")
+    assert "numbers.txt\n1:1\n2:2\n" in text
+
+
+def test_our_own_search_needs_nothing_but_the_standard_library() -> None:
+    home = str(Path(__file__).parents[2])
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import friday_cli.tools.search.scan; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, home], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"msgspec", "asyncio", "friday_cli.core"} & set(modules)
+
+
+# ---- both engines, the same answers ---------------------------------------------------
+
+PARTS = ["a", "b", "ab", "*", "*b", "a*", "?", "**", "[ab]", "[!a]", "a.b", "*.b", "\\a", "c", "a?", "ab*"]
+NAMES = ["aa", "ba", "a.b", "c.b", "c", "ab.c"]
+
+
+def random_rules(chance: random.Random) -> str:
+    lines = []
+    for _ in range(chance.randint(1, 6)):
+        body = "/".join(chance.choice(PARTS) for _ in range(chance.choice((1, 1, 1, 2, 2, 3))))
+        lines.append(
+            f"{'!' * (chance.random() < 0.35)}{'/' * (chance.random() < 0.3)}{body}{'/' * (chance.random() < 0.3)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.skipif(not RIPGREP, reason="ripgrep is not installed")
+async def test_random_ignore_files_mean_the_same_to_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4711)
+    root, empty = tmp_path / "ws", tmp_path / "bin"
+    for folder in ("", "a", "b", "ab", "a/a", "a/b", "a/b/ab", "b/a", "b/ab/a", "ab/b"):
+        (root / "d" / folder).mkdir(parents=True, exist_ok=True)
+        for name in NAMES:
+            (root / "d" / folder / name).write_text("x")
+    (root / ".git").mkdir()
+    empty.mkdir()
+    desk = Desk(root, *tools())
+    differ, kept = [], 0
+    for turn in range(60):
+        rules, inner = random_rules(chance), random_rules(chance) if turn % 3 == 0 else ""
+        (root / ".gitignore").write_text(rules)
+        (root / "d/a/.gitignore").write_text(inner)
+        theirs = await desk.text("glob", pattern="**")
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", str(empty))
+            ours = await desk.text("glob", pattern="**")
+        kept += "No file" not in theirs
+        if theirs != ours:
+            differ.append((rules, inner, sorted(set(theirs.split("\n")) ^ set(ours.split("\n")))[:5]))
+    await desk.workspace.close()
+    assert differ == []
+    assert kept > 20
+
+
+async def test_nobody_outside_the_tool_s_words_is_asked(desk: Desk) -> None:
+    """Names and patterns that look like flags or shell text are only what they are."""
+    for pattern in ("--pre=touch pwned", "$(touch pwned)", "`touch pwned`", "; touch pwned", "-e"):
+        await desk.text("grep", pattern=pattern, literal=True)
+        await desk("glob", pattern=pattern)
+        with pytest.raises(ToolError):
+            await desk("grep", pattern="x", path=pattern)
+    assert not (desk.root / "pwned").exists()

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.events import Command
+from friday_cli.core.receipt import CommandRun
+from friday_cli.core.tool import PARALLEL
+from friday_cli.tools.shell import tools
+
+from .desk import Desk
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    root = tmp_path / "ws"
+    root.mkdir()
+    made = Desk(root, *tools())
+    yield made
+    await made.workspace.close()
+
+
+async def test_a_command_gives_output_exit_code_and_facts(desk: Desk) -> None:
+    output = await desk("bash", command="echo hi; echo new > f.txt; exit 3")
+    assert output.text == "hi\n[exit 3]"
+    assert output.error
+    assert output.facts.commands == (CommandRun("echo hi; echo new > f.txt; exit 3", 3),)
+    assert [change.path for change in output.facts.files] == ["f.txt"]
+    assert output.display == Command("echo hi; echo new > f.txt; exit 3", 3, "hi\n")
+    assert "".join(desk.shown) == "hi\n"
+
+
+async def test_success_is_no_error_and_silence_is_said(desk: Desk) -> None:
+    output = await desk("bash", command="true")
+    assert (output.text, output.error) == ("[exit 0, no output]", False)
+
+
+async def test_each_command_starts_anew_in_the_workspace(desk: Desk) -> None:
+    await desk("bash", command="cd /; export A=1")
+    assert (await desk.text("bash", command="pwd; echo ${A-unset}")).startswith(f"{desk.root}\nunset\n")
+
+
+async def test_bash_s_own_words_are_understood(desk: Desk) -> None:
+    assert (await desk.text("bash", command="[[ a == a* ]] && echo {1..3}")) == "1 2 3\n[exit 0]"
+
+
+async def test_a_timeout_is_told_with_what_came_before(desk: Desk) -> None:
+    output = await desk("bash", command="echo before; sleep 1000", timeout_s=1)
+    assert output.text.startswith("before\n[stopped: it ran longer than 1 s")
+    assert output.error
+    assert output.facts.commands == (CommandRun("echo before; sleep 1000", None, True),)
+
+
+async def test_the_limits_of_a_timeout_hold(desk: Desk) -> None:
+    for seconds in (0, 601):
+        assert "timeout_s" in await desk.error("bash", command="true", timeout_s=seconds)
+
+
+async def test_signals_are_named(desk: Desk) -> None:
+    assert await desk.text("bash", command="kill -SEGV $$") == "[exit 139, ended by SIGSEGV, no output]"
+
+
+async def test_what_is_left_running_is_ended_and_said(desk: Desk) -> None:
+    text = await desk.text("bash", command="sleep 1000 & echo up")
+    assert text == "up\n[exit 0; 1 process it left running was ended: use background for what is to go on]"
+
+
+async def test_output_that_steers_a_terminal_becomes_plain_text(desk: Desk) -> None:
+    output = await desk("bash", command=r"printf '\033[31mred\033[0m \033]0;title\007a\0b\r\nrow1\rrow2\n'")
+    assert output.text == "red ab\nrow1\nrow2\n[exit 0]"
+    assert isinstance(output.display, Command)
+    assert "\x1b" not in output.display.output
+
+
+async def test_long_output_names_the_file_with_all_of_it(desk: Desk) -> None:
+    output = await desk("bash", command="seq 1 50000")
+    assert isinstance(output.display, Command)
+    assert output.display.spill in output.text
+    assert len(output.text) < 35_000
+    assert os.path.getsize(output.display.spill) == sum(len(str(n)) + 1 for n in range(1, 50_001))  # noqa: ASYNC240
+
+
+async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
+    os.mkfifo(desk.root / "go")
+    output = await desk("bash", command="echo one; read x < go; echo two; exit 7", background=True)
+    assert "job-1" in output.text
+    assert output.facts.commands == (CommandRun("echo one; read x < go; echo two; exit 7", None),)
+    await desk("bash_kill", id="job-1")
+    again = await desk("bash", command="echo one; read x < go; echo two > made; exit 7", background=True)
+    assert "job-2" in again.text
+    assert await desk.text("bash_output", id="job-2", wait_s=20) == "one\n[job-2 still running]"
+    assert await desk.text("bash_output", id="job-2") == "(nothing new)\n[job-2 still running]"
+    fd = os.open(desk.root / "go", os.O_RDWR)
+    os.write(fd, b"\n")
+    last = await desk("bash_output", id="job-2", wait_s=20)
+    os.close(fd)
+    assert last.text == "(nothing new)\n[job-2 ended: exit 7]"
+    assert last.facts.commands == (CommandRun("echo one; read x < go; echo two > made; exit 7", 7),)
+    assert "made" in [change.path for change in last.facts.files]
+    after = await desk("bash_output", id="job-2")
+    assert after.facts.commands == ()
+    assert after.text == "(nothing new)\n[job-2 ended: exit 7]"
+
+
+async def test_a_background_command_is_killed_with_all_it_started(desk: Desk) -> None:
+    await desk("bash", command="echo up; setsid sleep 1000 & sleep 1000", background=True)
+    await desk.text("bash_output", id="job-1", wait_s=20)
+    output = await desk("bash_kill", id="job-1")
+    assert output.text == "(nothing new)\n[job-1 ended: it was killed]"
+    assert output.facts.commands == (CommandRun("echo up; setsid sleep 1000 & sleep 1000", None),)
+
+
+async def test_unknown_background_commands_are_refused(desk: Desk) -> None:
+    assert "Yours: none" in await desk.error("bash_output", id="job-9")
+    await desk("bash", command="sleep 1000", background=True)
+    assert "Yours: job-1" in await desk.error("bash_kill", id="job-9")
+
+
+def test_rules_see_the_whole_command_and_it_runs_alone() -> None:
+    bash = tools()[0]
+    command = "echo a\nrm -rf b"
+    assert bash.subjects(bash.parse({"command": command}), None) == (command,)  # type: ignore[arg-type]
+    assert bash.title(bash.parse({"command": command})) == "echo a ..."
+    assert bash.effect not in PARALLEL
