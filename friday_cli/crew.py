@@ -10,16 +10,16 @@ import msgspec
 from . import forms, models, prompt
 from .config import Settings
 from .core.agent import Agent, Inbox, World
-from .core.budget import OUTPUT_FLOOR, Budget, LimitReached
+from .core.budget import Budget
 from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import depth_of, is_under
+from .core.events import depth_of
 from .core.messages import Message, Usage, closed, user
-from .core.model import without_thinking
 from .core.permission import Call, Mode, Rule, Rules, parse_rule
 from .core.presence import Presence
 from .core.provider import Effort, Provider
 from .core.replay import replay
+from .core.revival import restore, tokens_left
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
@@ -150,22 +150,9 @@ class Crew:
         """
         records = replay(await self.world.log.history())
         record = records[path]
-        spent, granted = record.usage.billed, record.granted.tokens
-        left = max(0, granted - spent, spec.max_tokens or 0)
-        if left < 2 * OUTPUT_FLOOR:
-            raise LimitReached("tokens", path)
-        again = msgspec.structs.replace(spec, profile=record.profile, max_tokens=left, fork=False)
-        agent, _ = self.child(parent, again, path)
-        agent.history, agent.usage, agent.run, agent.receipt = record.history, record.usage, record.run, record.receipt
-        for other in records.values():
-            if other.path != path and is_under(other.path, path):
-                agent.below += other.usage
-        agent.budget.tokens.limit = spent + int(agent.budget.tokens.limit or 0)
-        agent.budget.tokens.spent = spent
-        if record.prefix and record.prefix.model == agent.model:
-            agent.system, agent.specs = record.prefix.system, record.prefix.tools
-        else:
-            agent.history = [without_thinking(m) for m in agent.history]
+        left = tokens_left(record, more=spec.max_tokens)
+        agent, _ = self.child(parent, msgspec.structs.replace(spec, profile=record.profile, max_tokens=left, fork=False), path)
+        restore(agent, records)
         return agent
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:

@@ -22,6 +22,8 @@ from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, u
 from friday_cli.core.permission import Desk, Mode, Rule, Rules
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.replay import replay
+from friday_cli.core.revival import restore, tokens_left
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 
@@ -230,6 +232,17 @@ class Profile:
     model: Model | None = None
 
 
+class _Tree(Tree):
+    """A tree that remembers the newest run of every agent."""
+
+    runs: dict[str, Node]
+
+    def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
+        node = super().run(agent, spec, message)
+        self.__dict__.setdefault("runs", {})[agent.path] = node
+        return node
+
+
 @dataclass
 class Bench:
     """A session in memory. Open it inside a running loop; `root` is the agent `a`."""
@@ -255,7 +268,8 @@ class Bench:
         self.desk = Desk(self.log, attended=self.attended)
         self.workspace = Nowhere()
         self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)  # type: ignore[arg-type]
-        self.tree = Tree(self.world, build=self.build)
+        self.tree = _Tree(self.world, build=self.build, revive=self.revive)
+        self.tree.on_news = self._wake
         self.agents: dict[str, Agent] = {}
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
         rules = Rules(mode=self.mode, rules=self.rules)
@@ -280,6 +294,20 @@ class Bench:
         text = spec.task if not spec.context else f"[Context from parent agent]\n{spec.context}\n\n{spec.task}"
         return agent, user(text, source="parent")
 
+    async def revive(self, parent: Agent, path: str, spec: Spec) -> Agent:
+        records = replay(await self.log.history())
+        left = tokens_left(records[path], more=spec.max_tokens)
+        agent, _ = self.build(parent, msgspec.structs.replace(spec, profile=records[path].profile, max_tokens=left), path)
+        restore(agent, records)
+        return agent
+
+    def _wake(self, path: str) -> None:
+        """An idle root answers what lies in its inbox, as a session lets it."""
+        if path == "a" and self.tree.node("a").ended and not self.root.inbox.empty():
+            text, source = self.root.inbox.take()
+            self.root.presence = Presence("a", log=self.log, slots=None)
+            self.tree.run(self.root, Spec("root", text), user(text, source=source))
+
     def _agent(
         self,
         path: str,
@@ -292,7 +320,8 @@ class Bench:
         parent: Agent | None,
     ) -> Agent:
         if offers:
-            settings = DelegateSettings(tuple((o, f"the {o}") for o in offers), _confirm, max_batch=self.batch_most)
+            listed = "\n".join(f"- {o}: the {o}" for o in offers)
+            settings = DelegateSettings(listed, _confirm, _nothing, _nothing, max_batch=self.batch_most)
             made = {t.name: t for t in delegate_tools(self.tree, settings)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
@@ -302,7 +331,7 @@ class Bench:
         agent = Agent(
             path, name, profile.model or self.model, f"You are {name}.", specs, table, rules, budget,
             Presence(path, log=self.log, slots=slots), Inbox(path, self.log), profile.turns, profile.time_s,
-            accept=profile.accept, fallback=self.fallback, parent=parent,
+            parent.workspace if parent else self.workspace, accept=profile.accept, fallback=self.fallback, parent=parent,
         )  # fmt: skip
         self.agents[path] = agent
         return agent
@@ -321,10 +350,12 @@ class Bench:
         return node.outcome
 
     def node(self, path: str) -> Node:
-        return self.tree.node(path)
+        """The newest run of an agent, also one that has ended."""
+        return self.tree.runs[path]
 
     def outcome(self, path: str) -> Outcome:
-        return self.tree.node(path).outcome
+        """How the newest run of an agent ended."""
+        return self.tree.runs[path].outcome
 
     # ---- looking ---------------------------------------------------------------
 
@@ -354,11 +385,17 @@ class Bench:
         return [r for r in self.model.requests if r.agent == path]
 
 
-DELEGATION = frozenset(("delegate_task", "delegate_tasks", "list_sub_agents", "get_delegation_result"))
+DELEGATION = frozenset(
+    "delegate_task delegate_tasks list_sub_agents get_delegation_result message_sub_agent cancel_sub_agent".split()
+)
 
 
 async def _confirm(path: str, call_id: str, specs: Sequence[Spec]) -> None:
     """The bench never minds the number of agents."""
+
+
+async def _nothing(*_: object) -> None:
+    """The bench isolates and shortens nothing."""
 
 
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:

@@ -42,6 +42,10 @@ class Inbox:
         self._waiting.append((text, source))
         await self._log.emit(self._path, InboxMessage(text, source))
 
+    def restore(self, text: str, source: Source) -> None:
+        """A message that is in the log already and was never read."""
+        self._waiting.append((text, source))
+
     def empty(self) -> bool:
         return not self._waiting
 

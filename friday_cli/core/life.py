@@ -13,7 +13,7 @@ from .agent import Agent, Outcome, World
 from .budget import LimitReached
 from .calls import stop
 from .events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix, parent_of
-from .loop import close_calls, keep_partial, wrap_up
+from .loop import close_calls, keep_partial, may_go_on, wrap_up
 from .messages import Message, estimate_message
 from .node import Node
 from .receipt import audit, checked
@@ -52,7 +52,7 @@ async def live(home: Home, node: Node, message: Message | None) -> None:
         if agent.time_s:
             agent.presence.clock.alarm(agent.time_s, lambda: home.soften(node, "time"))
         outcome = await _at_work(home, node)
-        while outcome.stop_reason == "done" and not agent.inbox.empty():  # it came after the last look into the inbox
+        while outcome.stop_reason == "done" and may_go_on(agent):  # it came after the last look into the inbox
             outcome = await _at_work(home, node)
     except asyncio.CancelledError:
         outcome = Outcome("cancelled", node.why or "aborted", agent.partial, partial=True)

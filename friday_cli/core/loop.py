@@ -64,7 +64,7 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
         done, ending = await _turn(agent, world, guard)
         reply.append(done.message.text)
         if ending is not None:
-            if _may_go_on(agent):
+            if may_go_on(agent):
                 continue
             end = ("completed", "done") if ending.success else ("failed", "reported")
             return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
                 raise Halt("failed", "provider", f"The reply was cut at the output limit {continued} times.")
             await say(agent, world, f"{NOTE} Your reply was cut off. Go on exactly where it stopped.")
             continue
-        if _may_go_on(agent):
+        if may_go_on(agent):
             reply.clear()
             continue
         text = "".join(reply)
@@ -155,7 +155,7 @@ def _check_limits(agent: Agent) -> None:
         raise LimitReached("iterations", agent.path)
 
 
-def _may_go_on(agent: Agent) -> bool:
+def may_go_on(agent: Agent) -> bool:
     """Whether a message waits that this run can still answer; else it waits for the next run."""
     try:
         _check_limits(agent)

@@ -53,6 +53,7 @@ class Tally:
         self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
         self._commands: list[CommandRun] = list(receipt.commands)
         self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
+        self._read: dict[str, None] = dict.fromkeys(receipt.read)
         self._warnings = receipt.warnings
         self._refused: set[str] = set()
         self._made: Receipt | None = receipt
@@ -83,6 +84,7 @@ class Tally:
             self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
         self._commands.extend(event.facts.commands)
         self._urls.update(dict.fromkeys(event.facts.urls))
+        self._read.update(dict.fromkeys(event.facts.read))
 
     @property
     def receipt(self) -> Receipt:
@@ -94,6 +96,7 @@ class Tally:
                 tuple(self._files.values()),
                 tuple(self._commands),
                 tuple(self._urls),
+                tuple(self._read),
                 self._warnings,
             )
         return self._made

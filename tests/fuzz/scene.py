@@ -398,7 +398,7 @@ class Scene:
             path = rng.choice(living).path
             dice = rng.random()
             if dice < 0.3:
-                if tree.node(path).ending:
+                if self.bench.node(path).ending:
                     continue
                 await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
                 self.reached["steered"] += 1
@@ -420,7 +420,7 @@ class Scene:
         self.reached[f"stopped: {level}"] += 1
         if took := [n.path for n in nodes if not n.ended]:
             self.broken.append(f"{took} live after {level} of {path}")
-        if any(tree.node(n.path) is not n for n in nodes):
+        if any(self.bench.node(n.path) is not n for n in nodes):
             return  # a new run has begun meanwhile
         for left in (self.model.open, self.working):
             if under := [p for p in left if is_under(p, path)]:
