@@ -28,6 +28,8 @@ JOBS = 16
 """Background commands one agent may have running."""
 COMMAND_BYTES = 128 * 1024 - 1
 """What Linux takes as one word of a command line."""
+REST = 20
+"""Commands after which a look for changed files is tried again, where one took too long."""
 _HINTS = {
     errno.ENOENT: "Look with list_dir or glob for what is there.",
     errno.EISDIR: "Use list_dir for a folder.",
@@ -70,7 +72,7 @@ class LocalWorkspace:
         self._watching: set[asyncio.Task[None]] = set()
         self._numbers: dict[str, int] = {}
         self._written: dict[str, str] = {}
-        self._too_big = False
+        self._resting = 0
         self._closed = False
 
     # ---- files -------------------------------------------------------------
@@ -285,13 +287,15 @@ class LocalWorkspace:
         return self._spill
 
     async def _changed(self, running: Command) -> tuple[FileChange, ...]:
-        if self._too_big:
+        if self._resting:
+            self._resting -= 1
             return ()
         remark = "seen while a command ran" + (", shared" if running.shared else "")
         found = await asyncio.to_thread(
             changes.since, self.roots, running.stamp, label=self.label, known=dict(self._written), remark=remark
         )
-        self._too_big = found is None
+        if found is None:
+            self._resting = REST
         return found or ()
 
 

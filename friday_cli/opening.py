@@ -25,7 +25,7 @@ from .core.provider import Effort
 from .core.replay import AgentRecord, replay
 from .crew import Crew, session_rules
 from .local import LocalWorkspace
-from .paths import config_dir, data_dir
+from .paths import config_dir, data_dir, store_path
 from .store import Ownership, Store
 
 
@@ -80,11 +80,6 @@ class _Ground:
     instructions: instructions.Instructions
     choice: models.Choice
     notices: tuple[str, ...]
-
-
-def store_path(env: Mapping[str, str] | None = None) -> Path:
-    """The file that holds all sessions."""
-    return data_dir(env) / "friday.db"
 
 
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> Opened:

@@ -19,9 +19,9 @@ from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
 from .core.permission import Answer, Mode, Rule
 from .core.presence import Presence
-from .opening import Opened, Options, open_session, store_path
+from .opening import Opened, Options, open_session
 
-__all__ = ["Options", "Session", "store_path"]
+__all__ = ["Options", "Session"]
 
 
 class Session:

@@ -34,7 +34,8 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-def _app() -> typer.Typer:
+def _app(argv: list[str]) -> typer.Typer:
+    """The command line. Typer's own options (completion) are in it only where one can stand: they cost 50 ms."""
     families = (ask, demo, sessions, profiles, models, auth, trust, config, doctor)
 
     class Top(Group):
@@ -45,6 +46,7 @@ def _app() -> typer.Typer:
         name="friday",
         cls=Top,
         epilog=EXAMPLES,
+        add_completion=not argv or argv[0].startswith("-"),
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         rich_markup_mode=None,
@@ -68,7 +70,7 @@ def run(argv: list[str]) -> int:
 
     Raises BrokenPipeError when nobody reads standard output any more, and KeyboardInterrupt.
     """
-    command = get_command(_app())
+    command = get_command(_app(argv))
     if "_FRIDAY_COMPLETE" in os.environ:
         return _completed(command)
     try:

@@ -35,26 +35,26 @@ async def compact(agent: Agent, world: World) -> None:
     history = agent.history
     done = await _summary(agent, world)
     texts = [HEADER, done.message.text.strip()]
-    if task := _last_wish(history):
-        texts.append("The last message of the user, word for word:\n" + task)
     if agents := world.remember(agent.path):
         texts.append("Sub-agents of this session:\n" + agents)
-    message = user("\n\n".join(texts), source="harness")
-    agent.history = [message]
+    wish = _last_wish(history)
+    if wish:
+        texts.append("What was asked last follows word for word; go on with it where the summary ends.")
+    agent.history = [user("\n\n".join(texts), source="harness"), *wish]
     agent.context = agent.sent = 0
     after = prompt_tokens(agent)
     await world.log.emit(
         agent.path,
-        Compacted((message,), before, after, done.usage),
+        Compacted(tuple(agent.history), before, after, done.usage),
         Prefix(agent.model, agent.system, agent.specs),
     )
     if after > agent.provider.window * 0.9:
         raise Halt("failed", "context", f"Even the summary ({after} tokens) does not fit the window of {agent.model}.")
 
 
-def _last_wish(history: list[Message]) -> str:
-    """The newest message that a person or the parent wrote."""
-    return next((m.text for m in reversed(history) if m.role == "user" and m.source != "harness"), "")
+def _last_wish(history: list[Message]) -> list[Message]:
+    """The newest message that a person or the parent wrote; it stays one, so that the next compaction finds it again."""
+    return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
 
 
 async def _summary(agent: Agent, world: World) -> Done:

@@ -104,6 +104,7 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
     except ProviderError as error:
         if error.kind != "context":
             raise
+        await keep_partial(agent, world)
         await compaction.compact(agent, world)
         done = await ask_model(agent, world)
     if done.stop == "context" and not done.message.calls:

@@ -272,6 +272,7 @@ def _attempt(record: AgentRecord, event: AttemptFailed) -> None:
 def _compacted(record: AgentRecord, event: Compacted) -> None:
     record.history = list(event.messages)
     record.context = event.after
+    record.usage = record.usage + event.usage
 
 
 def _prefix(record: AgentRecord, event: Prefix) -> None:

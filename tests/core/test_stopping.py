@@ -285,7 +285,7 @@ async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> No
 @virtual
 async def test_an_outside_cancel_of_a_waiting_call_stops_its_children() -> None:
     """A time limit of the parent ends its children for `parent`, and itself for `time`."""
-    script = {"a": [Say("", [delegate("lead", "find it")])], "a.1": [Say("", [delegate("worker")], wrap_up="in time")]}
+    script = {"a": [Say("", [delegate("lead", "find it")])], "a.1": [Say("", [delegate("worker")]), Say("in time")]}
     bench = Bench(
         Model({**script, "*": [Say("x", delay_s=100)]}),
         profiles={"lead": Profile(offers=("worker",), time_s=10), "worker": Profile()},

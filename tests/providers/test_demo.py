@@ -48,6 +48,8 @@ def tiny(call: ToolCall) -> tuple[str, str]:
             return "ok", "1\t# Tiny\n2\t\n3\tA thing."
         case "grep", "count":
             return "ok", "README.md: 3\nmain.py: 1"
+        case "task_result", _:
+            return "ok", "Handed in."
     if a["pattern"] != "^":
         return "ok", "No match."
     if a.get("glob", "*") not in ("*", "*.md", "*.py"):

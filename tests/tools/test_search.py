@@ -211,6 +211,16 @@ async def test_limits_are_said(desk: Desk) -> None:
     assert names[499:] == ["many-499.md", "[100 more; narrow the pattern or the path]"]
 
 
+async def test_a_folder_of_secrets_is_not_searched_for_being_named(desk: Desk) -> None:
+    (desk.root / ".ssh").mkdir()
+    (desk.root / ".ssh/config").write_text("needle\n")
+    assert await desk.text("grep", pattern="needle", path=".ssh") == (
+        "No match.\n[1 matching files that may hold secrets left out]"
+    )
+    assert "config" not in await desk.text("glob", pattern="*", path=".ssh")
+    assert await desk.text("grep", pattern="needle", path=".ssh/config") == ".ssh/config\n1:needle"
+
+
 async def test_a_binary_file_named_outright_is_refused(desk: Desk) -> None:
     assert "binary" in await desk.error("grep", pattern="x", path="binary.bin")
 

@@ -35,7 +35,7 @@ Mode = Literal["list", "content", "files", "count"]
 class Search(msgspec.Struct, frozen=True):
     """Where to look for what: in the one file `only` of the folder `base`, else all below; `glob` filters by name.
 
-    `most` is how many paths of a list are wanted at all.
+    `prefix` stands before a found path to make its label; `most` is how many paths of a list are wanted at all.
     """
 
     base: Path
@@ -47,6 +47,7 @@ class Search(msgspec.Struct, frozen=True):
     literal: bool = False
     context: int = 0
     most: int = 0
+    prefix: str = ""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ async def ask(context: ToolContext, search: Search) -> Found:
 
 def secret(search: Search, path: str) -> bool:
     """Whether a found file may hold keys; one that was asked for by name has been asked about already."""
-    return not search.only and is_secret(path)
+    return not search.only and is_secret(search.prefix + path)
 
 
 def prefix(label: str) -> str:

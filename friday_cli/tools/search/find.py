@@ -33,9 +33,9 @@ async def _glob(context: ToolContext, args: Glob) -> Output:
     found = await workspace.stat(base)
     if found is None or found.kind != "folder":
         raise ToolError(f"{workspace.label(base)} is no folder.", hint="Give a folder as path, the name as pattern.")
-    search = engine.Search(base, "list", glob=args.pattern, most=PATHS + 100)
-    result = await engine.ask(context, search)
     prefix = engine.prefix(workspace.label(base))
+    search = engine.Search(base, "list", glob=args.pattern, most=PATHS + 100, prefix=prefix)
+    result = await engine.ask(context, search)
     shown: list[str] = []
     room, secret, looked = CHARACTERS, 0, 0
     for path in result.paths:

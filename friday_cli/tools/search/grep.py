@@ -66,12 +66,20 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
         if b"\0" in await workspace.read(base, limit=65536):
             raise ToolError(f"{workspace.label(base)} is binary; only text is searched.")
         base, only = base.parent, base.name
+    prefix = engine.prefix(workspace.label(base))
     search = engine.Search(
-        base, args.mode, only, "" if only else args.glob, args.pattern, args.ignore_case, args.literal, args.context
+        base,
+        args.mode,
+        only,
+        "" if only else args.glob,
+        args.pattern,
+        args.ignore_case,
+        args.literal,
+        args.context,
+        prefix=prefix,
     )
     result = await engine.ask(context, search)
     page, total = _Page(args.limit), 0
-    prefix = engine.prefix(workspace.label(base))
     for path in result.paths:
         name = engine.printable(prefix + path)
         if args.mode == "content":

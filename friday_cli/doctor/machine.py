@@ -1,0 +1,176 @@
+"""Folders, the session file, programs and the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from .. import paths
+from .fact import Fact, Facts, Level
+
+CHECK_S = 3.0
+"""How long the session file is looked through."""
+
+
+def folders(env: Mapping[str, str]) -> Facts:
+    from ..store.schema import file_system, is_network
+
+    for kind, folder in (
+        ("config", paths.config_dir(env)),
+        ("data", paths.data_dir(env)),
+        ("state", paths.state_dir(env)),
+        ("cache", paths.cache_dir(env)),
+    ):
+        facts = [str(folder)] if folder.exists() else [str(folder), "not made yet"]
+        system = file_system(folder)
+        level: Level = "ok"
+        hint = ""
+        if system:
+            facts.append(system)
+        if is_network(system):
+            level = "note"
+            facts.append(
+                "on the network: sessions are kept in a slower, safer way" if kind == "data" else "on the network"
+            )
+        if problem := _not_writable(folder):
+            level = "bad" if kind == "data" else "note"
+            facts.append(problem)
+            hint = (
+                "No session can be kept. Make it writable, or set FRIDAY_HOME to another folder."
+                if kind == "data"
+                else ""
+            )
+        yield Fact("folders", kind, ", ".join(facts), level, hint)
+
+
+def _not_writable(folder: Path) -> str:
+    """Why nothing can be written into a folder (or made where it is to be), "" when it can."""
+    import tempfile
+
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder, prefix=".friday-"):
+            return ""
+    except OSError as error:
+        return f"cannot be written: {error.strerror}"
+
+
+def sessions(path: Path) -> Facts:
+    from ..store.schema import MIGRATIONS, explain
+
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        yield Fact("sessions", "file", f"{path}: none kept yet")
+        return
+    except OSError as error:
+        yield Fact("sessions", "file", f"{path}: {error.strerror}", "bad")
+        return
+    yield Fact("sessions", "file", f"{path}, {_bytes(size)}{_log_beside(path)}")
+    try:
+        db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2.0)
+        try:
+            version = int(db.execute("PRAGMA user_version").fetchone()[0])
+            mode = db.execute("PRAGMA journal_mode").fetchone()[0]
+            if version > len(MIGRATIONS):
+                text = f"{version}, from a newer Friday (this one knows {len(MIGRATIONS)})"
+                yield Fact("sessions", "form", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder.")
+                return
+            yield Fact("sessions", "form", f"{version} of {len(MIGRATIONS)}, journal {mode}")
+            yield from _contents(db)
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        explained = explain(error, path)
+        yield Fact("sessions", "integrity", explained.message, "bad", explained.hint)
+
+
+def _contents(db: sqlite3.Connection) -> Facts:
+    """What is in the file, and whether it is whole; a large one is looked at for a few seconds only."""
+    import time
+
+    end = time.monotonic() + CHECK_S
+    db.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        count = db.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        yield Fact("sessions", "kept", f"{count} session{'' if count == 1 else 's'}")
+        problems = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
+    except sqlite3.OperationalError as error:
+        if "interrupted" not in str(error):
+            raise
+        yield Fact(
+            "sessions", "integrity", f"no fault found in {CHECK_S:.0f} s; the file is too large to finish", "note"
+        )
+        return
+    if problems == ["ok"]:
+        yield Fact("sessions", "integrity", "whole")
+    else:
+        hint = "Keep a copy, then repair it with `sqlite3 friday.db .recover`, or move it away."
+        yield Fact("sessions", "integrity", "; ".join(problems), "bad", hint)
+
+
+def _log_beside(path: Path) -> str:
+    try:
+        size = path.with_name(path.name + "-wal").stat().st_size
+    except OSError:
+        return ""
+    return f" and {_bytes(size)} not yet moved into it"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def programs(env: Mapping[str, str]) -> Facts:
+    import shutil
+
+    for name, without in (
+        ("git", "not found: what git knows of a folder is not used"),
+        ("rg", "not found: Friday's own search is used, which is slower"),
+        ("bash", "not found: commands run with /bin/sh"),
+    ):
+        path = shutil.which(name, path=env.get("PATH"))
+        yield Fact("programs", name, f"{_version_of(path)} ({path})" if path else without, "ok" if path else "note")
+    text = "none: commands are not confined, they run with all your rights; only modes and rules decide what runs"
+    yield Fact("programs", "sandbox", text, "note")
+
+
+def _version_of(program: str) -> str:
+    import subprocess
+
+    try:
+        ran = subprocess.run(
+            [program, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"does not run: {type(error).__name__}"
+    first = ran.stdout.decode("utf-8", "replace").split("\n")[0]
+    found = re.search(r"\d+(?:\.\d+)+", first)
+    return found[0] if found else first[:60] or f"exit {ran.returncode}"
+
+
+def terminal(env: Mapping[str, str]) -> Facts:
+    import shutil
+
+    streams = [(name, getattr(sys, name)) for name in ("stdin", "stdout", "stderr")]
+    ends = [name for name, stream in streams if stream is not None and stream.isatty()]
+    yield Fact("terminal", "connected", ", ".join(ends) or "none of stdin, stdout, stderr")
+    size = shutil.get_terminal_size()
+    kind = ", ".join(f"{name}={env[name]}" for name in ("TERM", "COLORTERM", "TERM_PROGRAM") if env.get(name))
+    yield Fact("terminal", "kind", f"{kind or 'not told'}, {size.columns} x {size.lines}")
+    off = "NO_COLOR is set" if env.get("NO_COLOR") else "TERM is dumb" if env.get("TERM", "dumb") == "dumb" else ""
+    yield Fact("terminal", "colours", f"off: {off}" if off else "on" if "stdout" in ends else "off: not a terminal")
+    encoding = (getattr(sys.stdout, "encoding", None) or "none").lower()
+    utf = encoding.replace("-", "") == "utf8"
+    hint = "" if utf else "Signs it does not know show as '?'. Set LANG to a UTF-8 one."
+    yield Fact("terminal", "encoding", encoding, "ok" if utf else "note", hint)

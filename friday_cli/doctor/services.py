@@ -1,0 +1,116 @@
+"""Models, keys, local servers and the way to them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from ..config import Settings
+from ..core.errors import FridayError, NotConfigured
+from .fact import Fact, Facts, Level
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def model(settings: Settings, env: Mapping[str, str]) -> Facts:
+    from ..models import resolve
+    from ..models.presets import SCRIPTED, service
+    from ..models.resolve import key_of
+
+    try:
+        choice = resolve(None, settings, env=env)
+        if choice.provider not in SCRIPTED:
+            key_of(service(choice.provider, settings.providers, env), env)
+    except NotConfigured as error:
+        level: Level = "bad" if settings.model else "note"
+        text = error.message if settings.model else "none: there is no key, and none is set"
+        hint = 'Set a key (`friday auth set anthropic`), or try `friday ask --model demo "..."`.'
+        yield Fact("model", "would use", text, level, hint)
+        return
+    except FridayError as error:
+        yield Fact("model", "would use", str(error), "bad")
+        return
+    yield Fact("model", "would use", f"{choice.name}, because of {choice.source}")
+    yield Fact("model", "context", f"{choice.window:,} tokens{'' if choice.known else ' (assumed)'}")
+    for note in choice.notes:
+        yield Fact("model", "remark", note, "note")
+
+
+def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
+    from ..models.keys import find_key, list_keys
+    from ..models.presets import names, service
+
+    missing = []
+    said: set[str] = set()
+    places: dict[str, list[str]] = {}
+    for name in names(settings.providers):
+        try:
+            of = service(name, settings.providers, env)
+            key = find_key(of, env)
+        except FridayError as error:
+            if str(error) not in said:  # a damaged file of keys is the same for all
+                yield Fact("keys", name, str(error), "bad")
+            said.add(str(error))
+            continue
+        if key is None and not of.local:
+            missing.append(name)
+        if key is not None and key.note:
+            yield Fact("keys", name, key.note, "note")
+    try:
+        rows = list_keys(settings.providers, env)
+    except FridayError:
+        return
+    for row in rows:
+        places.setdefault(row.provider, []).append(row.source + (" (used)" if row.used else " (not used)"))
+    for name, found in places.items():
+        yield Fact("keys", name, ", ".join(found))
+    yield Fact("keys", "no key for", ", ".join(missing) or "none of them")
+
+
+def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
+    import asyncio
+
+    from ..models.probe import probe
+
+    found = asyncio.run(probe(settings.providers, env))
+    for server in found.servers:
+        count = len(server.models)
+        yield Fact("local servers", server.provider, f"{server.base_url}: {count} model{'' if count == 1 else 's'}")
+        for model in server.models:
+            for words in model.warnings:
+                yield Fact("local servers", model.id, words, "note")
+    if not found.servers:
+        yield Fact("local servers", "found", "none answers")
+    for words in found.notes:
+        yield Fact("local servers", "not asked", words, "note")
+
+
+def network(settings: Settings, env: Mapping[str, str]) -> Facts:
+    from ..models.presets import names, service
+
+    set_ = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]
+    for name in set_:
+        yield Fact("network", name, without_credentials(env[name]))
+    if not set_:
+        yield Fact("network", "proxy", "none set")
+    for name in _CERTIFICATES:
+        if value := env.get(name):
+            there = os.access(value, os.R_OK)
+            hint = "" if there else "No https connection works before it names what is there; unset it or correct it."
+            yield Fact("network", name, value if there else f"{value}: cannot be read", "ok" if there else "bad", hint)
+    if not any(env.get(name) for name in _CERTIFICATES):
+        yield Fact("network", "certificates", "those of the system")
+    for name in names(settings.providers):
+        try:
+            of = service(name, settings.providers, env)
+        except FridayError:
+            continue  # said under keys
+        if of.moved_by:
+            yield Fact("network", name, f"{of.host}, by {of.moved_by}")
+
+
+def without_credentials(value: str) -> str:
+    """A proxy's address without the name and password in it."""
+    return re.sub(r"^((?:[a-z0-9+.-]+:)?(?://)?)[^\s]*@", r"\1…@", value, flags=re.I)
