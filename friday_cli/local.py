@@ -18,7 +18,7 @@ from .core.workspace import Entry, Job, Printed, Ran
 from .machine import changes, disk
 from .machine.command import Command, shell_code
 from .machine.environment import cleaned
-from .machine.output import Capture, Live, Window
+from .machine.output import HEAD, TAIL, Capture, Live, Window
 from .machine.process import Process, Warden
 from .machine.roots import Roots, reason
 
@@ -44,7 +44,8 @@ class LocalWorkspace:
 
     `spill` is the folder (made 0700) for output too long to keep in memory; a temporary one by default. Commands see
     `environ` (the process's own by default) without what looks secret; `keep` names variables that pass all the same.
-    `limits` are resource limits of each command by their lower-case POSIX names (`{"data": bytes, "cpu": seconds}`).
+    `shown` bytes of an output are given back, its head and tail. `limits` are resource limits of each command by their
+    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`).
     Raises UsageError where a folder is none.
     """
 
@@ -57,9 +58,11 @@ class LocalWorkspace:
         environ: Mapping[str, str] | None = None,
         keep: Collection[str] = (),
         limits: Mapping[str, int] | None = None,
+        shown: int = HEAD + TAIL,
     ) -> None:
         self._spill = Path(os.path.realpath(spill)) if spill is not None else None
         self._temporary: Path | None = None
+        self._shown = shown
         self._places = Roots(root, extra, lambda: self._spill)
         self.root = self._places.root
         self.roots = self._places.all
@@ -272,7 +275,7 @@ class LocalWorkspace:
 
     async def _launch_command(self, command: str, agent: str, live: Live | None) -> Command:
         process = await self._launch(agent, outputs=1)
-        running = Command(process, command, Capture(self._spill_folder), live)
+        running = Command(process, command, Capture(self._spill_folder, shown=self._shown), live)
         self._commands = {other for other in self._commands if other.process.running}
         for other in self._commands:
             if other.process.agent != agent:

@@ -152,7 +152,12 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
     settings, cwd = ground.settings, ground.cwd
     spill = data_dir(ground.env) / "spill" / session_id
     workspace = LocalWorkspace(
-        cwd, extra=options.add_dirs, spill=spill, environ=ground.env, keep=settings.tools.env_allow
+        cwd,
+        extra=options.add_dirs,
+        spill=spill,
+        environ=ground.env,
+        keep=settings.tools.env_allow,
+        shown=settings.tools.output_chars,
     )
     delegation = settings.agents.delegation
     policy = Policy(
@@ -187,7 +192,8 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
 async def _resume(opened: Opened, record: AgentRecord) -> None:
     """Give the root what the log knows of it. The prefix stays as it was, unless another model goes on."""
     root, rules = opened.root, opened.rules
-    root.history, root.usage, root.receipt, root.run = record.history, record.usage, record.receipt, record.run
+    root.history, root.usage, root.run = record.history, record.usage, record.run
+    root.tally.reset(record.receipt)
     root.context = record.context
     for known in opened.tree.below("a"):
         root.below += known.usage

@@ -18,7 +18,7 @@ from .messages import Message, Usage
 from .permission import Desk, Rules
 from .presence import Presence
 from .provider import Effort, Provider
-from .receipt import Finding, Receipt
+from .receipt import Finding, Receipt, Tally
 from .tool import Seen, Tool
 from .workspace import Workspace
 
@@ -87,7 +87,7 @@ class Agent:
     parent: Agent | None = None
     usage: Usage = field(default_factory=Usage)
     below: Usage = field(default_factory=Usage)
-    receipt: Receipt = field(default_factory=Receipt)
+    tally: Tally = field(default_factory=Tally)
     run: int = 0
     turn: int = 0
     context: int = 0
@@ -99,6 +99,11 @@ class Agent:
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the harness saw it do, over its life."""
+        return self.tally.receipt
 
     @property
     def tree_usage(self) -> Usage:

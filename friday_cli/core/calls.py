@@ -117,7 +117,7 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
     finally:
         if started:
             took = asyncio.get_running_loop().time() - begun
-            agent.receipt = agent.receipt.add(call.name, status, output.facts)
+            agent.tally.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
             await world.log.emit(agent.path, finished)
     return _Ran(ToolResult(call.id, output.text, status, output.images), output.ends)

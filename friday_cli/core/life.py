@@ -116,7 +116,7 @@ async def _end(home: Home, node: Node, outcome: Outcome, begun: float) -> None:
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    agent.receipt = agent.receipt.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
+    agent.tally.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
     node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     wall = asyncio.get_running_loop().time() - begun
     await world.log.emit(

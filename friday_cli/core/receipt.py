@@ -58,31 +58,6 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def add(self, tool: str, status: str, facts: Facts) -> Receipt:
-        """This receipt with one more call; a denied one did not run. Changes of the same file are summed into one row."""
-        if status == "denied":
-            return msgspec.structs.replace(self, denied=self.denied + 1)
-        files = {(f.path, f.seen): f for f in self.files}
-        for new in facts.files:
-            old = files.get((new.path, new.seen), FileChange(new.path))
-            files[new.path, new.seen] = FileChange(
-                new.path, old.added + new.added, old.removed + new.removed, new.sha256, new.seen
-            )
-        return Receipt(
-            {**self.tools, tool: self.tools.get(tool, 0) + 1},
-            self.failed + (status in ("error", "cancelled")),
-            self.denied,
-            tuple(files.values()),
-            self.commands + facts.commands,
-            tuple(dict.fromkeys(self.urls + facts.urls)),
-            tuple(dict.fromkeys(self.read + facts.read)),
-            self.warnings,
-        )
-
-    def warn(self, *texts: str) -> Receipt:
-        """This receipt with warnings added, each once."""
-        return msgspec.structs.replace(self, warnings=tuple(dict.fromkeys(self.warnings + texts)))
-
     def lines(self) -> list[str]:
         """The receipt in words, one fact a line, for a parent model and for people."""
         out = []
@@ -99,6 +74,66 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         out.extend(f"fetched: {url}" for url in self.urls)
         out.extend(f"WARNING: {text}" for text in self.warnings)
         return out
+
+
+class Tally:
+    """A receipt that grows in place, call by call. A denied call did not run: it counts as denied and as nothing else."""
+
+    def __init__(self, receipt: Receipt = Receipt()) -> None:
+        self.reset(receipt)
+
+    def reset(self, receipt: Receipt) -> None:
+        """Go on from `receipt`."""
+        self._tools = dict(receipt.tools)
+        self._failed, self._denied = receipt.failed, receipt.denied
+        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
+        self._commands: list[CommandRun] = list(receipt.commands)
+        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
+        self._read: dict[str, None] = dict.fromkeys(receipt.read)
+        self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
+        self._made: Receipt | None = receipt
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.receipt == other.receipt
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, tool: str, status: str, facts: Facts) -> None:
+        """Count a call that ended with `status`. Changes of the same file are summed into one row."""
+        self._made = None
+        if status == "denied":
+            self._denied += 1
+            return
+        self._tools[tool] = self._tools.get(tool, 0) + 1
+        self._failed += status in ("error", "cancelled")
+        for new in facts.files:
+            old = self._files.get((new.path, new.seen), FileChange(new.path))
+            added, removed = old.added + new.added, old.removed + new.removed
+            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
+        self._commands.extend(facts.commands)
+        self._urls.update(dict.fromkeys(facts.urls))
+        self._read.update(dict.fromkeys(facts.read))
+
+    def warn(self, *texts: str) -> None:
+        """Add warnings, each once."""
+        self._warnings.update(dict.fromkeys(texts))
+        self._made = None
+
+    @property
+    def receipt(self) -> Receipt:
+        """All that was counted so far."""
+        if self._made is None:
+            self._made = Receipt(
+                dict(self._tools),
+                self._failed,
+                self._denied,
+                tuple(self._files.values()),
+                tuple(self._commands),
+                tuple(self._urls),
+                tuple(self._read),
+                tuple(self._warnings),
+            )
+        return self._made
 
 
 _RAN = re.compile(

@@ -16,7 +16,6 @@ from .events import (
     AskWithdrawn,
     AttemptFailed,
     Compacted,
-    Denied,
     Envelope,
     InboxMessage,
     MessageAdded,
@@ -34,72 +33,10 @@ from .events import (
     TurnStarted,
 )
 from .messages import Message, Usage, closed
-from .receipt import CommandRun, FileChange, Receipt
+from .receipt import Receipt, Tally
 
 ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
 """The states in which an agent's own clock runs."""
-
-
-class Tally:
-    """A receipt that grows in place: `Receipt.add` over a long run without copying what is there."""
-
-    def __init__(self) -> None:
-        self.reset(Receipt())
-
-    def reset(self, receipt: Receipt) -> None:
-        """Go on from `receipt`."""
-        self._tools = dict(receipt.tools)
-        self._failed, self._denied = receipt.failed, receipt.denied
-        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
-        self._commands: list[CommandRun] = list(receipt.commands)
-        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
-        self._read: dict[str, None] = dict.fromkeys(receipt.read)
-        self._warnings = receipt.warnings
-        self._refused: set[str] = set()
-        self._made: Receipt | None = receipt
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tally) and self.receipt == other.receipt
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def refuse(self, call_id: str) -> None:
-        """Count a call that was denied, once however often it is told."""
-        if call_id not in self._refused:
-            self._refused.add(call_id)
-            self._denied += 1
-            self._made = None
-
-    def add(self, event: ToolFinished) -> None:
-        """Count a call that ended; a denied one did not run."""
-        if event.status == "denied":
-            self.refuse(event.call_id)
-            return
-        self._made = None
-        self._tools[event.tool] = self._tools.get(event.tool, 0) + 1
-        self._failed += event.status in ("error", "cancelled")
-        for new in event.facts.files:
-            old = self._files.get((new.path, new.seen), FileChange(new.path))
-            added, removed = old.added + new.added, old.removed + new.removed
-            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
-        self._commands.extend(event.facts.commands)
-        self._urls.update(dict.fromkeys(event.facts.urls))
-        self._read.update(dict.fromkeys(event.facts.read))
-
-    @property
-    def receipt(self) -> Receipt:
-        if self._made is None:
-            self._made = Receipt(
-                dict(self._tools),
-                self._failed,
-                self._denied,
-                tuple(self._files.values()),
-                tuple(self._commands),
-                tuple(self._urls),
-                tuple(self._read),
-                self._warnings,
-            )
-        return self._made
 
 
 class Stopwatch(msgspec.Struct):
@@ -288,9 +225,7 @@ def _asked(record: AgentRecord, event: PermissionAsked | QuestionAsked) -> None:
 
 
 def _settled(record: AgentRecord, event: PermissionAnswered | QuestionAnswered | AskWithdrawn) -> None:
-    asked = record.asks.pop(event.id, None)
-    if isinstance(event, PermissionAnswered) and event.decision == "deny" and asked is not None:
-        record.tally.refuse(asked.call_id)
+    record.asks.pop(event.id, None)
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
@@ -305,8 +240,7 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
     InboxMessage: lambda record, event: record.inbox.append(event),
-    ToolFinished: lambda record, event: record.tally.add(event),
-    Denied: lambda record, event: record.tally.refuse(event.call_id),
+    ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),
     PermissionAsked: _asked,
     QuestionAsked: _asked,
     PermissionAnswered: _settled,

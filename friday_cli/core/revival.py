@@ -29,7 +29,8 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     """Give `agent`, whose budget is what it has left, its history, usage, receipt and prefix; another model cannot read
     the old thinking, so that is dropped."""
     record = records[agent.path]
-    agent.history, agent.usage, agent.run, agent.receipt = record.history, record.usage, record.run, record.receipt
+    agent.history, agent.usage, agent.run = record.history, record.usage, record.run
+    agent.tally.reset(record.receipt)
     for other in records.values():
         if other.path != agent.path and is_under(other.path, agent.path):
             agent.below += other.usage

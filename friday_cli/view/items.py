@@ -16,8 +16,8 @@ from friday_cli.core.events import (
     StopReason,
 )
 from friday_cli.core.messages import Usage
-from friday_cli.core.receipt import Receipt
-from friday_cli.core.replay import Stopwatch, Tally
+from friday_cli.core.receipt import Receipt, Tally
+from friday_cli.core.replay import Stopwatch
 
 OUTPUT_KEPT = 64_000
 """Characters of a running tool's output that are kept, its newest."""

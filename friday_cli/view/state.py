@@ -256,14 +256,13 @@ def _tool_started(state: State, agent: AgentView, event: ToolStarted, at: float)
 
 
 def _tool_finished(state: State, agent: AgentView, event: ToolFinished, at: float) -> None:
-    agent.tally.add(event)
+    agent.tally.add(event.tool, event.status, event.facts)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
 
 
 def _denied(state: State, agent: AgentView, event: Denied, at: float) -> None:
-    agent.tally.refuse(event.call_id)
     denial = Denial(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness")
     state.denials.append(denial)
     if event.call_id in agent.calls:
@@ -284,7 +283,6 @@ def _permission_answered(state: State, agent: AgentView, event: PermissionAnswer
         return
     asked, run = ask.event, agent.calls.get(ask.event.call_id)
     if event.decision == "deny":
-        agent.tally.refuse(asked.call_id)
         state.denials.append(Denial(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
         run.status = "denied" if event.decision == "deny" else "pending"
