@@ -176,13 +176,14 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         folders=[str(p) for p in workspace.roots[1:]],
         answerable=options.attended,
     )
+    shared = delegation.context.brain_write_scope == "shared"
     return Crew(
         world,
         settings=settings,
         profiles=ground.profiles,
         here=here,
         instructions=ground.instructions,
-        recall=store.memory(str(ground.standing.root), session_id),
+        recall=store.memory(str(ground.standing.root), session_id, shared=shared),
         session=session_id,
         spill=spill,
         env=ground.env,

@@ -98,10 +98,11 @@ class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to a sub-agent's own conversation and memories."""
 
     seal_on_complete: Literal[True] = True
-    """Always `true`: a finished sub-agent's history stays as it is and its parent gets only the result. The key is
-    read so that a file written for ADR 034 works; `false` is refused."""
-    brain_write_scope: Literal["delegated"] = "delegated"
-    """Always `delegated`: what a sub-agent saves is marked with its name. `shared` is refused."""
+    """Always `true`; `false` is refused. The history of a finished sub-agent stays as it is and its parent gets only the
+    result; continuing it appends a run."""
+    brain_write_scope: Literal["delegated", "shared"] = "delegated"
+    """Who sees a note that a sub-agent saved: `delegated`: only itself until you promote it (`friday memory promote`);
+    `shared`: every agent at once. Either way the note carries the sub-agent's id."""
 
 
 class Delegation(Struct, frozen=True, forbid_unknown_fields=True):

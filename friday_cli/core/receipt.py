@@ -79,8 +79,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 class Tally:
     """A receipt that grows in place, call by call. A denied call did not run: it counts as denied and as nothing else."""
 
-    def __init__(self, receipt: Receipt = Receipt()) -> None:
-        self.reset(receipt)
+    def __init__(self, receipt: Receipt | None = None) -> None:
+        self.reset(receipt or Receipt())
 
     def reset(self, receipt: Receipt) -> None:
         """Go on from `receipt`."""

@@ -59,8 +59,11 @@ def strictest(*modes: Supervision | None) -> Supervision:
 
 
 async def run_supervised(agent: Agent, world: World, task: str) -> Outcome:
-    """A run under the agent's supervision. Raises LimitReached as `run_agent` does."""
-    if agent.supervision == "unsupervised":
+    """A run under the agent's supervision; the root, whose result a person sees, only hands its own down to children.
+
+    Raises LimitReached as `run_agent` does.
+    """
+    if agent.supervision == "unsupervised" or agent.parent is None:
         return await run_agent(agent, world)
     try:
         intent = await _intent(agent, world)

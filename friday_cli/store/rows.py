@@ -60,7 +60,8 @@ class StatRow(msgspec.Struct, frozen=True):
 
 
 class MemoryItem(msgspec.Struct, frozen=True):
-    """Something kept for later sessions. `agent` is `SESSION:PATH` of who saved it, `at` Unix seconds."""
+    """Something kept for later sessions. `agent` is `SESSION:PATH` of who saved it, `at` Unix seconds, `project` the
+    folder it is about ("" where `scope` is user). Until it is `promoted` only the agent that saved it sees it."""
 
     id: str
     text: str
@@ -68,3 +69,5 @@ class MemoryItem(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     agent: str
     at: float
+    project: str = ""
+    promoted: bool = True

@@ -48,7 +48,20 @@ def first_form(db: sqlite3.Connection) -> None:
         db.execute("CREATE VIRTUAL TABLE memory_words USING fts5(text, tags)")
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first_form]
+def reviewed_memories(db: sqlite3.Connection) -> None:
+    """A memory counts for everybody once it is promoted, as all that there are do; no id is ever given twice."""
+    for statement in (
+        "CREATE TABLE kept(id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, owner TEXT NOT NULL,"
+        " text TEXT NOT NULL, tags TEXT NOT NULL, agent TEXT NOT NULL, at REAL NOT NULL, promoted INTEGER NOT NULL)",
+        "INSERT INTO kept SELECT id, scope, owner, text, tags, agent, at, 1 FROM memories",
+        "DROP TABLE memories",
+        "ALTER TABLE kept RENAME TO memories",
+        "CREATE INDEX memories_by_owner ON memories(scope, owner)",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first_form, reviewed_memories]
 
 
 def has_search(db: sqlite3.Connection) -> bool:

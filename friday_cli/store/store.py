@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import Envelope
 from friday_cli.core.plain import line
 
-from . import locks, sessions
+from . import locks, memory, sessions
 from .journal import SessionJournal, append_events, key_of, read_events
 from .locks import Ownership
 from .memory import StoredMemory
 from .reconcile import closing
-from .rows import AgentRow, SessionRow, StatRow
+from .rows import AgentRow, MemoryItem, SessionRow, StatRow
 from .schema import MIGRATIONS
 from .writer import Reader, Writer
 
@@ -110,9 +111,32 @@ class Store:
         """How every profile did with every model."""
         return await self._reader.read(sessions.stats)
 
-    def memory(self, project: str, session: str) -> StoredMemory:
-        """The notes that an agent of `session` may see in `project` (a folder)."""
-        return StoredMemory(project, session, writer=self._writer, reader=self._reader)
+    # ---- notes --------------------------------------------------------------------------------------------------
+
+    def memory(self, project: str, session: str, *, shared: bool = False) -> StoredMemory:
+        """The notes that agents of `session` may see in `project` (a folder). With `shared` those of sub-agents count
+        at once, without a person's word."""
+        return StoredMemory(project, session, writer=self._writer, reader=self._reader, shared=shared)
+
+    async def notes(self, project: str | None) -> list[MemoryItem]:
+        """All notes of a project and of the person, or with None of every project, the newest first."""
+        return await self._reader.read(lambda db: memory.every(db, project))
+
+    async def note(self, number: str) -> MemoryItem:
+        """The note with an id. Raises UsageError."""
+        return await self._reader.read(lambda db: memory.one(db, number))
+
+    async def promote(self, numbers: Sequence[str]) -> list[MemoryItem]:
+        """Let notes of sub-agents count for everybody; gives those that did not before. Raises UsageError for an id
+        that does not exist; then nothing was changed."""
+        return await self._writer.submit(lambda db: memory.promote(db, numbers))
+
+    async def forget(self, numbers: Sequence[str]) -> list[MemoryItem]:
+        """Remove notes for good; gives what they were. Raises UsageError for an id that does not exist; then nothing
+        was changed."""
+        return await self._writer.submit(lambda db: memory.forget(db, numbers))
+
+    # ---- what dead processes left -------------------------------------------------------------------------------
 
     async def reconcile(self) -> list[str]:
         """End, as interrupted, what dead processes left open; gives the ids of the sessions that were mended.

@@ -43,7 +43,7 @@ def test_the_agents_of_a_log() -> None:
         None,
     )
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
-    assert child.receipt == Receipt({"read_file": 1})
+    assert child.receipt == Receipt({"read_file": 1}, read=("main.py",))
     assert history(tree(), "a.1") == child.history
 
 
