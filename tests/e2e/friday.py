@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -146,6 +147,12 @@ class Friday:
         process = self.start(*argv, **more)
         out, err = process.communicate(input, timeout=timeout)
         return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+
+    def attempts(self) -> str:
+        """What the store tells of failed tries, for the message of an assertion."""
+        with closing(sqlite3.connect(self.home / "data" / "friday.db")) as db:
+            rows = db.execute("SELECT agent, body FROM events WHERE kind = 'attempt_failed' ORDER BY seq")
+            return "\n".join(f"{agent} {body}" for agent, body in rows)
 
     def stop(self) -> None:
         """End what was started and still runs."""

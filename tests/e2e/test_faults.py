@@ -164,7 +164,7 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str) -
         ran = friday.json("what is the answer?")
     sound(brain)
     assert ran.code == ran.document["exit_code"] == case.code
-    assert len(brain.turns) == case.tries
+    assert len(brain.turns) == case.tries, friday.attempts()
     ended(ran, "a", case)
     assert (ran.document["status"], ran.document["stop_reason"]) == ("failed", case.stop)
     assert case.says in one_sentence(ran.document["error"])
@@ -186,7 +186,7 @@ def test_a_sub_agent(friday: Friday, name: str, wire: Wire, transport: str) -> N
         friday.reach(brain, transport=transport)
         ran = friday.json("what is the answer?")
     sound(brain)
-    assert len(brain.by("kid")) == case.tries
+    assert len(brain.by("kid")) == case.tries, friday.attempts()
     ended(ran, "a.1", case)
     assert (ran.code, ran.document["result"]) == (0, "My sub-agent failed.")
     told = brain.by("root")[-1].last

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from typing import Any
 
 from friday_cli.core.agent import Policy
+from friday_cli.core.compaction import PROMPT
 from friday_cli.core.delegation import Node
 from friday_cli.core.errors import ErrorKind, ProviderError, StoreError, ToolError
-from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under
+from friday_cli.core.events import Envelope, PermissionAsked, Prefix, QuestionAsked, is_under
 from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
 from friday_cli.core.model import prompt_tokens
@@ -90,7 +91,7 @@ class Whim(Model):
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
         rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
-        self._scene.served(request, self)
+        self._scene.served(request)
         self.open.add(request.agent)
         try:
             with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
@@ -116,6 +117,8 @@ class Whim(Model):
                 await asyncio.sleep(rng.random())
             if rng.random() < 0.2:
                 return  # a stream that ends without its end mark
+            if rng.random() < 0.05:
+                raise RuntimeError("a defect of the provider")
             wait = rng.choice([None, None, 0.0, 1.0, 20.0, 90.0])
             usage = rng.choice([None, Usage(input=10, output=3)])
             raise ProviderError(rng.choice(KINDS), "no luck", retry_after=wait, usage=usage)
@@ -192,7 +195,7 @@ class Scene:
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
         self.stops: list[tuple[str, str, list[Node]]] = []
-        self.prefixes: dict[str, Request] = {}
+        self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
         self.misjudged: Counter[str] = Counter()
         self.largest: dict[str, float] = {}
         self.journal = Journal(rng)
@@ -328,19 +331,23 @@ class Scene:
         if node.ended:
             self.broken.append(f"{ctx.agent} runs a tool after its end")
 
-    def served(self, request: Request, model: Model) -> None:
+    def served(self, request: Request) -> None:
+        """Look at a request as a strict server does: whole, and its prefix as it was."""
         self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
-        agent = self.bench.agents[request.agent]
-        before = self.prefixes.get(request.agent)
-        self.prefixes[request.agent] = request
         if self.bench.node(request.agent).ended:
             self.broken.append(f"{request.agent} sends a request after its end")
-        if before is None:
+        if self.journal.broken:
             return
-        if (before.system, before.tools) != (request.system, request.tools):
-            self.broken.append(f"{request.agent}: system or tools changed within a run")
-        if model is agent.provider and len(request.messages) < len(before.messages):
-            self.reached["shorter history"] += 1
+        prefixes = [e.event for e in self.journal.envelopes if e.agent == request.agent and isinstance(e.event, Prefix)]
+        newest = prefixes[-1]
+        if (newest.system, newest.tools) != (request.system, request.tools):
+            self.broken.append(f"{request.agent}: system or tools are not those of its prefix")
+        if request.messages[-1].text == PROMPT:
+            return  # what asks for a summary is no part of the history
+        number, before = self.prefixes.get(request.agent, (0, ()))
+        self.prefixes[request.agent] = (len(prefixes), request.messages)
+        if number == len(prefixes) and request.messages[: len(before)] != before:
+            self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
     def spent(self, request: Request, usage: Usage) -> None:
         """Note by how much the reservation of a request was too small: that much may be overspent."""
@@ -481,5 +488,3 @@ class Scene:
             if not task.cancelled() and (error := task.exception()):
                 raise error
 
-
-Check = Callable[[Scene], list[str]]
