@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import re
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -93,7 +95,7 @@ class Console:
         env = self.env | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color"} | env
         process = subprocess.Popen(
             [sys.executable, "-m", "friday_cli", *argv], stdin=slave, stdout=slave, stderr=slave, cwd=self.project,
-            env=env, start_new_session=True,
+            env=env, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
         shown, waiting = b"", list(says)

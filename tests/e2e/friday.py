@@ -107,9 +107,12 @@ class Friday:
         self.env[name] = value
         self._patch.setenv(name, value)
 
-    def hurry(self, *, idle_s: float = 0.3) -> None:
-        """Make the waits between tries, and those for a silent service, short (in this process)."""
+    def hurry(self) -> None:
+        """Make the waits between tries short (in this process)."""
         self._patch.setattr(gate, "BACKOFF_S", 0.01)
+
+    def impatient(self, idle_s: float = 0.2) -> None:
+        """Wait no longer than this for a silent service, and three times as long for one that only pings."""
         for module in (http, sdk):
             self._patch.setattr(module, "Watch", lambda idle, event_idle: Watch(idle_s, 3 * idle_s))
 

@@ -137,6 +137,14 @@ async def test_without_delegation_the_figures_are_the_same(project: Path, home: 
     assert set(ends(one)) == {"a"}
 
 
+@pytest.mark.parametrize(("persona", "agents"), [("analyst", {"a", "a.1"}), ("general", {"a"})])
+async def test_a_persona_sends_whom_it_may(project: Path, persona: str, agents: set[str]) -> None:
+    (one,) = await told(project, PROMPT, profile=persona)
+    assert check(one, project)["kind"] >= 5
+    assert set(ends(one)) == agents
+    assert all(end.success for end in ends(one).values())
+
+
 async def test_refused_sub_agents_are_reported_and_done_without(project: Path) -> None:
     (one,) = await told(project, PROMPT, deny=("delegate_task",))
     checked = check(one, project)

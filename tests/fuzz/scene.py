@@ -156,7 +156,7 @@ class Whim(Model):
         return tuple(self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3)))
 
     def _call(self, rng: random.Random, call_id: str) -> ToolCall:
-        dice = rng.random()
+        dice = rng.random() * rng.choice([0.6, 1.0])
         task = {"profile": rng.choice(["one", "one", "one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
         if rng.random() < 0.2:
             task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
@@ -200,7 +200,7 @@ class Scene:
         self.largest: dict[str, float] = {}
         self.journal = Journal(rng)
         self.read: list[Envelope] = []
-        window = rng.choice([200_000, 200_000, 200_000, 3200])
+        window = rng.choice([200_000, 200_000, 2600])
         self.model = Whim(self, model="first", window=window)
         self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
         self.bench = self._bench()
@@ -210,8 +210,8 @@ class Scene:
         policy = Policy(
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
-        limits = {"tokens": rng.choice([1000, 6000, 20_000, 50_000, 50_000]), "turns": rng.randint(1, 5)}
-        deep = Profile(offers=("one", "two"), time_s=rng.choice([2.0, 20.0, 300.0]), **limits)
+        limits = {"tokens": rng.choice([1200, 8000, 50_000, 50_000]), "turns": rng.randint(2, 5)}
+        deep = Profile(offers=("one", "two"), time_s=rng.choice([3.0, 30.0, 300.0]), **limits)
         flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
@@ -260,7 +260,7 @@ class Scene:
             self.broken.append(f"{ctx.agent} runs two changes at once")
         try:
             with self.works(ctx.agent):
-                await asyncio.sleep(args.seconds)
+                await asyncio.sleep(args.seconds * 4)
         except asyncio.CancelledError:
             self.reached["stopped in a change"] += 1
             raise
@@ -342,7 +342,7 @@ class Scene:
         newest = prefixes[-1]
         if (newest.system, newest.tools) != (request.system, request.tools):
             self.broken.append(f"{request.agent}: system or tools are not those of its prefix")
-        if request.messages[-1].text == PROMPT:
+        if request.messages[-1].text.endswith(PROMPT):
             return  # what asks for a summary is no part of the history
         number, before = self.prefixes.get(request.agent, (0, ()))
         self.prefixes[request.agent] = (len(prefixes), request.messages)

@@ -16,8 +16,8 @@ import pytest
 
 from .play import play
 
-PARTS = 10
-SCENES = 110
+PARTS = 5
+SCENES = 220
 """Scenes per part with fixed seeds, and as many with random ones."""
 FIXED = 1_000_000
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")

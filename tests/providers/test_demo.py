@@ -313,6 +313,20 @@ def test_a_child_with_somebody_elses_task() -> None:
     assert (given["status"], given["result"]) == ("error", UNKNOWN)
 
 
+def test_a_child_that_may_not_hand_in_says_its_result() -> None:
+    def answers(call: ToolCall) -> tuple[str, str]:
+        return refusing(call) if call.name == "task_result" else tiny(call)
+
+    history = [user(COUNT_TASK, source="parent")]
+    while True:
+        message, _ = reply(request(*history, agent="a.2", tools=CHILD))
+        if not message.calls:
+            break
+        history += [message, results(message, answers)]
+    assert "- text files: 2 files, 4 lines\n  Evidence: a.2: grep ^" in message.text
+    assert sum(call.name == "task_result" for m in history for call in m.calls) == 1
+
+
 def test_a_result_fits_the_output_limit() -> None:
     history = [user(COUNT_TASK, source="parent")]
     while True:

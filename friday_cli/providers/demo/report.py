@@ -104,7 +104,8 @@ def prose(findings: Sequence[Finding], name: str) -> str:
         rest = f", {text[0]} of them with text{lines}" if text else ""
         said = [f"{place} holds {words.amount(figures[ALL][0], 'file')}{rest}."]
     kinds = [(kind, files) for kind, files, _, _ in counts if kind not in (ALL, TEXT)]
-    if len(kinds) > 1 and kinds[0][1] != kinds[1][1]:
+    exact = all(files.replace(",", "").isdigit() for _, files in kinds)
+    if len(kinds) > 1 and exact and kinds[0][1] != kinds[1][1]:
         said.append(f"Of the kinds counted, {kinds[0][0]} has the most files: {kinds[0][1]}.")
     return " ".join(said)
 
