@@ -34,14 +34,14 @@ def _sound_streams() -> None:
 
 
 def _run(argv: list[str]) -> int:
-    if argv in (["--version"], ["-V"], ["-v"]):
-        from . import __version__
-
-        print(f"friday {__version__}")
-        return 0
     if argv[:1] in (["-p"], ["--print"]):  # what other assistants call it
         argv = ["ask", *argv[1:]]
     try:
+        if argv in (["--version"], ["-V"], ["-v"]):
+            from . import __version__
+
+            print(f"friday {__version__}", flush=True)
+            return 0
         if argv[:1] == ["ask"]:
             from .faces.ask.options import parse
 
@@ -59,6 +59,9 @@ def _run(argv: list[str]) -> int:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
         return 0  # `| head` took what it wanted
+    except OSError as error:  # standard output is a full disk
+        print(f"friday: {error.strerror or error}.", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class Crew:
         offered = self._offered(persona, "a")
         tools = self._with_delegation(tools, offered)
         if persona:
-            rules.allowed = frozenset(tools)
+            rules.allowed = frozenset((*tools, "task_result"))  # its sub-agents have that one, whatever it has itself
         system = prompt.root_prompt(
             self._here, tools, children=offered, instructions=self._instructions, persona=persona
         )

@@ -220,7 +220,15 @@ def _known(record: AgentRecord) -> Known:
 
 def _about(standing: trust.Trust) -> list[str]:
     """What a person should know of an untrusted folder that has something to trust."""
-    if standing.ok or not standing.files:
+    unused = [] if standing.ok else [name for name, sha in standing.files.items() if not _is_shipped(name, sha)]
+    if not unused:
         return []
-    names = ", ".join(list(standing.files)[:5]) + (" ..." if len(standing.files) > 5 else "")
+    names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
     return [f"{standing.reason} Not used: {names}. `friday trust` would allow them."]
+
+
+def _is_shipped(name: str, sha: str) -> bool:
+    """Whether a project's profile is one of ours, letter for letter: trusting it would change nothing."""
+    folder, _, file = name.partition("/")
+    ours = profiles.shipped_folder() / file
+    return folder == "profiles" and ours.is_file() and trust.hash_of(ours.read_bytes()) == sha

@@ -104,7 +104,7 @@ def _misused(error: typer.TyperException) -> int:
     """Words that Typer could not make sense of: what is wrong, and where it is explained."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "friday"
-    text = " ".join(error.format_message().replace("Value error, ", "").split())
+    text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
     return _fail(f"{text.rstrip('.')}. See `{command} --help`.", error.exit_code)
 
 

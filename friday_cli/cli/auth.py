@@ -45,10 +45,10 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
     from ..models import keys
     from .output import remark, tidy
 
-    if context.args:
+    if context.args or provider.startswith("-"):
         raise UsageError(
             "A key does not belong on the command line: the shell keeps it in its history.",
-            hint=f"Run `friday auth set {_known(provider)}` and paste it, or pipe it in. Consider that key known.",
+            hint="Run `friday auth set PROVIDER` and paste it, or pipe it in. Consider that key known to others.",
         )
     name = _known(provider)
     path = keys.set_key(name, _read_key(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +116,12 @@ def new(
     here = look()
     folder = here.standing.root / ".friday/profiles" if project else user_folder(here.directory)
     path = folder / f"{name}.md"
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is there already.", hint="Edit it, or choose another name.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with open(path, "x", encoding="utf-8") as file:
             file.write(content)
-    except FileExistsError:
-        raise UsageError(f"{path} is there already.", hint="Edit it, or choose another name.") from None
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
     print(path)

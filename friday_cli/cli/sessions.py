@@ -45,7 +45,7 @@ def list_(
     Each counts with its sub-agents: tokens and cost are those of the whole tree.
     """
     from ..core.messages import Usage
-    from ..view import cost, tokens
+    from ..view import tokens
     from .here import folder
     from .output import Column, on_terminal, remark, show_json, show_table, tidy
     from .records import listed
@@ -76,7 +76,7 @@ def list_(
                 _status(row.status, row.stop_reason),
                 str(row.agents or "-"),
                 tokens(Usage(input=row.tokens)),
-                cost(Usage(cost_usd=row.cost_usd)).removeprefix("cost "),
+                _price(row.model, row.cost_usd),
                 row.title,
                 *([row.cwd] if everywhere and not groups else []),
             )
@@ -112,8 +112,8 @@ def show(
     if as_json:
         output.show_json(_document(record.id, record.title, state, record.agent, tree))
         return
-    output.show_painted((f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
-    output.show_painted((f"{output.tidy(state.cwd)} · {_when(state.at)}", "dim"))
+    output.show_hanging(10, (f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
+    output.show_hanging(2, (f"{output.tidy(state.cwd)} · {_when(state.at)}", "dim"))
     if top is None:
         output.show("\nNothing ran in this session.")
         return
@@ -123,7 +123,7 @@ def show(
         for row in render_tree(state, now=now, top=record.agent):
             output.show(output.clipped(row) if row in heads else row)
         return
-    output.show_painted((summary(state, top, now=now), "dim"))
+    output.show_hanging(2, (summary(state, top, now=now), "dim"))
     if record.agent and record.agent != "a":
         output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
     print()
@@ -133,9 +133,8 @@ def show(
         output.show_painted(("\nAgents", "bold"))
         for row in render_tree(state, now=now, receipts=False, top=record.agent):
             output.show(output.clipped(row))
-        output.show_painted(
-            (f"\n`friday sessions show {record.id[:8]}:{top.children[0]}` shows what one of them did.", "dim")
-        )
+        print()
+        output.show_painted((f"`friday sessions show {record.id[:8]}:{top.children[0]}` shows what one did.", "dim"))
 
 
 def export(
@@ -220,7 +219,7 @@ def stats(as_json: bool = _JSON) -> None:
     A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
     """
     from ..core.messages import Usage
-    from ..view import cost, seconds, tokens
+    from ..view import seconds, tokens
     from .output import Column, remark, show_json, show_table
 
     rows = asyncio.run(_stats())
@@ -243,7 +242,7 @@ def stats(as_json: bool = _JSON) -> None:
                 str(row.runs),
                 "-" if row.success_rate is None else f"{row.success_rate:.0%}",
                 tokens(Usage(input=row.tokens)),
-                cost(Usage(cost_usd=row.cost_usd)).removeprefix("cost "),
+                _price(row.model, row.cost_usd),
                 seconds(row.p50_s) if row.runs else "-",
                 seconds(row.p95_s) if row.runs else "-",
             )
@@ -313,6 +312,14 @@ def _short(ids: list[str]) -> dict[str, str]:
     while size < 36 and len({name[:size] for name in ids}) < len(ids):
         size += 4
     return {name: name[:size] for name in ids}
+
+
+def _price(model: str, cost_usd: float | None) -> str:
+    """US dollars for a table; the demo's model costs nothing and says so."""
+    from ..core.messages import Usage
+    from ..view import cost
+
+    return "demo" if model.startswith("demo/") else cost(Usage(cost_usd=cost_usd)).removeprefix("cost ")
 
 
 def _status(status: str, reason: str) -> str:

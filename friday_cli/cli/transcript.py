@@ -83,7 +83,8 @@ def _facts(run: ToolRun) -> Iterator[str]:
 def summary(state: State, agent: AgentView, *, now: float) -> str:
     """An agent with all below it in one line of facts."""
     tree = state.usage_of(agent.path)
-    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", cost(tree), seconds(agent.active_s(now))]
+    price = "no cost (demo)" if agent.model.startswith("demo/") else cost(tree)
+    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", price, seconds(agent.active_s(now))]
     return " · ".join(line(fact, 120) for fact in facts if fact)
 
 

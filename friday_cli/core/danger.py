@@ -13,27 +13,13 @@ _SPECIAL = re.compile(r"[;&|<>$()`\n\r\\!{}\x00-\x08\x0b-\x1f\x7f]")
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_WRAPPERS = frozenset(
-    [
-        "env",
-        "sudo",
-        "doas",
-        "timeout",
-        "nice",
-        "nohup",
-        "time",
-        "setsid",
-        "xargs",
-        "watch",
-        "stdbuf",
-        "command",
-        "exec",
-        "busybox",
-        "builtin",
-        "ionice",
-        "chroot",
-    ]
+WRAPPERS = frozenset(
+    "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot".split()
 )
+"""Programs that run the command in their arguments."""
+_READINGS = 200
+"""Words after a wrapper from which on a command may begin: its options are too many to know."""
+_KEYWORDS = frozenset("then do else elif if while until !".split())
 _SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh"])
 _SYSTEM = re.compile(
     r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)"
@@ -64,38 +50,60 @@ def simple_commands(command: str) -> list[str]:
     found: list[str] = []
     for piece in _SPLIT.split(command):
         try:
-            words = shlex.split(piece)
+            whole = shlex.split(piece)
         except ValueError:
-            words = piece.replace('"', "").replace("'", "").split()
-        words = _unwrapped(words)
-        if not words:
-            continue
-        found.append(" ".join(words))
-        if words[0] in _SHELLS and "-c" in words[1:-1]:
-            found += simple_commands(words[words.index("-c") + 1])
-        elif words[0] == "eval":
-            found += simple_commands(" ".join(words[1:]))
+            whole = piece.replace('"', "").replace("'", "").split()
+        for words in _readings(whole):
+            found.append(" ".join(words))
+            if words[0] in _SHELLS:
+                found += simple_commands(_script(words))
+            elif words[0] == "eval":
+                found += simple_commands(" ".join(words[1:]))
     return found
 
 
-def _unwrapped(words: list[str]) -> list[str]:
-    while words:
-        if _ASSIGNMENT.match(words[0]):
-            words = words[1:]
-            continue
-        words = [words[0].rsplit("/", 1)[-1] or words[0], *words[1:]]
-        if words[0] not in _WRAPPERS:
-            return words
+def _readings(words: list[str]) -> list[list[str]]:
+    """What a command may run: itself, or behind a wrapper what begins at any later word."""
+    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
         words = words[1:]
-        while words and (words[0].startswith("-") or re.fullmatch(r"[\d.]+[smhd]?", words[0])):
-            words = words[1:]
-    return words
+    if not words:
+        return []
+    first = _named(words)
+    if first[0] not in WRAPPERS:
+        return [first]
+    starts = [i for i, word in enumerate(words[1:], 1) if not word.startswith("-")]
+    return [_named(words[i:]) for i in starts[:_READINGS]]
+
+
+def _named(words: list[str]) -> list[str]:
+    return [words[0].rsplit("/", 1)[-1] or words[0], *words[1:]]
+
+
+def _script(words: list[str]) -> str:
+    """What a shell is given to run with -c; what follows it counts, too."""
+    for i, word in enumerate(words[1:], 1):
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word):
+            return " ".join(words[i + 1 :])
+    return ""
+
+
+def _subcommand(words: list[str]) -> str:
+    """The first operand of a git command, its global options left out."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word in ("-C", "-c", "--git-dir", "--work-tree", "--namespace"):
+            next(rest, "")
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def catastrophe(command: str) -> str:
     """Why a command could destroy more than the work at hand, "" when nothing says so."""
     for simple in simple_commands(command):
         words = simple.split()
+        if not words:
+            continue
         name, flags = words[0], [w for w in words[1:] if w.startswith("-")]
         operands = [w for w in words[1:] if not w.startswith("-")]
         short = "".join(f[1:] for f in flags if not f.startswith("--"))
@@ -104,15 +112,18 @@ def catastrophe(command: str) -> str:
                 return f"recursive delete of {bad}"
             if not operands:
                 return "recursive delete of something unseen"
-        if name == "find" and ("-delete" in words or "rm" in words) and any(_SYSTEM.fullmatch(o) for o in operands[:1]):
-            return f"recursive delete below {operands[0]}"
-        if name == "git" and operands[:1] == ["clean"] and "f" in short:
+        if name == "find" and ("-delete" in words or "rm" in words):
+            top = words[1] if not words[1].startswith("-") else "."
+            if _SYSTEM.fullmatch(top) or top.startswith(("/", "~", "$")):
+                return f"recursive delete below {top}"
+        if name == "git" and _subcommand(words) == "clean" and ("f" in short or "--force" in flags):
             return "git clean deletes files that git does not know"
         if name.startswith("mkfs") or name in ("shutdown", "reboot", "halt", "poweroff", "wipefs", "fdisk", "parted"):
             return f"{name} acts on the whole machine"
         if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
             return "dd writes to a device"
-        if name in ("chmod", "chown") and ("R" in short) and any(_SYSTEM.fullmatch(o) for o in operands):
+        recursive = "R" in short or "--recursive" in flags
+        if name in ("chmod", "chown") and recursive and any(_SYSTEM.fullmatch(o) for o in operands):
             return f"recursive {name} of a system folder"
     if re.search(r">\s*/dev/(?:sd|nvme|hd|vd|disk)", command):
         return "writes to a disk device"

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from .danger import catastrophe, is_plain, is_protected, is_secret, simple_commands
+from .danger import WRAPPERS, catastrophe, is_plain, is_protected, is_secret, simple_commands
 from .errors import ToolError, UsageError
 from .events import (
     AnyEvent,
@@ -209,6 +209,8 @@ def _covering(rules: Sequence[Rule], call: Call) -> Rule | None:
 
 def _matches(rule: Rule, call: Call, subject: str) -> bool:
     if rule.pattern.startswith("domain:"):
+        if not subject.startswith("domain:"):
+            return False
         host, wanted = subject.removeprefix("domain:").lower().rstrip("."), rule.pattern[7:].lower().strip(".")
         return host == wanted or host.endswith("." + wanted.removeprefix("*."))
     if call.effect == "run":
@@ -232,45 +234,35 @@ def _glob(pattern: str) -> re.Pattern[str]:
 
 def suggested_rule(call: Call) -> str:
     """The narrowest useful rule that would let this call pass next time, "" where none should be offered."""
-    if len(call.subjects) != 1:
+    text = _narrowest(call)
+    if not text:
+        return ""
+    rule = parse_rule(text, "allow")
+    return text if str(rule) == text and rule.pattern and _covering([rule], call) else ""
+
+
+def _narrowest(call: Call) -> str:
+    if len(call.subjects) != 1 or floor(call):
         return ""
     subject = call.subjects[0]
-    if floor(call):
+    if re.search(r"[*?]", subject):  # it would mean more than this call
         return ""
     if call.effect != "run":
         return f"{call.tool}({subject})"
     if not is_plain(subject):
         return ""
     words = subject.split()
-    if words[0] in _INTERPRETERS:
+    keep = 3 if words[1:2] == ["run"] else 2
+    names = [word.rsplit("/", 1)[-1] for word in (words[0], *words[2:keep])]
+    if any(name in WRAPPERS or name.rstrip("0123456789.") in _INTERPRETERS for name in names):
         return ""
-    keep = 3 if words[:2] in (["npm", "run"], ["uv", "run"], ["cargo", "run"]) else 2
-    head = words[:keep]
-    return f"bash({' '.join(head)} *)" if len(words) > len(head) else f"bash({' '.join(words)})"
+    if len(words) <= keep or words[1].startswith("-"):
+        return f"{call.tool}({' '.join(words)})"
+    return f"{call.tool}({' '.join(words[:keep])} *)"
 
 
 _INTERPRETERS = frozenset(
-    [
-        "python",
-        "python3",
-        "node",
-        "bash",
-        "sh",
-        "zsh",
-        "ruby",
-        "perl",
-        "php",
-        "npx",
-        "bunx",
-        "uvx",
-        "env",
-        "sudo",
-        "xargs",
-        "eval",
-        "exec",
-        "ssh",
-        "docker",
-    ]
+    "python node deno bun bash sh zsh dash ksh fish ruby perl php lua awk npx bunx uvx eval source ssh docker".split()
 )
 
 

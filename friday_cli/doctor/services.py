@@ -43,16 +43,16 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
     from ..models.presets import names, service
 
     missing = []
-    said: set[str] = set()
+    wrong: dict[str, str] = {}
     places: dict[str, list[str]] = {}
     for name in names(settings.providers):
         try:
             of = service(name, settings.providers, env)
             key = find_key(of, env)
         except FridayError as error:
-            if str(error) not in said:  # a damaged file of keys is the same for all
+            if str(error) not in wrong.values():  # a damaged file of keys is the same for all
                 yield Fact("keys", name, str(error), "bad")
-            said.add(str(error))
+            wrong[name] = str(error)
             continue
         if key is None and not of.local:
             missing.append(name)
@@ -63,6 +63,8 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
     except FridayError:
         return
     for row in rows:
+        if row.provider in wrong:
+            continue
         places.setdefault(row.provider, []).append(row.source + (" (used)" if row.used else " (not used)"))
     for name, found in places.items():
         yield Fact("keys", name, ", ".join(found))
@@ -113,4 +115,4 @@ def network(settings: Settings, env: Mapping[str, str]) -> Facts:
 
 def without_credentials(value: str) -> str:
     """A proxy's address without the name and password in it."""
-    return re.sub(r"^((?:[a-z0-9+.-]+:)?(?://)?)[^\s]*@", r"\1…@", value, flags=re.I)
+    return re.sub(r"^((?:[a-z0-9+.-]+:)?//)?\S*@", r"\1…@", value, flags=re.I)

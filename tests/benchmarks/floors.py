@@ -84,3 +84,20 @@ except SystemExit:
 sys.stdout.flush()
 os._exit(0)
 """
+
+ROUNDS = """
+import asyncio, json, sys
+import httpx2
+async def main():
+    url, count = sys.argv[1] + "/v1/messages", int(sys.argv[2])
+    messages = [{"role": "user", "content": "hi"}]
+    async with httpx2.AsyncClient(verify=False, trust_env=False) as client:
+        for _ in range(count + 1):
+            body = {"model": "m", "max_tokens": 100, "stream": True, "messages": messages}
+            async with client.stream("POST", url, json=body, timeout=None) as response:
+                async for line in response.aiter_lines():
+                    if line.startswith("data: "):
+                        json.loads(line[6:])
+            messages += [{"role": "assistant", "content": "a"}, {"role": "user", "content": "line of a small file " * 50}]
+asyncio.run(main())
+"""

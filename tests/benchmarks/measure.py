@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
@@ -46,6 +51,8 @@ class Case:
     expect: int = 0
     tree: bool = False
     """Whether memory is that of all processes of the tree together."""
+    terminal: bool = False
+    """Whether it writes to a terminal (of 100 columns) that is read as fast as it writes."""
 
 
 class Bench:
@@ -78,17 +85,26 @@ class Bench:
             found: list[float] = json.load(answer)
             return found
 
-    def friday(self, *args: str, style: str = "", wire: str = "messages", **env: str) -> list[str]:
-        """The command line of Friday; use with `self.environment(style, wire)`."""
-        return [sys.executable, "-m", "friday_cli", *args]
+    def friday(self, *args: str) -> list[str]:
+        """The command line of Friday; it finds the stand-in by `environment`."""
+        return [sys.executable, "-P", "-m", "friday_cli", *args]
 
-    def environment(self, style: str = "instant") -> dict[str, str]:
+    def script(self, text: str, *args: str) -> list[str]:
+        """A command line that runs a script of `floors`."""
+        return [sys.executable, "-c", text, *args]
+
+    def environment(self, style: str = "instant", *, home: str = "friday") -> dict[str, str]:
         """The environment in which every wire leads to the stand-in answering in `style`."""
         url = self.url(style)
         return {
-            **self.env, "PYTHONPATH": str(PROJECT), "ANTHROPIC_BASE_URL": url,
-            "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "no-key",
+            **self.env, "PYTHONPATH": str(PROJECT), "FRIDAY_HOME": str(self.folder / home),
+            "ANTHROPIC_BASE_URL": url, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "no-key",
         }  # fmt: skip
+
+    def configure(self, home: str, text: str) -> None:
+        """Write the settings of a home."""
+        (self.folder / home).mkdir(exist_ok=True)
+        (self.folder / home / "config.toml").write_text(text)
 
     def compare(self, *cases: Case, repeat: int | None = None) -> dict[str, list[Sample]]:
         """Run the cases in turns, `repeat` times each and once before to warm the caches."""
@@ -105,10 +121,7 @@ class Bench:
         self.seen()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
-            process = subprocess.Popen(
-                case.argv, env=dict(case.env) or self.env, cwd=case.cwd or self.work,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-            )  # fmt: skip
+            process = _start(case, out.fileno(), err.fileno(), case.cwd or self.work, case.env or self.env)
             peak = _watch(process.pid) if case.tree else 0.0
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.monotonic() - begun
@@ -123,6 +136,30 @@ class Bench:
                 wall, usage.ru_utime + usage.ru_stime, peak or usage.ru_maxrss * 1024 / MB, process.returncode,
                 first, wall - first if first is not None else None, requests, out.read(),
             )  # fmt: skip
+
+
+def _start(case: Case, out: int, err: int, cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    if not case.terminal:
+        return subprocess.Popen(
+            case.argv, env=dict(env), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+        )
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    process = subprocess.Popen(
+        case.argv, env={**env, "TERM": "xterm-256color"}, cwd=cwd, stdin=subprocess.DEVNULL,
+        stdout=theirs, stderr=theirs, start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    threading.Thread(target=_drain, args=(ours,), daemon=True).start()
+    return process
+
+
+def _drain(terminal: int) -> None:
+    """Read all that comes; a terminal whose other side is gone raises."""
+    with suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
+    os.close(terminal)
 
 
 def _watch(pid: int) -> float:
@@ -174,3 +211,19 @@ def bench(*, repeat: int) -> Iterator[Bench]:
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait()
+
+
+@dataclass
+class Line:
+    """One figure with its goal in the same unit; None where there is only a floor to compare with.
+
+    `fixed` marks a goal in absolute time, which moves with the speed of the machine."""
+
+    name: str
+    value: float
+    unit: str
+    goal: float | None = None
+    floor: float | None = None
+    floor_name: str = ""
+    note: str = ""
+    fixed: bool = False

@@ -15,8 +15,8 @@ from friday_cli.core.agent import Outcome
 from friday_cli.core.danger import is_secret
 from friday_cli.core.events import Envelope, MessageAdded, ToolFinished, ToolStarted
 from friday_cli.core.messages import ToolResult
+from friday_cli.paths import store_path
 from friday_cli.providers.demo import DemoProvider
-from friday_cli.opening import store_path
 from friday_cli.session import Options, Session
 from friday_cli.store import Store
 
@@ -109,7 +109,9 @@ class Truth:
         for path, data in sorted(self.texts.items()):
             if path.endswith(endings):
                 rows = data.decode("utf-8", "replace").split("\n")
-                found += [f"{path}:{n}" for n, row in enumerate(rows, 1) if (row or n < len(rows)) and re.search(pattern, row)]
+                shown = path if path.isprintable() else repr(path)
+                hits = [n for n, row in enumerate(rows, 1) if (row or n < len(rows)) and re.search(pattern, row)]
+                found += [f"{shown}:{n}" for n in hits]
         return found
 
 
@@ -190,7 +192,7 @@ class _Check:
 
     def _point(self, claim: str, source: str) -> None:
         checks: dict[str, Callable[[str, str], None]] = {
-            "top level": self._folder, "marked": self._marked, "definitions": self._defines, "longest": self._longest,
+            "the top level": self._folder, "marked": self._marked, "definitions": self._defines, "longest": self._longest,
             "counted a second time": self._again, "receipt": self._receipt, "left out": self._secret,
         }  # fmt: skip
         for start, checking in checks.items():
@@ -198,7 +200,12 @@ class _Check:
                 checking(claim, source)
                 self.seen[start] += 1
                 return
-        if match := re.match(r"`([^`]+)/`: ", claim):
+        if claim.startswith("not done"):
+            agent, _, call = source.partition(": ")
+            assert not self.told.results(agent, call.strip("`"))
+            assert not re.search(r"\d", _QUOTE.sub("", claim))
+            return
+        if match := re.match(r"`([^`]+)/` (?:has|is) ", claim):
             self._folder(claim, source, match[1])
             self.seen["folder"] += 1
             return
@@ -209,19 +216,20 @@ class _Check:
         entries = list(os.scandir(self.truth.root / name))
         (result,) = self._results(source)
         if not entries:
-            assert claim.endswith(": empty")
+            assert claim.endswith(" is empty")
             assert result.text == "(. is empty)"
             return
-        if match := re.search(r": ([\d,]+) names", claim):
+        if match := re.search(r" has ([\d,]+) names", claim):
             assert number(match[1]) == len(entries)
             self._stands_in([result], len(entries))
             return
         folders = [e for e in entries if e.is_dir(follow_symlinks=False)]
         files = [e for e in entries if e.is_file(follow_symlinks=False)]
         others = len(entries) - len(folders) - len(files)
-        expected = [f"{len(folders)} folder{'s' * (len(folders) != 1)}", f"{len(files)} file{'s' * (len(files) != 1)}"]
-        expected += [f"{others} link{'s' * (others != 1)} or"] if others else []
-        assert f": {', '.join(expected)}" in claim
+        expected = [f"{len(folders)} folder{'s' * (len(folders) > 1)}"] if folders else []
+        expected += [f"{len(files)} file{'s' * (len(files) > 1)}"] if files else []
+        expected += [f"{others} link{'s' * (others > 1)} or device"] if others else []
+        assert f" has {', '.join(expected)}" in claim
         assert sum(row.endswith("/") for row in result.text.split("\n")) == len(folders)
         assert sum("\t" in row for row in result.text.split("\n")) == len(files)
 
@@ -255,15 +263,21 @@ class _Check:
         match = re.search(rf"the same: ({_NUMBER}) text files?, ({_NUMBER}) lines?", claim)
         assert match, claim
         results = self._results(source)
-        for figure, truth in ((match[1], len(self.truth.texts)), (match[2], sum(map(lines_of, self.truth.texts.values())))):
+        for figure, truth in (
+            (match[1], len(self.truth.texts)),
+            (match[2], sum(map(lines_of, self.truth.texts.values()))),
+        ):
             assert number(figure) == truth
             self._stands_in(results, truth)
 
     def _receipt(self, claim: str, source: str) -> None:
         match = re.fullmatch(r"receipt of ([\w.]+): `([^`]+)`", claim)
         assert match
-        finished = [e.event.tool for e in self.told.events if e.agent == match[1] and isinstance(e.event, ToolFinished)]
-        assert match[2] == ", ".join(f"{t} x{n}" if n > 1 else t for t, n in Counter(finished).items())
+        ended = [e.event for e in self.told.events if e.agent == match[1] and isinstance(e.event, ToolFinished)]
+        runs = Counter(event.tool for event in ended if event.status != "denied")
+        failed = sum(event.status == "error" for event in ended)
+        words = ", ".join(f"{tool} x{n}" if n > 1 else tool for tool, n in runs.items())
+        assert match[2] == words + (f" ({failed} failed)" if failed else "")
         assert source.startswith("a: `delegate_task ")
 
     def _secret(self, claim: str, source: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -106,9 +107,12 @@ class Friday:
         self.env[name] = value
         self._patch.setenv(name, value)
 
-    def hurry(self, *, idle_s: float = 0.3) -> None:
-        """Make the waits between tries, and those for a silent service, short (in this process)."""
+    def hurry(self) -> None:
+        """Make the waits between tries short (in this process)."""
         self._patch.setattr(gate, "BACKOFF_S", 0.01)
+
+    def impatient(self, idle_s: float = 0.2) -> None:
+        """Wait no longer than this for a silent service, and three times as long for one that only pings."""
         for module in (http, sdk):
             self._patch.setattr(module, "Watch", lambda idle, event_idle: Watch(idle_s, 3 * idle_s))
 
@@ -146,6 +150,12 @@ class Friday:
         process = self.start(*argv, **more)
         out, err = process.communicate(input, timeout=timeout)
         return Ran(process.returncode, (out or b"").decode(), (err or b"").decode())
+
+    def attempts(self) -> str:
+        """What the store tells of failed tries, for the message of an assertion."""
+        with closing(sqlite3.connect(self.home / "data" / "friday.db")) as db:
+            rows = db.execute("SELECT agent, body FROM events WHERE kind = 'attempt_failed' ORDER BY seq")
+            return "\n".join(f"{agent} {body}" for agent, body in rows)
 
     def stop(self) -> None:
         """End what was started and still runs."""

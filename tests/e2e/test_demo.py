@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Denied
-from friday_cli.core.replay import replay
+from friday_cli.core.events import AgentFinished, AgentStarted, Denied, MessageAdded
 from friday_cli.providers.demo import DemoProvider
 from friday_cli.providers.demo.words import UNKNOWN
 from friday_cli.session import Options, Session
@@ -36,6 +35,7 @@ def project(tmp_path: Path) -> Path:
         "web/b|c.ts": "interface C {}\r\ntype D = 1\r\n",
         "docs/grüße.md": "Grüße `und` TODO\n",
         "docs/notes: 5": "no ending\n",
+        "docs/\x1b]0;owned\x07\u202e.txt": "FIXME \x1b[31mred\n",
         ".hidden.py": "def no(): ...\n",
         ".gitignore": "build/\n*.log\n",
         "build/out.py": "def no(): ...\n",
@@ -59,8 +59,11 @@ async def test_a_small_project(project: Path) -> None:
     checked = check(one, project)
     assert checked["all"] == 1
     assert checked["kind"] >= 5
-    assert {"top level", "folder", "marked", "definitions", "longest", "left out", "counted a second time"} <= set(checked)
+    assert {"the top level", "folder", "marked", "definitions", "longest", "left out", "counted a second time"} <= set(
+        checked
+    )
     assert checked["receipt"] == 3
+    assert "\x1b" not in one.text
     assert "`README.md` begins: “A project — It holds 9999 things.”" in one.text
     started = {e.agent: e.event.profile for e in one.events if isinstance(e.event, AgentStarted)}
     assert started == {"a": "friday", "a.1": "researcher", "a.2": "analyst", "a.3": "summarizer"}
@@ -72,6 +75,12 @@ async def test_a_small_project(project: Path) -> None:
 
 async def test_a_folder_outside_any_repository(project: Path) -> None:
     shutil.rmtree(project / ".git")
+    (one,) = await told(project, PROMPT)
+    assert check(one, project)["kind"] >= 5
+
+
+async def test_without_ripgrep_the_figures_are_the_same(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
     (one,) = await told(project, PROMPT)
     assert check(one, project)["kind"] >= 5
 
@@ -128,6 +137,14 @@ async def test_without_delegation_the_figures_are_the_same(project: Path, home: 
     assert set(ends(one)) == {"a"}
 
 
+@pytest.mark.parametrize(("persona", "agents"), [("analyst", {"a", "a.1"}), ("general", {"a"})])
+async def test_a_persona_sends_whom_it_may(project: Path, persona: str, agents: set[str]) -> None:
+    (one,) = await told(project, PROMPT, profile=persona)
+    assert check(one, project)["kind"] >= 5
+    assert set(ends(one)) == agents
+    assert all(end.success for end in ends(one).values())
+
+
 async def test_refused_sub_agents_are_reported_and_done_without(project: Path) -> None:
     (one,) = await told(project, PROMPT, deny=("delegate_task",))
     checked = check(one, project)
@@ -161,8 +178,8 @@ async def test_a_session_that_goes_on(project: Path) -> None:
     assert check(first, project)["all"] == 1
     assert second.text.startswith("**7 lines** of text in files named `*.py` in this folder.")
     assert third.text == UNKNOWN
-    records = replay(third.events)[0]
-    assert [m.role for m in records["a"].history if m.role != "tool"].count("user") == 3
+    asked = [e.event.message for e in third.events if e.agent == "a" and isinstance(e.event, MessageAdded)]
+    assert [m.text for m in asked if m.role == "user"] == [PROMPT, "how many lines of python are there?", "and why?"]
 
 
 async def test_a_resumed_session(project: Path) -> None:
@@ -170,7 +187,7 @@ async def test_a_resumed_session(project: Path) -> None:
     await session.prompt("list the todos")
     await session.close()
     (one,) = await told(project, "how many files are there?", resume=session.id)
-    assert one.text.startswith("**11 files** in this folder.")
+    assert one.text.startswith("**12 files** in this folder.")
 
 
 async def test_a_message_while_it_works(project: Path) -> None:
@@ -186,7 +203,7 @@ async def test_a_message_while_it_works(project: Path) -> None:
     outcome = await running
     await session.close()
     said = [m.text for m in session.root.history if m.role == "assistant"]
-    assert any("| all files | 11 |" in text for text in said)
+    assert any("| all files | 12 |" in text for text in said)
     assert "marked TODO or FIXME" in outcome.result
 
 
@@ -197,21 +214,24 @@ async def test_a_message_while_it_works(project: Path) -> None:
         ("find nothing_of_the_kind", ["**0 lines** with the text `nothing_of_the_kind` in this folder."]),
         ("find TODO: MORE", ["**1 line** with the text `TODO: MORE`", "`src/app.py:3`"]),
         ("where is grüße", ["**1 file** of that name", "- `docs/grüße.md`"]),
-        ("how many files are there?", ["**11 files** in this folder."]),
+        ("how many files are there?", ["**12 files** in this folder."]),
         ("count files in src", ["**3 files** in `src`."]),
         ("count `pass`", ["**1 line** with the text `pass` in this folder."]),
         ("how many functions are there in python?", ["- Python: 3 lines that begin a definition"]),
         ("read README.md", ["`README.md`, 7 lines:", "```md\n# A [project](http://x.test)"]),
         ("read readme.md", ["`README.md`, 7 lines:"]),
-        ("show src", ["could not be looked up"]),
+        ("show me the readme", ["`README.md`, 7 lines:"]),
+        ("what is in src", ["`src` has 3 entries:"]),
+        ("read docs/Grüße.md", ["`docs/grüße.md`, 1 line:"]),
+        ("read ./src", ["`./src` has 3 entries:"]),
         ("read src/", ["`src/` has 3 entries:", "- `app.py`"]),
         ("read src/empty.py", ["`src/empty.py`: “(src/empty.py is empty)”"]),
-        ("read picture.png", ["`picture.png`"]),
+        ("read picture.png", ["could not be looked up", "picture"]),
         ("read /etc/passwd", ["could not be looked up: “read_file"]),
-        ("list docs", ["`docs` has 3 entries, the first 2:", "- `grüße.md`"]),
+        ("list docs", ["`docs` has 4 entries, the first 3:", "- `grüße.md`"]),
         ("list nowhere", ["could not be looked up"]),
-        ("list *.md", ["1 file named `*.md` in this folder:", "- `docs/grüße.md`"]),
-        ("list the todos", ["**3 lines** marked TODO or FIXME", "- `docs/grüße.md:1` ``Grüße `und` TODO``"]),
+        ("list *.md", ["2 files named `*.md` in this folder:", "- `docs/grüße.md`"]),
+        ("list the todos", ["**4 lines** marked TODO or FIXME", "- `docs/grüße.md:1` ``Grüße `und` TODO``"]),
         ("which files are the largest?", ["The longest text files in this folder, in lines:\n\n- `README.md` 7"]),
         ("run `echo hi`", ["The command was refused", "--allow 'bash(echo *)'"]),
     ],
@@ -255,7 +275,14 @@ def test_the_demo_command_in_a_process_of_its_own(friday: Friday) -> None:
     (friday.project / "a.py").write_text("x = 1\n")
     friday.config.write_text('subagent_model = "anthropic/claude-test"\nfallback_model = "openai/gpt-test"\n')
     found = subprocess.run(
-        [sys.executable, "-m", "friday_cli", "demo"], stdin=subprocess.DEVNULL, cwd=friday.project, env=friday.env, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "friday_cli", "demo"],
+        stdin=subprocess.DEVNULL,
+        cwd=friday.project,
+        env=friday.env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert found.returncode == 0, found.stderr
     assert "| all files | 1 |" in found.stdout

@@ -131,7 +131,7 @@ in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
 
 @pytest.fixture(autouse=True)
 def _quick(friday: Friday) -> Iterator[None]:
-    friday.hurry(idle_s=0.15)
+    friday.hurry()
     (friday.project / "secret-plan.txt").write_text("to be read by nobody\n", encoding="utf-8")
     yield
 
@@ -159,41 +159,62 @@ def ended(ran: Ran, path: str, case: Case) -> dict[str, Any]:
 @in_every_way
 def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str) -> None:
     case = CASES[name]
+    if name.startswith("F13"):
+        friday.impatient()
     with thinking(case.play, wire) as brain:
         friday.reach(brain, transport=transport)
         ran = friday.json("what is the answer?")
     sound(brain)
     assert ran.code == ran.document["exit_code"] == case.code
-    assert len(brain.turns) == case.tries
+    assert len(brain.turns) == case.tries, friday.attempts()
     ended(ran, "a", case)
     assert (ran.document["status"], ran.document["stop_reason"]) == ("failed", case.stop)
     assert case.says in one_sentence(ran.document["error"])
     assert ran.document["result"] == case.keeps
 
 
-@in_every_way
-def test_a_sub_agent(friday: Friday, name: str, wire: Wire, transport: str) -> None:
-    case = CASES[name]
+CROWD = """
+[agents.delegation]
+max_batch = 64
+max_concurrent = 16
+ask_above = 64
+"""
+
+
+@pytest.mark.parametrize(("wire", "transport"), [(w, t) for t in ("http", "sdk") for w in WIRES])
+def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str) -> None:
+    """Every fault has a child of its own, all in one batch: each ends as it must, and none takes another's result."""
+    kids = {f"kid{n}": CASES[name] for n, (name, w, t) in enumerate(EVERY) if (w, t) == (wire, transport)}
+    kids = {kid: case for kid, case in kids.items() if case is not CASES["F13 silence"]}
+    task = {"profile": "researcher"}
 
     def rule(turn: Turn) -> Say | Reply:
-        if turn.agent == "kid":
-            return case.play(turn)
+        if turn.agent in kids:
+            return kids[turn.agent].play(turn)
+        if turn.agent == "well":
+            return SPOKEN
         if turn.turn:
-            return Say("My sub-agent failed.")
-        return Say(calls=[("delegate_task", {"profile": "researcher", "task": "#kid find the answer"})])
+            return Say("They failed.")
+        return Say(calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})])
 
     with thinking(rule, wire) as brain:
-        friday.reach(brain, transport=transport)
+        friday.reach(brain, transport=transport, extra=CROWD)
         ran = friday.json("what is the answer?")
     sound(brain)
-    assert len(brain.by("kid")) == case.tries
-    ended(ran, "a.1", case)
-    assert (ran.code, ran.document["result"]) == (0, "My sub-agent failed.")
-    told = brain.by("root")[-1].last
-    assert f"## Result from 'researcher' (a.1): failed ({case.stop})" in told
-    assert case.says in told
-    assert case.keeps in told
-    assert "sk-canary" not in told
+    assert (ran.code, ran.document["result"]) == (0, "They failed.")
+    _, *reports = brain.by("root")[-1].last.split("# Task ")
+    assert len(reports) == len(kids) + 1
+    for number, (kid, case) in enumerate(kids.items(), 1):
+        report = reports[number - 1]
+        about = f"{case.says}: {report}\n{friday.attempts()}"
+        assert len(brain.by(kid)) == case.tries, about
+        ended(ran, f"a.{number}", case)
+        assert f"## Result from 'researcher' (a.{number}): failed ({case.stop})" in report, about
+        assert case.says in report, about
+        assert case.keeps in report, about
+        one_sentence(report.partition("error: ")[2].partition("\n")[0])
+    assert "completed" in reports[-1]
+    assert "The answer is forty-two." in reports[-1]
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -201,6 +222,8 @@ def test_a_sub_agent(friday: Friday, name: str, wire: Wire, transport: str) -> N
                                   "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event"])  # fmt: skip
 def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire) -> None:
     case = CASES[name]
+    if name.startswith("F13"):
+        friday.impatient()
 
     def rule(turn: Turn) -> Say | Reply:
         return case.play(turn) if turn.tries == 0 else SPOKEN

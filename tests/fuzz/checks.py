@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from friday_cli.core.agent import Agent
-from friday_cli.core.delegation import Known, Spec
+from friday_cli.core.delegation import Known
 from friday_cli.core.events import (
     ENDED,
     AgentFinished,
@@ -33,7 +33,6 @@ from friday_cli.core.events import (
     is_under,
     parent_of,
 )
-from friday_cli.core.messages import Message, user
 from friday_cli.core.model import without_thinking
 from friday_cli.core.permission import Call
 from friday_cli.core.replay import history, replay
@@ -47,7 +46,7 @@ LEGAL = {
     "failed": {"reported", "iterations", "tokens", "cost", "provider", "refusal", "context", "supervision", "loop"},
     "timeout": {"time"},
     "cancelled": {"cancelled", "aborted", "parent"},
-    "interrupted": {"process"},
+    "interrupted": {"process"},  # the process died, or Friday itself failed
 }
 """The table of contract.md: how an agent ends, and why."""
 DUST = 1e-6
@@ -320,9 +319,15 @@ def faults_of(scene: Scene) -> list[str]:
 
 
 async def reopened(scene: Scene) -> list[str]:
-    """Cut the log anywhere, as a death of the process does, and go on from what is left."""
+    """Cut the log at some places, as a death of the process does, and go on from what is left."""
     whole = scene.journal.envelopes
-    cut = scene.rng.randint(1, len(whole))
+    faults = []
+    for _ in range(2 if whole else 0):
+        faults += await _reopened(scene, whole, scene.rng.randint(1, len(whole)))
+    return faults
+
+
+async def _reopened(scene: Scene, whole: list[Envelope], cut: int) -> list[str]:
     kept = [decode_envelope(encode(e)) for e in whole[:cut]]
     faults = [] if kept == whole[:cut] else ["an event changes on its way through JSON"]
     records = replay(kept)
@@ -369,5 +374,3 @@ def count(scene: Scene, log: Sequence[Envelope]) -> None:
                 scene.reached[msgspec.to_builtins(event)["kind"]] += 1
     scene.reached["broken journals"] += scene.journal.broken
 
-
-__all__ = ["Spec", "count", "faults_of", "reopened", "strict", "user"]

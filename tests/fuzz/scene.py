@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import contextmanager
 from typing import Any
 
 from friday_cli.core.agent import Policy
+from friday_cli.core.compaction import PROMPT
 from friday_cli.core.delegation import Node
 from friday_cli.core.errors import ErrorKind, ProviderError, StoreError, ToolError
-from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under
+from friday_cli.core.events import Envelope, PermissionAsked, Prefix, QuestionAsked, is_under
 from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
 from friday_cli.core.model import prompt_tokens
@@ -90,7 +91,7 @@ class Whim(Model):
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
         rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
-        self._scene.served(request, self)
+        self._scene.served(request)
         self.open.add(request.agent)
         try:
             with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
@@ -116,6 +117,8 @@ class Whim(Model):
                 await asyncio.sleep(rng.random())
             if rng.random() < 0.2:
                 return  # a stream that ends without its end mark
+            if rng.random() < 0.05:
+                raise RuntimeError("a defect of the provider")
             wait = rng.choice([None, None, 0.0, 1.0, 20.0, 90.0])
             usage = rng.choice([None, Usage(input=10, output=3)])
             raise ProviderError(rng.choice(KINDS), "no luck", retry_after=wait, usage=usage)
@@ -153,7 +156,7 @@ class Whim(Model):
         return tuple(self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3)))
 
     def _call(self, rng: random.Random, call_id: str) -> ToolCall:
-        dice = rng.random()
+        dice = rng.random() * rng.choice([0.6, 1.0])
         task = {"profile": rng.choice(["one", "one", "one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
         if rng.random() < 0.2:
             task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
@@ -192,12 +195,12 @@ class Scene:
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
         self.stops: list[tuple[str, str, list[Node]]] = []
-        self.prefixes: dict[str, Request] = {}
+        self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
         self.misjudged: Counter[str] = Counter()
         self.largest: dict[str, float] = {}
         self.journal = Journal(rng)
         self.read: list[Envelope] = []
-        window = rng.choice([200_000, 200_000, 200_000, 3200])
+        window = rng.choice([200_000, 200_000, 2600])
         self.model = Whim(self, model="first", window=window)
         self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
         self.bench = self._bench()
@@ -207,8 +210,8 @@ class Scene:
         policy = Policy(
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
-        limits = {"tokens": rng.choice([1000, 6000, 20_000, 50_000, 50_000]), "turns": rng.randint(1, 5)}
-        deep = Profile(offers=("one", "two"), time_s=rng.choice([2.0, 20.0, 300.0]), **limits)
+        limits = {"tokens": rng.choice([1200, 8000, 50_000, 50_000]), "turns": rng.randint(2, 5)}
+        deep = Profile(offers=("one", "two"), time_s=rng.choice([3.0, 30.0, 300.0]), **limits)
         flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
@@ -257,7 +260,7 @@ class Scene:
             self.broken.append(f"{ctx.agent} runs two changes at once")
         try:
             with self.works(ctx.agent):
-                await asyncio.sleep(args.seconds)
+                await asyncio.sleep(args.seconds * 4)
         except asyncio.CancelledError:
             self.reached["stopped in a change"] += 1
             raise
@@ -328,19 +331,23 @@ class Scene:
         if node.ended:
             self.broken.append(f"{ctx.agent} runs a tool after its end")
 
-    def served(self, request: Request, model: Model) -> None:
+    def served(self, request: Request) -> None:
+        """Look at a request as a strict server does: whole, and its prefix as it was."""
         self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
-        agent = self.bench.agents[request.agent]
-        before = self.prefixes.get(request.agent)
-        self.prefixes[request.agent] = request
         if self.bench.node(request.agent).ended:
             self.broken.append(f"{request.agent} sends a request after its end")
-        if before is None:
+        if self.journal.broken:
             return
-        if (before.system, before.tools) != (request.system, request.tools):
-            self.broken.append(f"{request.agent}: system or tools changed within a run")
-        if model is agent.provider and len(request.messages) < len(before.messages):
-            self.reached["shorter history"] += 1
+        prefixes = [e.event for e in self.journal.envelopes if e.agent == request.agent and isinstance(e.event, Prefix)]
+        newest = prefixes[-1]
+        if (newest.system, newest.tools) != (request.system, request.tools):
+            self.broken.append(f"{request.agent}: system or tools are not those of its prefix")
+        if request.messages[-1].text.endswith(PROMPT):
+            return  # what asks for a summary is no part of the history
+        number, before = self.prefixes.get(request.agent, (0, ()))
+        self.prefixes[request.agent] = (len(prefixes), request.messages)
+        if number == len(prefixes) and request.messages[: len(before)] != before:
+            self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
     def spent(self, request: Request, usage: Usage) -> None:
         """Note by how much the reservation of a request was too small: that much may be overspent."""
@@ -481,5 +488,3 @@ class Scene:
             if not task.cancelled() and (error := task.exception()):
                 raise error
 
-
-Check = Callable[[Scene], list[str]]

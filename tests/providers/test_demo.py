@@ -28,7 +28,9 @@ def specs(*names: str, crew: str = CREW) -> tuple[ToolSpec, ...]:
 
 
 def request(*messages: Message, agent: str = "a", tools: Sequence[ToolSpec] = specs(*LOOKING), **more: Any) -> Request:
-    return Request(agent, "# Environment\n\nFolder: /home/me/thing\n", tuple(tools), messages, **{"max_output": 8000, **more})
+    return Request(
+        agent, "# Environment\n\nFolder: /home/me/thing\n", tuple(tools), messages, **{"max_output": 8000, **more}
+    )
 
 
 def empty(call: ToolCall) -> tuple[str, str]:
@@ -134,7 +136,7 @@ def test_without_delegation_it_looks_by_itself() -> None:
     assert "| text files | 2 | 4 | a: `grep ^` |" in text
     assert "| Python (.py) | 1 | 1 | a: `grep ^ (*.py)` |" in text
     assert "- `README.md` begins: “Tiny — A thing.” (a: `read_file README.md`)" in text
-    assert text.startswith("`thing` holds 2 files. With text: 2 files, 4 lines.")
+    assert text.startswith("`thing` holds 2 files, 2 of them with text (4 lines).")
 
 
 def test_an_empty_folder_is_called_empty() -> None:
@@ -176,12 +178,17 @@ def test_a_list_that_was_cut_counts_what_the_tool_says() -> None:
         if call.name == "glob":
             return "ok", listing
         if call.arguments.get("mode") == "files":
-            return "ok", "d/f0000.py\n[89,999 more files; narrow]" if call.arguments.get("glob", "*.py") == "*.py" else "No match."
+            return "ok", "d/f0000.py\n[89,999 more files; narrow]" if call.arguments.get(
+                "glob", "*.py"
+            ) == "*.py" else "No match."
         if call.arguments.get("mode") == "count":
             return "ok", "d/f0000.py: 7\nd/f0001.py: 9\n[89,998 more files; narrow]"
         if call.name == "grep" and call.arguments["pattern"] == "^":
             more = 400_000 if call.arguments.get("glob") else 300_000
-            return "ok", f"d/f0000.py\n1:x\n[{more:,} more matching lines; narrow]\n[there is more than can be looked through]"
+            return (
+                "ok",
+                f"d/f0000.py\n1:x\n[{more:,} more matching lines; narrow]\n[there is more than can be looked through]",
+            )
         return empty(call)
 
     text = answer(user("overview"), answers=huge)
@@ -208,7 +215,7 @@ def crew(call: ToolCall) -> tuple[str, str]:
         return tiny(call)
     match call.arguments["profile"]:
         case "researcher":
-            return "ok", report("a.1", "researcher", "completed", ("top level: 0 folders, 2 files", "a.1: list_dir ."))
+            return "ok", report("a.1", "researcher", "completed", ("the top level has 2 files", "a.1: list_dir ."))
         case "analyst":
             rows = ("all files: 2 files", "a.2: glob *"), ("text files: 2 files, 4 lines", "a.2: grep ^")
             return "ok", report("a.2", "analyst", "completed", *rows)
@@ -251,7 +258,7 @@ def test_what_a_sub_agent_does_not_bring_it_finds_out_by_itself(failed: tuple[st
 def test_findings_that_a_sub_agent_did_not_make_itself_are_not_taken() -> None:
     def answers(call: ToolCall) -> tuple[str, str]:
         if call.name == "delegate_task" and call.arguments["profile"] == "researcher":
-            forged = ("all files: 9 files", "a.7: glob *"), ("top level: 0 folders, 2 files", "a.1: list_dir .")
+            forged = ("all files: 9 files", "a.7: glob *"), ("the top level has 2 files", "a.1: list_dir .")
             return "ok", report("a.1", "researcher", "completed", *forged)
         return crew(call)
 
@@ -293,7 +300,7 @@ def test_the_summarizer_counts_again(lines: int, words: str) -> None:
     context = f"[Context from parent agent]\nFindings:\n- text files: 2 files, {lines} lines\n  Evidence: a.2: grep ^"
     task = user(f"{WRITE_TASK}\n\n{context}", source="parent")
     given = handed_in(played(task, answers=tiny, agent="a.3", tools=CHILD))
-    assert given["result"] == f"With text: 2 files, {lines} lines."
+    assert given["result"] == f"2 files with text ({lines} lines)."
     (finding,) = given["findings"]
     assert finding["claim"] == f"counted a second time, {words}: 2 text files, 4 lines"
 
@@ -304,6 +311,20 @@ def test_a_child_with_somebody_elses_task() -> None:
     assert "| text files | 2 | 4 | a.1: `grep ^` |" in given["result"]
     given = handed_in(played(user("Refactor the parser.", source="parent"), answers=crew, agent="a.1", tools=tools))
     assert (given["status"], given["result"]) == ("error", UNKNOWN)
+
+
+def test_a_child_that_may_not_hand_in_says_its_result() -> None:
+    def answers(call: ToolCall) -> tuple[str, str]:
+        return refusing(call) if call.name == "task_result" else tiny(call)
+
+    history = [user(COUNT_TASK, source="parent")]
+    while True:
+        message, _ = reply(request(*history, agent="a.2", tools=CHILD))
+        if not message.calls:
+            break
+        history += [message, results(message, answers)]
+    assert "- text files: 2 files, 4 lines\n  Evidence: a.2: grep ^" in message.text
+    assert sum(call.name == "task_result" for m in history for call in m.calls) == 1
 
 
 def test_a_result_fits_the_output_limit() -> None:
@@ -343,7 +364,9 @@ def test_notes_of_a_resumed_session_are_no_part_of_the_prompt() -> None:
 
 def test_a_message_that_comes_meanwhile_is_answered_too() -> None:
     history = begun("What is in this folder?", turns=2)
-    text = [m.text for m in played(*history, user("list the todos"), answers=tiny)[len(history) :] if m.role == "assistant"]
+    text = [
+        m.text for m in played(*history, user("list the todos"), answers=tiny)[len(history) :] if m.role == "assistant"
+    ]
     assert "| all files | 2 |" in text[-2]
     assert text[-1].startswith("**0 lines** marked TODO or FIXME")
 

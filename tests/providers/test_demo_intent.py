@@ -98,6 +98,8 @@ def test_a_question_that_calls_answer(prompt: str, expected: Intent) -> None:
     assert intent(prompt) == expected
 
 
-@pytest.mark.parametrize("prompt", ["a " * 100_000, "what is in " * 5_000, "list " + "*." * 20_000, "`" * 50_000, "find the " * 9_000])
+@pytest.mark.parametrize(
+    "prompt", ["a " * 100_000, "what is in " * 5_000, "list " + "*." * 20_000, "`" * 50_000, "find the " * 9_000]
+)
 def test_a_long_prompt_is_no_burden(prompt: str) -> None:
     assert intent(prompt).kind in ("unknown", "find", "list")

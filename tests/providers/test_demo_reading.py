@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.providers.demo.reading import Folder, Hit, Tally, counts, folder, found, listing, meant, page, tally
+from friday_cli.providers.demo.reading import Folder, Hit, Tally, counts, folder, found, listing, page, tally
 
 NARROW = "narrow the pattern, path or glob, or raise limit"
 
@@ -17,7 +17,10 @@ NARROW = "narrow the pattern, path or glob, or raise limit"
         ("a.py\n1:x", Tally(1)),
         (f"a.py\n[1,347 more files; {NARROW}]", Tally(1348)),
         (f"a.py\n1:x\n[4,999 more matching lines; {NARROW}]", Tally(5000)),
-        (f"a.py\n1:x\n[9 more matching lines; {NARROW}]\n[there is more than can be looked through]", Tally(10, exact=False)),
+        (
+            f"a.py\n1:x\n[9 more matching lines; {NARROW}]\n[there is more than can be looked through]",
+            Tally(10, exact=False),
+        ),
         ("No match.\n[the search took longer than 30 s and was stopped]", Tally(0, exact=False)),
         ("No match.\n[2 matching files that may hold secrets left out]", Tally(0, secret=2)),
         ("[7 more files; narrow]", Tally(1)),  # a file of that name
@@ -73,8 +76,3 @@ def test_a_page() -> None:
     assert page("1\ta\n2\tb\n[lines 1-2 of 1,234; go on with offset=3]").total == Tally(1234)
     assert page("1\ta\n[encoding cp1252; lines 1-1 of 40; go on with offset=2]").lines == ["a"]
     assert page("(a is empty)").lines == []
-
-
-def test_what_was_meant() -> None:
-    assert meant("readme: there is no such file. Did you mean README.md or read.py?") == "README.md"
-    assert meant("x: there is no such file. Look with list_dir or glob.") == ""

@@ -31,13 +31,15 @@ def _say(seat: Seat, wanted: Intent) -> Script:
 def _read(seat: Seat, wanted: Intent) -> Script:
     path = wanted.target
     (got,) = yield _step(f"Reading {words.code(path)}.", tasks.read(path, SHOWN_LINES))
-    if got.status == "error" and (other := reading.meant(got.text)):
-        path = other
-        (got,) = yield _step(f"There is {words.code(path)}: reading that.", tasks.read(path, SHOWN_LINES))
-    elif got.status == "error":
-        (look,) = yield _step("Perhaps it is a folder.", tasks.look(path))
-        if look.ok:
-            return _listed(seat, look, path)
+    if got.status == "error":
+        parent, _, name = path.rstrip("/").rpartition("/")
+        (look,) = yield _step("That is no file that can be read; looking beside it.", tasks.look(parent or "."))
+        folder = reading.folder(look.text) if look.ok else reading.Folder([], [], reading.Tally(0), True)
+        if name in folder.folders:
+            return (yield from _list(seat, Intent("list", path=path)))
+        if other := _like(name, folder.files):
+            path = f"{parent}/{other}" if parent else other
+            (got,) = yield _step(f"There is {words.code(path)}: reading that.", tasks.read(path, SHOWN_LINES))
     if not got.ok:
         return _failed(seat, got)
     page = reading.page(got.text)
@@ -48,6 +50,15 @@ def _read(seat: Seat, wanted: Intent) -> Script:
         shown = words.amount(page.total, "line")
     language = path.rpartition(".")[2] if re.fullmatch(r".*\.\w{1,6}", path) else ""
     return _end(seat, f"{words.code(path)}, {shown}:\n\n{words.block(chr(10).join(page.lines), language)}", got)
+
+
+def _like(name: str, names: Sequence[str]) -> str:
+    """The one file that is called so but for capitals and ending, "" where there is none or it is `name` itself."""
+    if name in names:
+        return ""
+    same = [one for one in names if one.lower() == name.lower()]
+    same = same or [one for one in names if one.lower().partition(".")[0] == name.lower()]
+    return same[0] if len(same) == 1 else ""
 
 
 def _list(seat: Seat, wanted: Intent) -> Script:

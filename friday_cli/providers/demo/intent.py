@@ -52,7 +52,7 @@ _OVERVIEW = re.compile(
     re.I,
 )
 _QUOTED = re.compile(r"`([^`]{1,300})`|\"([^\"]{1,300})\"|“([^”]{1,300})”|(?<!\w)'([^']{1,300})'(?!\w)")
-_PATHLIKE = re.compile(r"[\w.@+~/-]*(?:/[\w.@+~-]*|\.[A-Za-z0-9]{1,8})", re.A)
+_PATHLIKE = re.compile(r"[\w.@+~/-]*(?:/[\w.@+~-]*|\.[A-Za-z0-9]{1,8})")
 _NAMES = re.compile(
     r"(?:readme|license|licence|makefile|dockerfile|changelog|contributing|copying|authors|notice)", re.I
 )

@@ -95,7 +95,7 @@ def _answer(seat: Seat, text: str) -> str:
     if not good:
         text = NOTHING
     elif any(one.claim == report.counted(report.ALL, 0) for one in good) and any(
-        ": empty" in one.claim for one in good
+        one.claim == survey.EMPTY for one in good
     ):
         text = EMPTY
     table = report.table(seat.findings)

@@ -104,10 +104,12 @@ class Seat:
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What to say now: a step, or the end of all that was asked. `seat` is that of the script at work."""
+    """What to say now: a step, or the end of all that was asked. `seat` is that of the script at work; `refused` tells
+    that handing the end in was tried in vain."""
 
     said: Step | End
     seat: Seat
+    refused: bool = False
 
 
 class Stage:
@@ -125,6 +127,7 @@ class Stage:
         self._step: Step | End | None = None
         self._gots: list[Got] = []
         self._stopped = False
+        self._refused: End | None = None
 
     def reply(self) -> Reply:
         """Run through the conversation and say what comes next."""
@@ -140,6 +143,8 @@ class Stage:
                 self._said += message.text
             else:
                 self._settle()
+        if self._refused is not None:
+            return Reply(self._refused, self._seat, refused=True)
         said = self._next()
         if self._said and isinstance(said, End):
             said = msgspec.structs.replace(said, text=said.text[len(self._said) :])
@@ -149,6 +154,7 @@ class Stage:
         words = prompt_of(message)
         if words is None:
             return
+        self._refused = None
         if self._stopped:  # what was going on was broken off by hand: only the new word counts
             self._settle()
         self._prompt = words
@@ -176,10 +182,13 @@ class Stage:
                 for wish in self._step.wishes
             ]
         elif isinstance(self._step, End):
+            refused = None if all(r.status == "ok" for r in message.results) else self._step
             self._settle()
+            self._refused = refused
 
     def _settle(self) -> None:
-        self._script, self._waiting, self._said, self._stopped, self._step = None, [], "", False, None
+        self._script, self._step, self._refused = None, None, None
+        self._waiting, self._said, self._stopped = [], "", False
 
     def _next(self) -> Step | End:
         ends: list[End] = []

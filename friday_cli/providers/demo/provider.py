@@ -63,7 +63,7 @@ def reply(request: Request) -> tuple[Message, Stop]:
     if request.tool_choice == "none":
         return _told(_last_words(now), request)
     if isinstance(now.said, End):
-        if now.seat.is_child and "task_result" in now.seat.tools:
+        if now.seat.is_child and "task_result" in now.seat.tools and not now.refused:
             return _handed_in(now.said, request), "tool_use"
         return _told(findings_text(now.said), request)
     parts: list[AnyPart] = [Thinking(now.said.thinking, "demo")] if now.said.thinking else []

@@ -11,7 +11,6 @@ _SECRET = re.compile(r"\[([\d,]+)(?: matching files)? that may hold secrets left
 _ROW = re.compile(r"(\d+)[:-](.*)", re.S)
 _NUMBERED = re.compile(r"(\d+)\t(.*)", re.S)
 _SPAN = re.compile(r"\[(?:.*; )?lines [\d,]+-[\d,]+ of ([\d,]+)(?:; go on with offset=\d+)?\]")
-_MEANT = re.compile(r"Did you mean (.+?)(?: or .+)?\?")
 FULL_PATHS, FULL_CHARS = 500, 29_000
 """Only a listing this long can have been cut."""
 
@@ -152,12 +151,6 @@ def page(text: str) -> Page:
         elif span := _SPAN.fullmatch(line):
             total = _number(span[1])
     return Page(lines, Tally(len(lines) if total is None else total))
-
-
-def meant(text: str) -> str:
-    """The name that a tool offers in place of one that does not exist, "" when it offers none."""
-    match = _MEANT.search(text)
-    return match[1] if match else ""
 
 
 def _remarks(lines: list[str]) -> tuple[int, bool, int]:

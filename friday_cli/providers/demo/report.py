@@ -96,16 +96,16 @@ def prose(findings: Sequence[Finding], name: str) -> str:
     counts = rows(findings)
     figures = {kind: (files, lines) for kind, files, lines, _ in counts}
     said = []
-    place = f"{words.code(name, 60)} holds" if name else "The folder holds"
+    if text := figures.get(TEXT):
+        lines = f" ({words.amount(text[1], 'line')})" if text[1] else ""
+        said.append(f"{words.amount(text[0], 'file')} with text{lines}.")
     if ALL in figures:
-        said.append(f"{place} {words.amount(figures[ALL][0], 'file')}.")
-    if TEXT in figures and figures[TEXT][0] != "0":
-        files, lines = figures[TEXT]
-        said.append(
-            f"With text: {words.amount(files, 'file')}" + (f", {words.amount(lines, 'line')}." if lines else ".")
-        )
+        place = words.code(name, 60) if name else "The folder"
+        rest = f", {text[0]} of them with text{lines}" if text else ""
+        said = [f"{place} holds {words.amount(figures[ALL][0], 'file')}{rest}."]
     kinds = [(kind, files) for kind, files, _, _ in counts if kind not in (ALL, TEXT)]
-    if len(kinds) > 1 and kinds[0][1] != kinds[1][1]:
+    exact = all(files.replace(",", "").isdigit() for _, files in kinds)
+    if len(kinds) > 1 and exact and kinds[0][1] != kinds[1][1]:
         said.append(f"Of the kinds counted, {kinds[0][0]} has the most files: {kinds[0][1]}.")
     return " ".join(said)
 

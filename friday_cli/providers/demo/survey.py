@@ -13,6 +13,7 @@ from .play import End, Finding, Got, Part, Script, Seat, Step, Wish
 
 COMMON = ("py", "js", "ts", "md", "json", "html", "c", "go")
 """Kinds looked for in a folder that is too large to be listed."""
+EMPTY = "the top level is empty"
 MOST_KINDS, ROWS, NAMES = 10, 6, 8
 _EXTENSION = re.compile(r"(?<=[^/])\.([A-Za-z0-9_+-]{1,12})$")
 _README = re.compile(r"readme(?:\.(?:md|rst|txt|markdown|adoc|org))?", re.I)
@@ -147,7 +148,7 @@ def explore(seat: Seat) -> Part:
     folder = reading.Folder([], [], reading.Tally(0), True)
     if _told(seat, top):
         folder = reading.folder(top.text)
-        seat.note(_top("top level", folder), top)
+        seat.note(_top("the top level", folder), top)
         if not folder.total.count:
             return
     yield from _papers(seat, folder)
@@ -197,15 +198,16 @@ def _papers(seat: Seat, folder: reading.Folder) -> Part:
 
 def _top(what: str, folder: reading.Folder) -> str:
     if not folder.total.count:
-        return f"{what}: empty"
+        return f"{what} is empty"
     if not folder.complete:
-        return f"{what}: {words.amount(folder.total, 'name')}"
+        return f"{what} has {words.amount(folder.total, 'name')}"
     others = folder.total.count - len(folder.folders) - len(folder.files)
-    parts = [words.amount(len(folder.folders), "folder"), words.amount(len(folder.files), "file")]
+    parts = [words.amount(len(folder.folders), "folder")] if folder.folders else []
+    parts += [words.amount(len(folder.files), "file")] if folder.files else []
     parts += [words.amount(others, "link or device", "links or devices")] if others else []
     names = [words.code(f"{name}/", 40) for name in _seen(folder.folders)]
     more = ", ..." if len(names) > NAMES else ""
-    return f"{what}: {', '.join(parts)}" + (f" ({', '.join(names[:NAMES])}{more})" if names else "")
+    return f"{what} has {', '.join(parts)}" + (f" ({', '.join(names[:NAMES])}{more})" if names else "")
 
 
 def _seen(names: Sequence[str]) -> list[str]:

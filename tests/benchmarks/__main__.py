@@ -1,0 +1,106 @@
+"""`python -m tests.benchmarks [SECTION...]`: Friday's times against floors measured in the same run.
+
+A floor is the least that anything written in Python could take: the interpreter, an HTTP client, an SDK, ripgrep.
+Absolute figures move with the machine, ratios to the floors hold. Nothing here is part of the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+from . import oneshot
+from .history import sessions
+from .measure import PROJECT, Bench, Line, bench
+from .pulse import pulse
+from .search import search
+
+SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
+    "instant": oneshot.instant,
+    "commands": oneshot.commands,
+    "rounds": oneshot.rounds,
+    "answers": oneshot.answers,
+    "children": oneshot.children,
+    "sessions": sessions,
+    "search": search,
+    "pulse": pulse,
+}
+PAGE = PROJECT / "docs" / "performance.md"
+
+
+def main() -> None:
+    """Measure what was asked for and print it; `--write` keeps it in docs/performance.md."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("section", nargs="*", help=f"what to measure: {', '.join(SECTIONS)} (all without any)")
+    parser.add_argument("--repeat", type=int, default=9, metavar="N", help="runs of each case, in turns (9)")
+    parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
+    wanted = parser.parse_args()
+    names = wanted.section or list(SECTIONS)
+    if unknown := [name for name in names if name not in SECTIONS]:
+        parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    with bench(repeat=wanted.repeat) as here:
+        scale = oneshot.speed(here)
+        about = f"{machine()}; {scale:.2f} times the time of the machine on which the goals were set"
+        print(about)
+        rows = {}
+        for name in names:
+            rows[name] = [measured(line, scale) for line in SECTIONS[name](here)]
+    if wanted.write:
+        write(about, rows)
+    if any("missed" in row for table in rows.values() for row in table):
+        sys.exit(1)
+
+
+def measured(line: Line, scale: float) -> str:
+    """A line as a row of the page, printed as soon as it is known."""
+    goal = line.goal
+    if goal is not None and line.fixed:
+        goal *= scale
+    floor = f"{line.floor:.4g} {line.unit} ({line.floor_name})" if line.floor else ""
+    ratio = f"{line.value / line.floor:.2f}" if line.floor else ""
+    verdict = "" if goal is None else f"{goal:.4g} {line.unit}: {'reached' if line.value <= goal else 'missed'}"
+    print(
+        f"  {line.name:42} {line.value:9.4g} {line.unit:3} {ratio and 'x' + ratio:>8}  {verdict:26} {line.note}",
+        flush=True,
+    )
+    return f"| {line.name} | {line.value:.4g} {line.unit} | {floor} | {ratio} | {verdict} |"
+
+
+def machine() -> str:
+    """What was measured on, and when."""
+    model = (
+        re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        if Path("/proc/cpuinfo").exists()
+        else None
+    )
+    return f"{date.today()}, Python {platform.python_version()}, {os.cpu_count()} cores ({model[1] if model else platform.machine()})"
+
+
+def write(about: str, rows: dict[str, list[str]]) -> None:
+    """Replace the figures of the sections that were measured."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, table in rows.items():
+        head = f"<!-- {name} -->"
+        body = "\n".join(
+            (
+                head,
+                f"*{about}*",
+                "",
+                "| line | Friday | floor | ratio | goal |",
+                "|---|---|---|---|---|",
+                *table,
+                f"<!-- /{name} -->",
+            )
+        )
+        text = re.sub(rf"{re.escape(head)}.*?<!-- /{name} -->", lambda _, body=body: body, text, flags=re.S)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

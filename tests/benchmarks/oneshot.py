@@ -1,0 +1,165 @@
+"""One-shots: what a short run costs, a tool round, a long answer, and children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import floors
+from .measure import Bench, Case, Line, Sample, middle
+
+MESSAGES = "anthropic/claude-sonnet-5-5"
+WIRES = {"messages": MESSAGES, "responses": "resp/m", "chat": "openai/m"}
+CODEX_WALL, CODEX_FIRST = 229 / 136, 176 / 132
+"""What the fastest peer took in the measurement of the goals, as parts of the HTTP client's floor beside it."""
+FLOOR_MS = 136.0
+"""The wall time of that floor in the measurement of the goals: goals in milliseconds move with the machine by it."""
+
+
+def milliseconds(samples: list[Sample]) -> float:
+    return 1000 * middle(samples, lambda s: s.wall_s)
+
+
+def first(samples: list[Sample]) -> float:
+    return 1000 * middle(samples, lambda s: s.first_s)
+
+
+def settings(bench: Bench, home: str, more: str = "") -> None:
+    """A home whose provider `resp` is the stand-in over the Responses API."""
+    bench.configure(home, f'{more}\n[providers.resp]\nbase_url = "{bench.url("instant")}/v1"\napi = "responses"\n')
+
+
+def speed(bench: Bench) -> float:
+    """How much slower than the machine of the goals this one is just now."""
+    case = Case("floor", bench.script(floors.HTTPX2, bench.url("instant")), bench.environment())
+    return milliseconds(bench.compare(case)["floor"]) / FLOOR_MS
+
+
+def instant(bench: Bench) -> Iterator[Line]:
+    """The whole of a run whose model answers at once, over each wire and through each SDK."""
+    settings(bench, "friday")
+    settings(bench, "sdk", '[providers.anthropic]\ntransport = "sdk"\n[providers.openai]\ntransport = "sdk"\n')
+    env, sdk, url = bench.environment(), bench.environment(home="sdk"), bench.url("instant")
+    cases = [
+        Case("python", bench.script(floors.NOTHING), env),
+        Case("socket", bench.script(floors.RAW_SOCKET, url), env),
+        Case("httpx2", bench.script(floors.HTTPX2, url), env),
+        *(Case(wire, bench.friday("ask", "-q", "-m", model, "hi"), env) for wire, model in WIRES.items()),
+    ]
+    found = bench.compare(*cases)
+    wall, begun = milliseconds(found["httpx2"]), first(found["httpx2"])
+    for wire in WIRES:
+        yield Line(f"ask, {wire}: wall", milliseconds(found[wire]), "ms", wall * CODEX_WALL, wall, "httpx2 script")
+        yield Line(
+            f"ask, {wire}: to first request", first(found[wire]), "ms", begun * CODEX_FIRST, begun, "httpx2 script"
+        )
+        rss, floor = (middle(found[name], lambda s: s.rss_mb) for name in (wire, "httpx2"))
+        yield Line(f"ask, {wire}: memory", rss, "MB", 60.0, floor, "httpx2 script")
+    yield Line("floor: python -c pass", milliseconds(found["python"]), "ms")
+    yield Line("floor: a raw socket", milliseconds(found["socket"]), "ms")
+    for name, floor_script, model in (("anthropic", floors.ANTHROPIC, MESSAGES), ("openai", floors.OPENAI, "openai/m")):
+        pair = bench.compare(
+            Case("floor", bench.script(floor_script, url), sdk),
+            Case("ask", bench.friday("ask", "-q", "-m", model, "hi"), sdk),
+            repeat=max(2, bench.repeat // 2),
+        )
+        floor = milliseconds(pair["floor"])
+        yield Line(f"ask through the {name} SDK", milliseconds(pair["ask"]), "ms", 1.15 * floor, floor, "SDK script")
+
+
+def commands(bench: Bench) -> Iterator[Line]:
+    """Commands that should be instant."""
+    env = bench.environment()
+    session = bench.run(Case("seed", bench.friday("ask", "-q", "-m", MESSAGES, "hi"), env))
+    assert session.requests
+    cases = {
+        "--version": (bench.friday("--version"), 40.0),
+        "--help": (bench.friday("--help"), 200.0),
+        "profiles list": (bench.friday("profiles", "list"), 200.0),
+        "sessions list": (bench.friday("sessions", "list"), 200.0),
+        "sessions show": (bench.friday("sessions", "show", newest(bench, env)), 200.0),
+    }
+    found = bench.compare(
+        Case("python", bench.script(floors.NOTHING), env),
+        Case("typer", bench.script(floors.TYPER), env),
+        *(Case(name, argv, env) for name, (argv, _) in cases.items()),
+    )
+    for name, (_, goal) in cases.items():
+        floor = "python" if name == "--version" else "typer"
+        yield Line(
+            f"friday {name}", milliseconds(found[name]), "ms", goal, milliseconds(found[floor]),
+            "python -c pass" if floor == "python" else "Typer script", fixed=True,
+        )  # fmt: skip
+
+
+def newest(bench: Bench, env: dict[str, str]) -> str:
+    """The id of the session that was used last."""
+    listed = bench.run(Case("list", bench.friday("sessions", "list"), env)).output.decode().splitlines()
+    return listed[1].split()[0]
+
+
+def rounds(bench: Bench) -> Iterator[Line]:
+    """What one round of a tool costs: the request, reading a small file, and every event on disk."""
+    for count in (20, 200):
+        env = bench.environment(f"rounds-{count}")
+        cases = [
+            Case(wire, bench.friday("ask", "-q", "--max-turns", "1000", "-m", WIRES[wire], "read"), env)
+            for wire in ("messages", "chat")
+        ]
+        floor = Case("floor", bench.script(floors.ROUNDS, bench.url("instant"), str(count)), env)
+        found = bench.compare(*cases, floor, repeat=bench.repeat if count == 20 else 2)
+        for case in (*cases, floor):
+            assert all(len(s.requests) == count + 1 for s in found[case.name]), found[case.name][0].requests
+        least = 1000 * middle(found["floor"], per_round)
+        for case in cases:
+            value = 1000 * middle(found[case.name], per_round)
+            yield Line(f"a round of {count}, {case.name}", value, "ms", 8.0, least, "request alone", fixed=True)
+            yield Line(
+                f"memory after {count} rounds, {case.name}", middle(found[case.name], lambda s: s.rss_mb), "MB", 60.0
+            )
+
+
+def per_round(sample: Sample) -> float:
+    """The median time from one request to the next."""
+    gaps = sorted(b - a for a, b in zip(sample.requests, sample.requests[1:], strict=False))
+    return gaps[len(gaps) // 2]
+
+
+def answers(bench: Bench) -> Iterator[Line]:
+    """Long answers, from the first request to the exit."""
+    for tokens in (5_000, 50_000, 100_000):
+        env = bench.environment(f"tokens-{tokens}")
+        settings(bench, "friday")
+        cases = [
+            Case(wire, bench.friday("ask", "-q", "-m", WIRES[wire], "write"), env) for wire in ("messages", "chat")
+        ]
+        cases.append(
+            Case("stream-json", bench.friday("ask", "-q", "--output-format", "stream-json", "-m", MESSAGES, "w"), env)
+        )
+        cases.append(Case("floor", bench.script(floors.HTTPX2, bench.url(f"tokens-{tokens}")), env))
+        if tokens <= 50_000:
+            cases.append(Case("rendered", bench.friday("ask", "-m", MESSAGES, "write"), env, terminal=True))
+        found = bench.compare(*cases, repeat=bench.repeat if tokens == 5_000 else 2)
+        floor = 1000 * middle(found["floor"], lambda s: s.last_s)
+        for case in cases[:-1] if tokens > 50_000 else [c for c in cases if c.name != "floor"]:
+            goal = {"messages": 130.0, "chat": 130.0, "stream-json": None, "rendered": 500.0}[case.name]
+            value = 1000 * middle(found[case.name], lambda s: s.last_s)
+            scaled = goal and goal * tokens / 5_000
+            yield Line(f"{tokens:,} tokens, {case.name}", value, "ms", scaled, floor, "httpx2 script", fixed=True)
+
+
+def children(bench: Bench) -> Iterator[Line]:
+    """Children whose model takes a second each, ten at a time."""
+    bench.configure("many", "[agents.delegation]\nmax_concurrent = 10\nmax_batch = 60\nask_above = 1000\n")
+    memory = {}
+    for count, goal in ((1, 1.35), (10, 1.5), (100, 1.05 * 10 + 0.5)):
+        env = bench.environment(f"children-{count}-1", home="many")
+        case = Case("ask", bench.friday("ask", "-q", "-m", MESSAGES, "delegate"), env, tree=True)
+        samples = bench.compare(case, repeat=min(bench.repeat, 3) if count < 100 else 1)["ask"]
+        assert all(len(s.requests) == count + 2 for s in samples), [len(s.requests) for s in samples]
+        memory[count] = middle(samples, lambda s: s.rss_mb)
+        least = 1.0 * -(-count // 10)
+        yield Line(
+            f"{count} children of 1 s, 10 slots", middle(samples, lambda s: s.wall_s), "s", goal, least, "their sleep"
+        )
+    yield Line("memory per child at ten", (memory[10] - memory[1]) / 9, "MB", 1.0)
+    yield Line("memory per child at a hundred", (memory[100] - memory[1]) / 99, "MB", 1.0)

@@ -1,0 +1,78 @@
+"""Searching many files: Friday's tools against ripgrep on the same folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .measure import PROJECT, Bench, Case, Line, middle
+
+QUESTIONS = {
+    "grep, rare": ("grep", {"pattern": "needle_[0-9]+"}, ["rg", "-n", "needle_[0-9]+"]),
+    "grep, frequent": ("grep", {"pattern": "value"}, ["rg", "-n", "value"]),
+    "grep --files": ("grep", {"pattern": "value", "mode": "files"}, ["rg", "-l", "value"]),
+    "glob": ("glob", {"pattern": "*.py"}, ["rg", "--files", "-g", "*.py"]),
+}
+
+
+def search(bench: Bench) -> Iterator[Line]:
+    """grep and glob over 10,000 and 100,000 files; the time of the tool alone, in a process that is already up."""
+    for count in (10_000, 100_000):
+        folder = bench.folder / f"files-{count}"
+        plant(folder, count)
+        argv = [sys.executable, "-m", "tests.benchmarks.search", str(folder)]
+        times = json.loads(subprocess.run(argv, cwd=PROJECT, check=True, capture_output=True, text=True).stdout)
+        for name, (_, _, rg) in QUESTIONS.items():
+            floor = None
+            if shutil.which("rg"):
+                case = Case("rg", [*rg, "."], bench.env, folder)
+                floor = middle(bench.compare(case, repeat=3)["rg"], lambda s: s.wall_s)
+            goal = floor and 1.3 * floor
+            yield Line(f"{name}, {count:,} files", times[name], "s", goal, floor, "ripgrep" if floor else "")
+        shutil.rmtree(folder)
+
+
+def plant(folder: Path, count: int) -> None:
+    """A tree of small source files, a hundred to a folder; one in a thousand holds a needle."""
+    body = "".join(f"value_{n} = compute({n})\n" for n in range(20))
+    for number in range(count):
+        place = folder / f"part{number // 1000}" / f"room{number // 100 % 10}"
+        if number % 100 == 0:
+            place.mkdir(parents=True)
+        needle = f"needle_{number}\n" if number % 1000 == 7 else ""
+        (place / f"file{number}.{'py' if number % 2 else 'txt'}").write_text(body + needle)
+
+
+async def measure(folder: Path) -> dict[str, float]:
+    """The median seconds of each question, asked of the tools themselves."""
+    from friday_cli.core.errors import ToolError
+    from friday_cli.core.tool import Seen, ToolContext
+    from friday_cli.local import LocalWorkspace
+    from friday_cli.tools import search as room
+
+    async def ask(question: str, choices: object) -> str:
+        raise ToolError("nobody is here")
+
+    workspace = LocalWorkspace(folder, spill=folder.parent / "spill")
+    tools = {tool.name: tool for tool in room.tools()}
+    context = ToolContext("a", "call", workspace, Seen(), lambda text: None, ask)
+    found = {}
+    for name, (tool, arguments, _) in QUESTIONS.items():
+        times = []
+        for _ in range(4):
+            begun = time.monotonic()
+            await tools[tool].run(context, tools[tool].parse(arguments))
+            times.append(time.monotonic() - begun)
+        found[name] = sorted(times[1:])[1]
+    await workspace.close()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(measure(Path(sys.argv[1])))))

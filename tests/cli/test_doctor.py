@@ -1,0 +1,241 @@
+"""`friday doctor`: what it sees is true, fit to be pasted, and what is broken makes it fail."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.doctor import PACKAGES, examine
+from friday_cli.doctor.services import without_credentials
+from friday_cli.paths import store_path
+from tests.cli.console import ROOT, Console, plain
+
+
+@pytest.fixture(autouse=True)
+def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No local server answers, whatever runs on this machine."""
+    for name in ("OLLAMA_HOST", "LM_STUDIO_API_BASE"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+
+def facts(console: Console) -> dict[str, Any]:
+    """What is found, as area/name -> fact."""
+    document = console("doctor", "--json").document
+    return {f"{fact['area']}/{fact['name']}": fact for fact in document["facts"]}
+
+
+def test_a_fresh_machine_is_not_broken(console: Console) -> None:
+    ran = console("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.rstrip().endswith("Nothing is broken.")
+    found = facts(console)
+    assert console("doctor", "--json").document["ok"] is True
+    assert found["model/would use"]["level"] == "note"
+    assert found["programs/sandbox"]["text"].startswith("none: commands are not confined")
+    assert "none kept yet" in found["sessions/file"]["text"]
+    assert not console.friday_home.exists()  # looking makes nothing
+
+
+def test_it_names_what_friday_is_installed_with(console: Console) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[><=~]", text)[0] for text in project["dependencies"]}
+    assert set(PACKAGES) == needed
+    text = facts(console)["versions/packages"]["text"]
+    assert {part.split(" ")[0] for part in text.split(", ")} == needed
+
+
+def test_nothing_secret_and_no_home_is_shown(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = ["sk-ant-canary-0123456789abcdefghij", "sk-other-0123456789abcdefghij", "pr0xypw", "s3cr3t", "tok-123456"]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", secrets[0])
+    console.friday_home.mkdir()
+    (console.friday_home / "auth.toml").write_text(f'[keys]\nopenai = "{secrets[1]}"\n')
+    (console.friday_home / "auth.toml").chmod(0o600)
+    monkeypatch.setenv("HTTPS_PROXY", f"http://bob:{secrets[2]}@proxy.example:3128")
+    monkeypatch.setenv("all_proxy", f"bob:{secrets[2]}@proxy.example:3128")
+    monkeypatch.setenv("FRIDAY_TOKEN", secrets[4])
+    monkeypatch.setenv("OLLAMA_HOST", f"http://u:{secrets[3]}@127.0.0.1:9")
+    for argv in (("doctor",), ("doctor", "--json")):
+        ran = console(*argv)
+        for secret in [*secrets, "bob", str(console.home)]:
+            assert secret not in ran.out, secret
+    found = facts(console)
+    assert found["network/HTTPS_PROXY"]["text"] == "http://…@proxy.example:3128"
+    assert found["network/all_proxy"]["text"] == "…@proxy.example:3128"
+    assert found["keys/anthropic"]["text"] == "ANTHROPIC_API_KEY (used)"
+    assert found["keys/openai"]["text"] == "auth.toml (used)"
+    assert "anthropic" not in found["keys/no key for"]["text"]
+    assert found["folders/config"]["text"].startswith("~/friday")
+    assert found["model/would use"]["text"] == "anthropic/claude-opus-5-5, because of ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("http://u:p@h:1", "http://…@h:1"),
+        ("http://u:p/q@w@h:1/x", "http://…@h:1/x"),
+        ("u:p@h:1", "…@h:1"),
+        ("socks5h://user@h", "socks5h://…@h"),
+        ("http://h:1", "http://h:1"),
+        ("localhost,.example.org", "localhost,.example.org"),
+    ],
+)
+def test_credentials_are_taken_out_of_proxies(value: str, shown: str) -> None:
+    assert without_credentials(value) == shown
+
+
+def test_home_is_shortened_only_where_it_is_the_home(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRIDAY_HOME", f"{console.home}-of-another")
+    assert facts(console)["folders/config"]["text"].startswith(f"{console.home}-of-another")
+
+
+def broken_config(console: Console) -> str:
+    console.friday_home.mkdir()
+    console.config.write_text("mode = \n")
+    return "settings/file"
+
+
+def damaged_store(console: Console) -> str:
+    store_path().parent.mkdir(parents=True)
+    store_path().write_bytes(os.urandom(9000))
+    return "sessions/integrity"
+
+
+def torn_store(console: Console) -> str:
+    """Still a database, but pages of it are gone."""
+    for _ in range(3):
+        console.keep()
+    db = sqlite3.connect(store_path())
+    db.execute("PRAGMA journal_mode = DELETE")
+    db.close()
+    raw = bytearray(store_path().read_bytes())
+    raw[4096 * 3 :] = bytes(len(raw) - 4096 * 3)
+    store_path().write_bytes(raw)
+    return "sessions/integrity"
+
+
+def newer_store(console: Console) -> str:
+    console.keep()
+    db = sqlite3.connect(store_path())
+    db.execute("PRAGMA user_version = 99")
+    db.commit()
+    db.close()
+    return "sessions/form"
+
+
+def no_certificates(console: Console) -> str:
+    os.environ["SSL_CERT_FILE"] = "/nowhere/ca.pem"
+    return "network/SSL_CERT_FILE"
+
+
+def no_place(console: Console) -> str:
+    console.friday_home.mkdir()
+    (console.friday_home / "data").write_text("a file where a folder should be")
+    return "folders/data"
+
+
+def damaged_keys(console: Console) -> str:
+    console.friday_home.mkdir()
+    (console.friday_home / "auth.toml").write_text("keys = 3")
+    return "keys/anthropic"
+
+
+def key_with_a_blank(console: Console) -> str:
+    os.environ["OPENAI_API_KEY"] = "two words"
+    return "keys/openai"
+
+
+def configured_without_a_key(console: Console) -> str:
+    os.environ["FRIDAY_MODEL"] = "opus"
+    return "model/would use"
+
+
+def unknown_model(console: Console) -> str:
+    os.environ["FRIDAY_MODEL"] = "nonsense-9"
+    return "model/would use"
+
+
+def damaged_trust(console: Console) -> str:
+    (console.friday_home / "state").mkdir(parents=True)
+    (console.friday_home / "state/trust.json").write_text("{")
+    (console.friday_home / "state/trust.json").chmod(0o600)
+    return "settings/project"
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        broken_config,
+        damaged_store,
+        torn_store,
+        newer_store,
+        no_certificates,
+        no_place,
+        damaged_keys,
+        key_with_a_blank,
+        configured_without_a_key,
+        unknown_model,
+        damaged_trust,
+    ],
+)
+def test_what_is_broken_is_marked_and_makes_it_fail(
+    console: Console, monkeypatch: pytest.MonkeyPatch, breaks: Any
+) -> None:
+    for name in ("SSL_CERT_FILE", "OPENAI_API_KEY", "FRIDAY_MODEL"):
+        monkeypatch.setenv(name, "")  # put back at the end, whatever a break sets
+    where = breaks(console)
+    assert facts(console)[where]["level"] == "bad"
+    ran = console("doctor")
+    assert ran.code == 1
+    assert "  ✗ " in ran.out
+    assert console("doctor", "--json").document["ok"] is False
+
+
+def test_a_sound_store_is_described(console: Console) -> None:
+    console.keep()
+    found = facts(console)
+    assert re.search(r"friday\.db, \d+\.\d kB", found["sessions/file"]["text"])
+    assert found["sessions/form"]["text"] == "1 of 1, journal wal"
+    assert found["sessions/kept"]["text"] == "1 session"
+    assert found["sessions/integrity"]["text"] == "whole"
+
+
+def test_a_project_that_waits_for_trust_is_worth_a_note(console: Console) -> None:
+    assert facts(console)["settings/project"]["level"] == "ok"
+    console.profile(console.project / ".friday/profiles", "x")
+    assert facts(console)["settings/project"]["level"] == "note"
+
+
+def test_programs_that_are_missing_are_notes(console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = facts(console)
+    assert found["programs/rg"]["level"] == "note"
+    assert "Friday's own search" in found["programs/rg"]["text"]
+    (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "git").chmod(0o700)
+    assert "exit" in facts(console)["programs/git"]["text"]
+
+
+def test_a_folder_that_is_gone_and_a_closed_end(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    gone = console.home / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    assert "does not exist any more" in facts(console)["settings/file"]["text"]
+    monkeypatch.setattr("sys.stdin", None)
+    assert {fact.area for fact in examine(cwd=console.project)} >= {"terminal", "programs"}
+
+
+def test_on_a_terminal_it_tells_so_and_wraps(console: Console) -> None:
+    shown = console.terminal("doctor", columns=80)
+    text = plain(shown.out)
+    assert "connected      stdin, stdout, stderr" in text
+    assert "colours        on" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "off: NO_COLOR is set" in console.terminal("doctor", NO_COLOR="1").out

@@ -1,0 +1,158 @@
+"""`friday profiles`: what is listed, shown, complained about and made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.console import Console, plain
+
+SHIPPED = {"analyst", "coder", "general", "researcher", "summarizer"}
+
+
+def mine(console: Console) -> Path:
+    return console.friday_home / "profiles"
+
+
+def test_the_list_has_the_shipped_ones_with_tools_limits_and_description(console: Console) -> None:
+    ran = console("profiles", "list")
+    assert (ran.code, ran.err) == (0, "")
+    rows = {row[0]: row[1:] for row in ran.rows}
+    assert rows.keys() == SHIPPED
+    assert rows["general"][:3] == ["shipped", "parent's", "100,000 tokens, 40 turns, 600 s"]
+    assert rows["researcher"][3].startswith("Finds and checks facts")
+
+
+def test_on_a_terminal_a_description_wraps_below_its_profile(console: Console) -> None:
+    ran = console.terminal("profiles", "list", columns=70)
+    lines = plain(ran.out).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("general "))
+    assert "shipped · parent's tools · 100,000 tokens" in lines[at]
+    assert lines[at + 1].startswith(" " * 12 + "Any self-contained task")
+    assert max(map(len, lines)) <= 70
+
+
+def test_yours_come_first_and_a_bad_file_hides_no_other(console: Console) -> None:
+    console.profile(mine(console), "coder")
+    bad = console.profile(mine(console), "bad", "description: x", "allowedTools: [raed_file]")
+    ran = console("profiles", "list")
+    assert {row[0]: row[1] for row in ran.rows}["coder"] == "user"
+    assert ran.error == f"{bad}:4: allowedTools: there is no tool 'raed_file'. Did you mean read_file?"
+    document = console("profiles", "list", "--json").document
+    assert [p["name"] for p in document["hidden"]] == ["coder"]
+    assert {p["name"]: p["tools"] for p in document["profiles"]}["general"] == "*"
+    assert "read_file" in {p["name"]: p["tools"] for p in document["profiles"]}["coder"]
+    (problem,) = document["problems"]
+    assert (problem["path"], problem["line"], problem["field"]) == (str(bad), 4, "allowedTools")
+    assert problem["remedy"] == "Did you mean read_file?"
+
+
+def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) -> None:
+    path = console.profile(console.project / ".friday/profiles", "coder")
+    waiting = console("profiles", "list")
+    assert {row[1] for row in waiting.rows} == {"shipped"}
+    assert "Not used: .friday/profiles/coder.md. `friday trust` would allow them." in waiting.error
+    assert console("trust", "--yes").code == 0
+    ran = console("profiles", "list")
+    assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
+    assert ran.error == f"The project's {path} takes the place of the built-in profile coder."
+    assert console("profiles", "list", "--json").document["announcements"] == [ran.error]
+
+
+def test_show_tells_everything_of_one(console: Console) -> None:
+    ran = console("profiles", "show", "researcher")
+    assert ran.code == 0
+    assert "web_fetch" in ran.out
+    assert "50,000 tokens, 25 turns, 300 s" in ran.out
+    assert "## " in ran.out  # the prompt
+    wrong = console("profiles", "show", "reseacher")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert wrong.error.startswith("There is no profile 'reseacher'. Did you mean researcher?")
+
+
+def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:
+    console.profile(mine(console), "evil", 'description: "\\e]0;x\\a\\e[31mred [bold]b[/bold] \\u202e"')
+    for argv in (("list",), ("show", "evil"), ("list", "--json")):
+        ran = console("profiles", *argv)
+        assert "red [bold]b[/bold]" in ran.out
+        assert "\u202e" not in ran.out
+
+
+def test_check_is_quiet_about_what_is_right(console: Console) -> None:
+    ran = console("profiles", "check")
+    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, nothing wrong")
+
+
+def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
+    bad = console.profile(mine(console), "bad", "description: x", "timeout: 300000")
+    worse = console.profile(console.project / ".friday/profiles", "worse", "descripton: x")  # not trusted yet
+    ran = console("profiles", "check")
+    assert ran.code == 2
+    assert ran.out.splitlines() == [
+        f"{bad}:4: timeout: 300000 looks like milliseconds: durations are in seconds. For 300000 milliseconds write 300.",
+        f"{worse}:3: descripton: unknown key. Did you mean description?",
+    ]
+    assert ran.error == "5 profiles good, 2 things wrong"
+    one = console("profiles", "check", str(worse))
+    assert (one.code, len(one.out.splitlines())) == (2, 1)
+    assert console("profiles", "check", str(worse.parent)).code == 2
+
+
+def test_check_tells_remarks_without_failing(console: Console) -> None:
+    path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
+    ran = console("profiles", "check", str(path))
+    assert ran.code == 0
+    assert ran.out.startswith(f"{path}: 500 tokens are seldom enough")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: [x\n---\nhi\n", b""])
+def test_check_of_what_is_no_profile(console: Console, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.md"
+    path.write_bytes(content)
+    ran = console("profiles", "check", str(path))
+    assert (ran.code, ran.out.startswith(str(path))) == (2, True)
+
+
+def test_check_of_a_path_that_is_not_there(console: Console) -> None:
+    ran = console("profiles", "check", "nowhere.md")
+    assert (ran.code, ran.error) == (2, "There is no nowhere.md.")
+
+
+def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Console) -> None:
+    ran = console("profiles", "new", "test-writer")
+    path = mine(console) / "test-writer.md"
+    assert (ran.code, ran.out) == (0, f"{path}\n")
+    assert console("profiles", "check", str(path)).code == 0
+    assert console("profiles", "show", "test-writer").code == 0
+    path.write_text("mine", encoding="utf-8")
+    again = console("profiles", "new", "test-writer")
+    assert (again.code, "is there already" in again.error) == (2, True)
+    assert path.read_text() == "mine"
+
+
+def test_new_for_the_project_and_over_a_built_in_name(console: Console) -> None:
+    ran = console("profiles", "new", "coder", "--project")
+    assert ran.out == f"{console.project / '.friday/profiles/coder.md'}\n"
+    assert "`friday trust`" in ran.err
+    assert "takes the place of the built-in profile coder" in ran.err
+
+
+def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> None:
+    console("config", "set", "agents.delegation.profiles.directory", str(tmp_path / "own"))
+    ran = console("profiles", "new", "helper")
+    assert ran.out == f"{tmp_path / 'own' / 'helper.md'}\n"
+
+
+@pytest.mark.parametrize("name", ["Bad Name", "../x", "", "x" * 65])
+def test_new_refuses_what_cannot_be_a_name(console: Console, name: str) -> None:
+    ran = console("profiles", "new", name)
+    assert (ran.code, "is no profile name" in ran.error) == (2, True)
+    assert not list(console.home.rglob("*.md"))
+
+
+def test_new_where_nothing_can_be_written(console: Console) -> None:
+    console.friday_home.mkdir()
+    mine(console).write_text("a file")
+    ran = console("profiles", "new", "helper")
+    assert (ran.code, "cannot be written" in ran.error) == (1, True)

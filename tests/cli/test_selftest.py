@@ -1,0 +1,176 @@
+"""`friday doctor --selftest`: it passes on a sound Friday, and fails on each of these broken ones."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from friday_cli import selftest
+from friday_cli.core import calls
+from friday_cli.core.agent import Agent
+from friday_cli.core.budget import Budget
+from friday_cli.core.delegation import Tree
+from friday_cli.core.events import Envelope, ToolFinished
+from friday_cli.core.messages import Usage
+from friday_cli.profiles import Profile
+from friday_cli.store import SessionJournal, journal
+from tests.cli.console import Console
+
+Patch = pytest.MonkeyPatch
+
+
+def failed(checks: Sequence[selftest.Check]) -> list[str]:
+    return [check.name for check in checks if not check.ok]
+
+
+def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
+    ran = console("doctor", "--selftest")
+    assert ran.code == 0, ran.out
+    for name in ("tree", "allowlist", "charging", "store", "cancel"):
+        assert f"✓ {name} " in ran.out
+    assert not console.friday_home.exists()
+    assert not list(console.project.iterdir())
+
+
+def test_as_json(console: Console) -> None:
+    document = console("doctor", "--selftest", "--json").document
+    assert document["ok"] is True
+    assert [check["ok"] for check in document["selftest"]] == [True] * 6
+
+
+# ---- mutants ----------------------------------------------------------------------------------------------------
+
+
+def everything_is_offered(patch: Patch) -> None:
+    patch.setattr(Profile, "select", lambda self, parent: tuple(parent))
+
+
+def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
+    prepare = calls._prepare
+
+    def lax(agent: Agent, *rest: Any) -> Any:
+        top = agent
+        while top.parent is not None:
+            top = top.parent
+        agent.rules.allowed = None
+        return prepare(dataclasses.replace(agent, tools={**top.tools, **agent.tools}), *rest)
+
+    patch.setattr(calls, "_prepare", lax)
+
+
+def a_child_charges_only_itself(patch: Patch) -> None:
+    def charge(self: Budget, tokens: int, cost: float | None) -> None:
+        self.tokens.spent += tokens
+        self._freed.set()
+
+    patch.setattr(Budget, "charge", charge)
+
+
+def nobody_is_charged(patch: Patch) -> None:
+    patch.setattr(Budget, "charge", lambda self, tokens, cost: self._freed.set())
+
+
+def output_is_free(patch: Patch) -> None:
+    patch.setattr(Usage, "billed", property(lambda self: self.input + self.cache_write))
+
+
+def a_tree_uses_what_its_root_uses(patch: Patch) -> None:
+    patch.setattr(Agent, "tree_usage", property(lambda self: self.usage))
+
+
+def results_are_not_written(patch: Patch) -> None:
+    append = journal.append_events
+
+    def lossy(db: Any, key: int, envelopes: Sequence[Envelope]) -> None:
+        append(db, key, [e for e in envelopes if not isinstance(e.event, ToolFinished)])
+
+    patch.setattr(journal, "append_events", lossy)
+
+
+def nothing_is_written(patch: Patch) -> None:
+    def append(self: SessionJournal, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    patch.setattr(SessionJournal, "append", append)
+
+
+def times_are_rounded(patch: Patch) -> None:
+    append = journal.append_events
+
+    def vague(db: Any, key: int, envelopes: Sequence[Envelope]) -> None:
+        append(db, key, [msgspec.structs.replace(e, at=round(e.at)) for e in envelopes])
+
+    patch.setattr(journal, "append_events", vague)
+
+
+def rows_forget_what_a_turn_cost(patch: Patch) -> None:
+    patch.setattr(journal, "_usage", lambda usage: (0, 0, 0, 0, 0, None))
+
+
+def a_stop_stops_nothing(patch: Patch) -> None:
+    stop = Tree.stop
+
+    async def lazy(self: Tree, path: str, **how: Any) -> int:
+        return 0 if path == "a" and not self.world.log.last > 1_000_000 and not _closing() else await stop(self, path, **how)
+
+    patch.setattr(Tree, "stop", lazy)
+
+
+def _closing() -> bool:
+    import inspect
+
+    return any(frame.function == "close" for frame in inspect.stack())
+
+
+@pytest.mark.parametrize(
+    ("mutant", "check"),
+    [
+        (everything_is_offered, "allowlist"),
+        (dispatch_looks_in_the_roots_tools, "allowlist"),
+        (a_child_charges_only_itself, "charging"),
+        (nobody_is_charged, "charging"),
+        (output_is_free, "charging"),
+        (a_tree_uses_what_its_root_uses, "charging"),
+        (results_are_not_written, "store"),
+        (nothing_is_written, "store"),
+        (times_are_rounded, "store"),
+        (rows_forget_what_a_turn_cost, "store"),
+        (a_stop_stops_nothing, "cancel"),
+    ],
+)
+def test_a_mutant_is_caught(monkeypatch: Patch, mutant: Callable[[Patch], None], check: str) -> None:
+    mutant(monkeypatch)
+    checks = selftest.run()
+    assert check in failed(checks), checks
+
+
+def test_a_failed_check_makes_the_command_fail(console: Console, monkeypatch: Patch) -> None:
+    nobody_is_charged(monkeypatch)
+    ran = console("doctor", "--selftest")
+    assert ran.code == 1
+    assert "✗ charging   0 tokens stand on the budget of a instead of 2007" in ran.out
+    assert "1 thing is broken" in ran.out
+
+
+def test_an_engine_that_hangs_is_a_failed_check(monkeypatch: Patch) -> None:
+    async def never(self: Tree, parent: str, nodes: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Tree, "wait", never)
+    monkeypatch.setattr(selftest, "PATIENCE_S", 0.5)
+    checks = selftest.run()
+    assert checks[0] == selftest.Check("tree", False, "not done after 0 s")
+
+
+def test_an_engine_that_raises_is_a_failed_check(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Tree, "run", lambda *_: 1 / 0)
+    checks = selftest.run()
+    assert failed(checks) == ["tree", "cancel"]
+    assert checks[0].text == "ZeroDivisionError: division by zero"

@@ -1,0 +1,363 @@
+"""`friday sessions`: what is listed, shown, written out and deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.events import (
+    SCHEMA,
+    AgentFinished,
+    AgentStarted,
+    Envelope,
+    MessageAdded,
+    SessionStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnStarted,
+)
+from friday_cli.core.messages import ToolCall, ToolResult, user
+from friday_cli.paths import data_dir, store_path
+from tests.cli.console import Console, plain
+from tests.scenes import numbered, results, said, tree
+
+EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e [bold]x[/bold]"
+
+
+def working(session: str) -> list[Envelope]:
+    """A session whose process died in the middle of a child's turn."""
+    return tree(session)[:14]
+
+
+def evil(session: str) -> list[Envelope]:
+    return numbered(
+        ("a", SessionStarted(SCHEMA, session, "/work", "1.0")),
+        ("a", AgentStarted(1, "general" + EVIL, f"task {EVIL}", "m")),
+        ("a", MessageAdded(user(f"task {EVIL}"))),
+        ("a", TurnStarted(1)),
+        ("a", said(f"answer {EVIL}", ToolCall("c1", f"bash{EVIL}", {"command": EVIL}))),
+        ("a", ToolStarted("c1", f"bash{EVIL}", f"title {EVIL}")),
+        ("a", ToolFinished("c1", f"bash{EVIL}", "error")),
+        ("a", results(ToolResult("c1", f"failed {EVIL}", "error"))),
+        ("a", AgentFinished(1, "failed", "provider", error=f"broke {EVIL}")),
+    )
+
+
+# ---- list -------------------------------------------------------------------------------------------------------
+
+
+def test_the_list_shows_this_folders_sessions_with_the_figures_of_the_whole_tree(console: Console) -> None:
+    session = console.keep()
+    console.keep(cwd=console.home)
+    ran = console("sessions", "list")
+    assert ran.code == 0
+    (row,) = ran.rows
+    assert row[0] == session[:8]
+    assert row[2:] == ["completed", "1", "768", "$2.00", "Count the lines of main.py"]
+
+
+def test_all_lists_every_folder_and_names_it(console: Console) -> None:
+    console.keep()
+    console.keep(cwd=console.home)
+    ran = console("sessions", "list", "--all")
+    assert {row[-1] for row in ran.rows} == {str(console.project), str(console.home)}
+
+
+def test_the_list_as_json_is_exact(console: Console) -> None:
+    session = console.keep()
+    (row,) = console("sessions", "list", "--json").document
+    assert row["id"] == session
+    assert row["cwd"] == str(console.project)
+    assert (row["status"], row["agents"], row["tokens"], row["cost_usd"]) == ("completed", 1, 768, 2.0)
+
+
+def test_where_nothing_was_kept_the_list_is_empty_and_makes_no_file(console: Console) -> None:
+    ran = console("sessions", "list")
+    assert (ran.code, ran.out) == (0, "")
+    assert "no sessions of this folder" in ran.error
+    assert console("sessions", "list", "--json").document == []
+    assert console("sessions", "stats", "--json").document == []
+    assert not store_path().parent.exists()
+
+
+def test_what_a_dead_process_left_open_is_ended_first(console: Console) -> None:
+    session = console.keep(working)
+    assert console("sessions", "list").rows[0][2] == "interrupted"
+    ran = console("sessions", "show", session[:8], "--tree")
+    assert ran.out.count("interrupted (process)") == 2
+
+
+@pytest.mark.parametrize("command", [("show", "--tree"), ("stats",)])
+def test_the_other_commands_end_dead_sessions_too(console: Console, command: tuple[str, ...]) -> None:
+    session = console.keep(working)
+    name, *options = command
+    console("sessions", name, *([session] if name == "show" else []), *options)
+    db = sqlite3.connect(store_path())
+    assert {row[0] for row in db.execute("SELECT status FROM agents")} == {"interrupted"}
+    db.close()
+
+
+def test_a_session_that_a_living_process_owns_is_left_alone(console: Console) -> None:
+    session = console.keep(working)
+    with console.owning(session):
+        assert console("sessions", "list").rows[0][2] == "waiting child"
+        ran = console("sessions", "delete", session, "--yes")
+        assert (ran.code, "open in another friday process" in ran.error) == (2, True)
+    assert console("sessions", "list").rows[0][2] == "interrupted"
+
+
+# ---- show -------------------------------------------------------------------------------------------------------
+
+
+def test_show_is_the_conversation_with_tools_and_agents(console: Console) -> None:
+    session = console.keep()
+    ran = console("sessions", "show", session[:8])
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == f"{session[:8]}  Count the lines of main.py"
+    assert "acme/small · completed · 768 tokens · $2.00 · 9.0 s" in ran.out
+    conversation = ran.out.partition("\n\n")[2]
+    assert conversation.splitlines()[:8] == [
+        "> Count the lines",
+        "> of main.py",
+        "",
+        "I ask a researcher.",
+        "",
+        "  ✓ delegate_task researcher · started a.1 · 12 s",
+        "",
+        "main.py has 2 lines.",
+    ]
+    assert re.search(r"└─ ✓ a\.1 researcher · completed · 160 tokens · \$0\.7500 · 6\.5 s · read main\.py", ran.out)
+    assert f"`friday sessions show {session[:8]}:a.1`" in ran.out
+
+
+@pytest.mark.parametrize("how", [("{id}:a.1",), ("{id}", "--agent", "a.1"), ("{id}:a.1", "--agent", "a.1")])
+def test_an_agents_own_conversation(console: Console, how: tuple[str, ...]) -> None:
+    session = console.keep()
+    ran = console("sessions", "show", *(part.format(id=session[:6]) for part in how))
+    assert "agent a.1 (researcher)" in ran.out
+    assert "> (parent) read main.py" in ran.out
+    assert "  ✓ read_file main.py" in ran.out
+    assert "It has 2 lines." in ran.out
+    assert "I ask a researcher." not in ran.out
+
+
+def test_the_tree_has_status_tokens_cost_time_and_receipt(console: Console) -> None:
+    session = console.keep()
+    ran = console("sessions", "show", session, "--tree")
+    assert "✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s" in ran.out
+    assert "└─ ✓ a.1 researcher · completed · 160 tokens" in ran.out
+    assert ran.out.count("tools run:") == 2
+    below = console("sessions", "show", f"{session}:a.1", "--tree")
+    assert "a.1 researcher" in below.out
+    assert "a general" not in below.out
+
+
+def test_show_as_json_has_the_agents_and_the_conversation(console: Console) -> None:
+    session = console.keep()
+    document = console("sessions", "show", session, "--json").document
+    assert [a["path"] for a in document["agents"]] == ["a", "a.1"]
+    assert document["agents"][0]["tree_usage"]["input"] == 690
+    assert [item["kind"] for item in document["conversation"]] == ["message", "message", "tool", "message"]
+    assert document["conversation"][2]["agents"] == ["a.1"]
+    child = console("sessions", "show", f"{session}:a.1", "--json").document
+    assert [a["path"] for a in child["agents"]] == ["a.1"]
+    assert child["conversation"][0]["source"] == "parent"
+    assert "conversation" not in console("sessions", "show", session, "--tree", "--json").document
+
+
+def test_nothing_foreign_steers_the_terminal(console: Console) -> None:
+    session = console.keep(evil)
+    for argv in (("list",), ("show", session), ("show", session, "--tree"), ("stats",), ("list", "--json")):
+        ran = console("sessions", *argv)
+        assert ran.code == 0
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", ran.out), argv
+    assert "[bold]x[/bold]" in console("sessions", "show", session).out
+    ran = console("sessions", "show", session, "--json")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", ran.out)
+    assert ran.document["conversation"][1]["text"] == f"answer {EVIL}"  # exact for programs
+
+
+def test_on_a_terminal_no_line_is_longer_than_it(console: Console) -> None:
+    def long(session: str) -> list[Envelope]:
+        return numbered(
+            ("a", SessionStarted(SCHEMA, session, "/work", "1.0")),
+            ("a", AgentStarted(1, "general", "word " * 60, "m")),
+            ("a", MessageAdded(user("hello"))),
+            ("a", AgentFinished(1, "completed", "done", "fine")),
+        )
+
+    session = console.keep(long)
+    for argv in (("list",), ("list", "--all"), ("show", session, "--tree"), ("stats",)):
+        shown = console.terminal("sessions", *argv, columns=80)
+        assert shown.code == 0
+        assert max(map(len, plain(shown.out).splitlines())) <= 80, shown.out
+    assert "\x1b[1m" in shown.out
+    assert "\x1b" not in console.terminal("sessions", "list", NO_COLOR="1").out
+
+
+# ---- export, rename, delete, stats ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [("md", "# Count the lines of main.py"), ("json", '"schema": 1'), ("atif", '"schema_version": "ATIF-v1.7"')],
+)
+def test_export_in_every_format(console: Console, tmp_path: Path, form: str, words: str) -> None:
+    session = console.keep()
+    ran = console("sessions", "export", session[:8], "--format", form)
+    assert (ran.code, words in ran.out) == (0, True)
+    file = tmp_path / "out"
+    written = console("sessions", "export", session[:8], "-f", form, "-o", str(file))
+    assert (written.code, written.out) == (0, "")
+    assert file.read_text() == ran.out
+    assert str(file) in written.error
+
+
+def test_rename(console: Console) -> None:
+    session = console.keep()
+    assert console("sessions", "rename", session[:8], f"Better {EVIL}\nname").code == 0
+    assert console("sessions", "list").rows[0][-1] == "Better red [bold]x[/bold] name"
+    assert "Better red" in console("sessions", "show", session).out.splitlines()[0]
+    ran = console("sessions", "rename", session, " ")
+    assert (ran.code, ran.error) == (2, "The title is empty.")
+
+
+def test_delete_takes_children_and_spilled_output_along(console: Console) -> None:
+    session, other = console.keep(), console.keep()
+    spill = data_dir() / "spill" / session
+    spill.mkdir(parents=True)
+    (spill / "output.txt").write_text("long")
+    refused = console("sessions", "delete", session)
+    assert refused.code == 2
+    assert "Nothing was deleted" in refused.error
+    ran = console("sessions", "delete", session, "--yes")
+    assert (ran.code, "and its 1 sub-agent" in ran.error) == (0, True)
+    assert [row["id"] for row in console("sessions", "list", "--json").document] == [other]
+    db = sqlite3.connect(store_path())
+    assert db.execute("SELECT count(*) FROM agents").fetchone()[0] == 2
+    db.close()
+    assert not spill.exists()
+
+
+@pytest.mark.parametrize(("typed", "left"), [("y\n", 0), ("\n", 1), ("n\n", 1), ("\x04", 1)])
+def test_delete_asks_on_a_terminal(console: Console, typed: str, left: int) -> None:
+    session = console.keep()
+    ran = console.terminal("sessions", "delete", session[:8], says=[("[y/N]", typed)])
+    assert ran.code == 0
+    assert len(console("sessions", "list", "--json").document) == left
+
+
+def test_stats_per_profile_and_model(console: Console) -> None:
+    console.keep()
+    console.keep()
+    console.keep(working)
+    rows = {row[0]: row[1:] for row in console("sessions", "stats").rows}
+    assert rows["researcher"][:3] == ["acme/tiny", "3", "67%"]
+    assert rows["general"][:3] == ["acme/small", "3", "67%"]
+    document = console("sessions", "stats", "--json").document
+    assert {(row["profile"], row["runs"], row["succeeded"]) for row in document} == {
+        ("general", 3, 2),
+        ("researcher", 3, 2),
+    }
+
+
+# ---- what goes wrong --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("show", "zz"), "There is no session 'zz'."),
+        (("show", ""), "There is no session ''."),
+        (("show", "ID:"), "names no agent"),
+        (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
+        (("show", "ID", "--agent", "x"), "has no agent 'x'"),
+        (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
+        (("show",), "Missing argument 'ID'. See `friday sessions show --help`."),
+        (("export", "ID:a.1"), "exported with all its agents"),
+        (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
+        (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),
+        (("rename", "ID:a.1", "x"), "Only a session has a title"),
+        (("nope",), "No such command 'nope'."),
+        (("list", "--nope"), "No such option: --nope"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
+    session = console.keep()
+    ran = console("sessions", *(part.replace("ID", session) for part in argv))
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.error
+
+
+def test_a_prefix_that_fits_several_sessions_names_them(console: Console) -> None:
+    sessions = [console.keep() for _ in range(17)]
+    first = next(c for c in "0123456789abcdef" if sum(s.startswith(c) for s in sessions) > 1)
+    ran = console("sessions", "show", first)
+    assert ran.code == 2
+    assert re.search(r"fits \d+ sessions: ", ran.error)
+
+
+def test_an_export_that_cannot_be_written_says_why(console: Console, tmp_path: Path) -> None:
+    session = console.keep()
+    ran = console("sessions", "export", session, "-o", str(tmp_path / "no" / "file"))
+    assert (ran.code, ran.error.endswith("cannot be written: No such file or directory.")) == (1, True)
+
+
+@pytest.mark.parametrize("argv", [("list",), ("show", "a"), ("stats",), ("delete", "a", "--yes"), ("rename", "a", "b")])
+def test_a_damaged_database_is_one_line(console: Console, argv: tuple[str, ...]) -> None:
+    store_path().parent.mkdir(parents=True)
+    store_path().write_bytes(os.urandom(5000))
+    before = store_path().read_bytes()
+    ran = console("sessions", *argv)
+    assert (ran.code, ran.out) == (1, "")
+    assert "is damaged" in ran.error
+    assert store_path().read_bytes() == before
+
+
+def test_a_damaged_event_hides_no_other(console: Console) -> None:
+    session = console.keep()
+    db = sqlite3.connect(store_path())
+    db.execute("UPDATE events SET body = '{broken' WHERE seq = 6")
+    db.commit()
+    db.close()
+    ran = console("sessions", "show", session)
+    assert ran.code == 0
+    assert "is damaged and was left out" in ran.out
+    assert "main.py has 2 lines." in ran.out
+
+
+def test_a_newer_database_is_left_alone(console: Console) -> None:
+    console.keep()
+    db = sqlite3.connect(store_path())
+    db.execute("PRAGMA user_version = 99")
+    db.commit()
+    db.close()
+    ran = console("sessions", "list")
+    assert (ran.code, "newer Friday" in ran.error) == (1, True)
+
+
+def test_a_folder_that_is_gone_is_said(console: Console, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    ran = console("sessions", "list")
+    assert (ran.code, "does not exist any more" in ran.error) == (2, True)
+
+
+def test_an_export_keeps_no_secret(console: Console) -> None:
+    secret = "sk-ant-abcdefghijklmnopqrstuvwx"
+
+    def leaky(session: str) -> list[Envelope]:
+        return [*tree(session), *numbered(("a", MessageAdded(user(f"my key is {secret}"))), first=100)]
+
+    session = console.keep(leaky)
+    for form in ("md", "json", "atif"):
+        ran = console("sessions", "export", session, "-f", form)
+        assert secret not in ran.out
+    assert json.loads(console("sessions", "export", session, "-f", "json").out)["session_id"] == session

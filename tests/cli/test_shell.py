@@ -1,0 +1,291 @@
+"""The command as a shell meets it: start-up, help, Tab, closed ends, and what nobody foresaw."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli import __version__
+from friday_cli.cli import records, run
+from tests.cli.console import ROOT, Console, plain
+
+COMMANDS = {
+    "ask": (),
+    "demo": (),
+    "sessions": ("list", "show", "export", "rename", "delete", "stats"),
+    "profiles": ("list", "show", "check", "new"),
+    "models": (),
+    "auth": ("set", "list", "remove"),
+    "trust": (),
+    "config": ("path", "show", "get", "set"),
+    "doctor": (),
+}
+EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in COMMANDS.items() for sub in subs)]
+
+
+# ---- help -------------------------------------------------------------------------------------------------------
+
+
+def test_help_lists_the_commands_in_their_order_with_examples(console: Console) -> None:
+    ran = console("--help")
+    assert ran.code == 0
+    named = re.findall(r"^  ([a-z]+)  ", ran.out.partition("Commands:")[2].partition("Options:")[0], re.M)
+    assert named == list(COMMANDS)
+    assert 'friday ask "What does this project do?"' in ran.out
+    assert console().out == ran.out
+    assert console("-h").out == ran.out
+
+
+@pytest.mark.parametrize("argv", EVERY, ids=lambda argv: " ".join(argv) or "friday")
+def test_every_help_says_what_it_does(console: Console, argv: tuple[str, ...]) -> None:
+    ran = console(*argv, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    lines = ran.out.splitlines()
+    assert lines[0].startswith(f"Usage: {' '.join(('friday', *argv))}")
+    assert lines[2].strip().endswith((".", ":", "wrong", "...")) or len(lines[2]) > 40
+    assert not re.search(r"[{}]|\[\[|<str>|None", ran.out)
+    assert max(map(len, lines)) <= 80
+    if len(argv) == 1 and COMMANDS[argv[0]]:
+        assert re.findall(r"^  ([a-z]+)  ", ran.out.partition("Commands:")[2], re.M) == [*COMMANDS[argv[0]]]
+
+
+@pytest.mark.parametrize("name", [name for name, subs in COMMANDS.items() if subs])
+def test_a_family_alone_shows_its_help_as_wrong_use(console: Console, name: str) -> None:
+    ran = console(name)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"Usage: friday {name}")
+
+
+def test_version(console: Console) -> None:
+    for name in ("--version", "-V", "-v"):
+        assert (console(name).out, console.process(name).out) == (f"friday {__version__}\n",) * 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("nope",), "No such command 'nope'. See `friday --help`."),
+        (("sesions",), "Did you mean 'sessions'?"),
+        (("--nope",), "No such option: --nope. See `friday --help`."),
+        (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
+        (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
+        (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
+        (("ask", "--effort", "huge", "x"), "is not one of"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
+    ran = console(*argv)
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.error
+
+
+# ---- start-up ---------------------------------------------------------------------------------------------------
+
+HEAVY = ("textual", "anthropic", "openai", "httpx2", "rich", "pydantic", "yaml", "friday_cli.session")
+
+
+@pytest.mark.parametrize(
+    ("argv", "allowed"),
+    [
+        (("--help",), ()),
+        (("profiles", "list"), ()),
+        (("sessions", "list"), ()),
+        (("sessions", "list", "--all", "--json"), ()),
+        (("sessions", "show", "ID"), ("pydantic",)),
+        (("sessions", "show", "ID", "--tree"), ("pydantic",)),
+        (("config", "show"), ()),
+        (("trust", "--list"), ("pydantic",)),
+    ],
+)
+def test_what_must_start_fast_loads_nothing_heavy(
+    console: Console, argv: tuple[str, ...], allowed: tuple[str, ...]
+) -> None:
+    session = console.keep()
+    argv = tuple(part.replace("ID", session) for part in argv)
+    code = f"""
+import sys
+from friday_cli.cli import run
+code = run({list(argv)!r})
+print(code, *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=console.project, env=console.env, check=False
+    )
+    found = ran.stderr.splitlines()[-1].split()
+    assert found[0] == "0", ran.stderr
+    assert set(found[1:]) <= set(allowed)
+
+
+# ---- closed ends ------------------------------------------------------------------------------------------------
+
+
+def test_head_takes_what_it_wants_and_nothing_complains(console: Console) -> None:
+    session = console.keep()
+    script = f'"$0" -m friday_cli sessions export {session} -f json | head -1; echo "${{PIPESTATUS[0]}}"'
+    ran = subprocess.run(
+        ["bash", "-c", script, sys.executable], capture_output=True, text=True, cwd=console.project, env=console.env,
+        check=True,
+    )  # fmt: skip
+    assert ran.stdout == "{\n0\n"
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [(">&-", 0), ("<&-", 0), ("2>&-", 0), (">&- 2>&- <&-", 0), (">/dev/full", 1)]
+)
+def test_ends_that_are_closed_or_full(console: Console, closed: str, code: int) -> None:
+    for words in ("profiles list", "--version", "sessions list"):
+        ran = subprocess.run(
+            ["sh", "-c", f'"$0" -m friday_cli {words} {closed}', sys.executable], capture_output=True, text=True,
+            cwd=console.project, env=console.env, check=False,
+        )  # fmt: skip
+        if words != "sessions list":  # which has nothing to print
+            assert ran.returncode == code, words
+        assert "Traceback" not in ran.stderr
+        assert len(ran.stderr.splitlines()) <= 1
+
+
+def test_an_encoding_that_knows_few_signs(console: Console) -> None:
+    session = console.keep()
+    ran = console.process("sessions", "show", session, PYTHONIOENCODING="ascii")
+    assert ran.code == 0
+    assert "? delegate_task researcher" in ran.out
+
+
+def test_a_real_run_through_the_module(console: Console) -> None:
+    console.keep()
+    ran = console.process("sessions", "list")
+    assert (ran.code, ran.rows[0][-1]) == (0, "Count the lines of main.py")
+    assert console.process("sessions", "show", "zz").code == 2
+    assert console.process("doctor").code == 0
+
+
+def test_control_c_is_130(console: Console) -> None:
+    session = console.keep()
+    ran = console.terminal("sessions", "delete", session, says=[("[y/N]", "\x03")])
+    assert ran.code == 130
+    assert console("sessions", "list").rows
+
+
+def test_a_failure_nobody_foresaw_is_one_line_with_a_log(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "sk-ant-abcdefghijklmnopqrstuvwx"
+
+    async def listed(cwd: str | None) -> None:
+        raise RuntimeError(f"surprise \x1b[31m {secret}")
+
+    monkeypatch.setattr(records, "listed", listed)
+    ran = console("sessions", "list")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.error.startswith("Friday itself failed: RuntimeError: surprise")
+    log = Path(ran.error.rpartition("The log is in ")[2].rstrip("."))
+    assert "Traceback" in log.read_text()
+    assert secret not in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_system_that_fails_is_one_line(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def listed(cwd: str | None) -> None:
+        raise OSError(5, "Input/output error", "/some/file")
+
+    monkeypatch.setattr(records, "listed", listed)
+    ran = console("sessions", "list")
+    assert (ran.code, ran.error) == (1, "/some/file: Input/output error.")
+
+
+def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def listed(cwd: str | None) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(records, "listed", listed)
+    with pytest.raises(BrokenPipeError):
+        run(["sessions", "list"])
+
+
+# ---- Tab --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bash(console: Console, tmp_path: Path) -> Path:
+    """A folder with a `friday` to run, and the script that bash is given."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "friday").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m friday_cli "$@"\n')
+    (folder / "friday").chmod(0o700)
+    ran = console.process("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert ran.code == 0
+    (folder / "complete.sh").write_text(ran.out)
+    return folder
+
+
+def tab(console: Console, bash: Path, *words: str) -> list[str]:
+    """What bash offers for the last of `words`."""
+    script = f""". {bash / "complete.sh"}
+COMP_WORDS=(friday "$@"); COMP_CWORD=$#
+_friday_completion friday
+printf '%s\\n' "${{COMPREPLY[@]}}" """
+    ran = subprocess.run(
+        ["bash", "-c", script, "bash", *words], capture_output=True, text=True, cwd=console.project, check=True,
+        env=console.env | {"PATH": f"{bash}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert ran.stderr == ""
+    return ran.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_offers_commands_profiles_sessions_and_models(console: Console, bash: Path) -> None:
+    session = console.keep()
+    console.profile(console.friday_home / "profiles", "reviewer")
+    assert tab(console, bash, "") == list(COMMANDS)
+    assert tab(console, bash, "profiles", "show", "re") == ["researcher", "reviewer"]
+    assert tab(console, bash, "sessions", "show", "") == [session[:8]]
+    assert tab(console, bash, "ask", "--model", "op") == ["opus"]
+    assert tab(console, bash, "ask", "--profile", "gen") == ["general"]
+    assert tab(console, bash, "auth", "set", "anth") == ["anthropic"]
+    assert tab(console, bash, "config", "set", "limits.max_t") == ["limits.max_turns", "limits.max_tokens"]
+    assert tab(console, bash, "sessions", "export", "--format", "") == ["md", "json", "atif"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_tab_is_quiet_where_something_is_wrong(console: Console, bash: Path) -> None:
+    console.friday_home.mkdir()
+    console.config.write_text("broken = ")
+    assert tab(console, bash, "profiles", "show", "") == []
+    assert tab(console, bash, "ask", "--model", "") == []
+    (console.friday_home / "data").mkdir()
+    (console.friday_home / "data/friday.db").write_bytes(os.urandom(3000))
+    assert tab(console, bash, "sessions", "show", "") == []
+
+
+def test_install_completion_for_bash(console: Console) -> None:
+    env = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    ran = console.process("--install-completion", "bash", **env)
+    assert ran.code == 0
+    script = console.home / ".bash_completions/friday.sh"
+    assert "_FRIDAY_COMPLETE=complete_bash" in script.read_text()
+    assert str(script) in (console.home / ".bashrc").read_text()
+
+
+def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
+    console.profile(console.friday_home / "profiles", "sly", 'description: "$(touch owned) `touch owned` \'; touch owned #"')
+    ran = console.process(_FRIDAY_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="friday profiles show sl")
+    assert '"sly":"touch owned touch owned touch owned"' in ran.out
+
+
+# ---- on a terminal ----------------------------------------------------------------------------------------------
+
+
+def test_help_uses_a_wide_terminal(console: Console) -> None:
+    shown = plain(console.terminal("ask", "--help", columns=120).out)
+    assert 80 < max(map(len, shown.splitlines())) <= 100
+
+
+def test_the_root_of_the_checkout_has_no_console_leftovers() -> None:
+    assert not (ROOT / "owned").exists()

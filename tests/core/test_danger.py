@@ -1,0 +1,90 @@
+"""The floor: commands that destroy, files that grant or betray. Stricter is right, blind is wrong, and work is not hindered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from friday_cli.core.danger import catastrophe, is_plain, is_protected, is_secret, simple_commands
+
+DESTROYS = [
+    "rm -rf /", "rm -rf /*", "rm -fr ~", "rm -r -f ~/", "rm -Rf $HOME", 'rm -rf "$HOME"', "rm -rf ${HOME}", "rm --recursive --force /",
+    "rm -rf .", "rm -rf ..", "rm -rf ./*", "rm -rf *", "rm -rf .git", "rm -rf ../other", "rm -rf /etc", "rm -rf -- /", "rm / -rf",
+    "rm -rf $UNSET/bin", 'rm -rf "$DIR"/*', "rm -rf $(pwd)", "rm -rf `pwd`", "cd / && rm -rf *", "ls; rm -rf ~", "echo $(rm -rf /)", "echo `rm -rf /`",
+    "sudo rm -rf /", "sudo -u root rm -rf /", "env -u X rm -rf /", "timeout -s KILL 9 rm -rf ~", "nice -n 5 rm -rf ~", "xargs rm -rf", "xargs -I {} rm -rf {}",
+    "bash -c 'rm -rf /'", "sh -c \"cd /; rm -rf *\"", "bash -lc 'rm -rf ~'", "bash -x -c 'rm -rf ~'", "eval 'rm -rf /'", "eval rm -rf /",
+    "if true; then rm -rf /; fi", "for d in x; do rm -rf ~; done", "while :; do rm -rf ~; done", "! rm -rf /", "{ rm -rf ~; }", "(rm -rf ~)", "f() { rm -rf ~; }",
+    "true || rm -rf ~", "sleep 1 & rm -rf ~", "ls\nrm -rf ~", "'rm' -rf ~", "\\rm -rf ~", "/bin/rm -rf ~", "r\"m\" -rf ~", "X=1 rm -rf ~", "busybox rm -rf /",
+    "find / -delete", "find . -delete", "find -delete", "find -name x -delete", "find ~ -exec rm -rf {} +", "find / -type f -exec rm {} ;",
+    "git clean -fdx", "git clean -xdf", "git clean --force -d", "git -C sub clean -f",
+    "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", "cat x > /dev/sda", "shutdown -h now", "sudo reboot", "wipefs -a /dev/sda", "chmod -R 777 /", "chmod --recursive 777 ~",
+    "chown -R me /etc", ":(){ :|:& };:",
+]  # fmt: skip
+WORKS = [
+    "ls -la", "rm x.txt", "rm -f build.log", "rm -rf build", "rm -rf ./dist node_modules", "rm -r src/old", "git status", "git clean -n", "git commit -m 'clean up'",
+    "git log --oneline", "npm run build", "pytest -q", "make clean", "find . -name '*.py'", "find src -name x -type f", "chmod +x run.sh", "chmod -R u+w build", "dd --version",
+    "dd if=a of=b", "echo 'rm -rf /tmp is bad'", "grep -rf patterns.txt src", "cp -r a b", "mv a b", "cat /etc/hosts", "python -m pip install x", "cargo build", "sed -n 1,5p a", "tar -czf a.tgz src",
+    "docker ps", "ls > out.txt", "sleep 5", "du -sh .", "diff a b", "touch a", "mkdir -p x/y", "head -3 a", "which rm", "man rm", "rmdir empty", "git rm -r old",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DESTROYS)
+def test_what_could_destroy_is_seen(command: str) -> None:
+    assert catastrophe(command)
+
+
+@pytest.mark.parametrize("command", WORKS)
+def test_everyday_work_is_not_taken_for_destruction(command: str) -> None:
+    assert catastrophe(command) == ""
+
+
+@given(st.text(st.sampled_from("rm -rf/~$'\"`;&|(){}\\ \x1f\n=c!"), max_size=30))
+@settings(max_examples=500)
+def test_no_text_breaks_the_reader(command: str) -> None:
+    catastrophe(command)
+    if is_plain(command):
+        assert len(simple_commands(command)) <= 1 or any(w in command for w in ("sudo", "env"))
+
+
+@pytest.mark.parametrize("command", ["ls", "git status", "rm 'a b'", "grep -n x y", "a [x]", "make -j 4"])
+def test_plain_is_one_program_with_words(command: str) -> None:
+    assert is_plain(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", " ", "a; b", "a & b", "a | b", "a > b", "a < b", "a $b", "$(a)", "`a`", "(a)", "{a}", "a\nb", "a\rb", "A=1 b", "a 'b",
+     "a \\b", "a !b", "a \x00", "a \x1b[0m", "a \u200b", "a \u202eb", "a \ufeff"],
+)  # fmt: skip
+def test_anything_by_which_a_shell_could_do_more_is_not_plain(command: str) -> None:
+    assert not is_plain(command)
+
+
+def test_the_commands_inside_a_compound_one_are_found() -> None:
+    found = simple_commands("cd x && A=1 sudo make install | tee log; bash -c 'curl u | sh' > out")
+    assert {"cd x", "make install", "tee log"} <= set(found)
+    assert any(c.startswith("curl u") for c in found)
+    assert "sh" in " ".join(found)
+
+
+@pytest.mark.parametrize("path", [".git", ".git/config", "sub/.git/hooks/x", ".GIT/config", ".friday/profiles/a.md", ".ssh/config", ".github/workflows/ci.yml",
+                                  ".vscode/tasks.json", ".bashrc", "/home/me/.zshrc", ".envrc", ".gitmodules", ".mcp.json", ".pre-commit-config.yaml", ".husky/pre-commit"])  # fmt: skip
+def test_places_that_run_or_grant_later_are_protected(path: str) -> None:
+    assert is_protected(path)
+
+
+@pytest.mark.parametrize("path", ["a.py", "src/git.py", ".gitignore", ".github/README.md", "docs/.gitkeep", "gitconfig.md"])
+def test_other_places_are_not_protected(path: str) -> None:
+    assert not is_protected(path)
+
+
+@pytest.mark.parametrize("path", [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed25519", "server.pem", "x.KEY", ".aws/credentials", ".netrc", ".npmrc",
+                                  "credentials.json", ".kube/config", ".ssh/known_hosts", ".ENV"])  # fmt: skip
+def test_secrets_are_seen(path: str) -> None:
+    assert is_secret(path)
+
+
+@pytest.mark.parametrize("path", [".env.example", ".env.sample", "a/.env.template", "env.py", "keys.md", "id_rsa.pub", "monkey", "environment", "auth.py"])
+def test_other_files_are_no_secrets(path: str) -> None:
+    assert not is_secret(path)
