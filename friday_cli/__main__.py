@@ -50,6 +50,15 @@ def _run(argv: list[str]) -> int:
                 from .faces.ask.run import ask
 
                 return ask(values)
+        if not argv or argv[0].startswith("-"):
+            from .faces.tui.options import parse as chat_options
+            from .faces.tui.options import wants_chat
+
+            values = chat_options(argv)
+            if values is not None and wants_chat(argv):
+                from .faces.tui.run import main
+
+                return main(values)
         from .cli import run
 
         return run(argv)

@@ -123,6 +123,13 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
+def keep_rule(rule: str) -> None:
+    """Allow what `rule` matches in later sessions too. Raises FridayError when the settings cannot be written."""
+    from .config.edit import add_value
+
+    add_value("permissions.allow", rule)
+
+
 async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
     """Read everything that decides what the session will be; nothing is written, so a failure leaves nothing behind."""
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do

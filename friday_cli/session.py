@@ -13,13 +13,13 @@ from typing import Literal
 from . import forms, wire
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
-from .core.errors import ToolError, UsageError
-from .core.events import Envelope, ModeChanged, RuleAdded, StopReason
+from .core.errors import FridayError, ToolError, UsageError
+from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
 from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
 from .core.permission import Answer, Mode, Rule
 from .core.presence import Presence
-from .opening import Opened, Options, open_session
+from .opening import Opened, Options, keep_rule, open_session
 
 __all__ = ["Options", "Session"]
 
@@ -89,6 +89,14 @@ class Session:
         await self._opened.store.sync()
         return node.outcome
 
+    @property
+    def idle(self) -> bool:
+        """Whether the root has nothing to do: then `start` begins a run, else `send` reaches it."""
+        try:
+            return self.tree.node("a").ended
+        except KeyError:
+            return True
+
     def start(self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None) -> Node:
         """Begin a run of the root; its end is in the events. The root must be idle (else: `send`)."""
         self.tree.started_now = 0
@@ -149,5 +157,11 @@ class Session:
         await self._opened.store.close()
 
     async def _grant(self, rule: Rule, scope: str) -> None:
+        """Keep what a person allowed: for this session, or with "always" in the user's settings too."""
         self.rules.rules.append(rule)
         await self.log.emit("a", RuleAdded(str(rule), rule.decision))
+        if scope == "always":
+            try:
+                await asyncio.to_thread(keep_rule, str(rule))
+            except FridayError as error:
+                await self.log.emit("a", Notice(f"The rule {rule} holds for this session only: {error}", "warning"))

@@ -11,11 +11,12 @@ from typer.main import get_command
 
 from ..core.errors import FridayError
 from ..core.plain import line, plain
-from . import ask, auth, config, demo, doctor, models, profiles, sessions, trust
+from . import ask, auth, chat, config, demo, doctor, models, profiles, sessions, trust
 from .help import Group
 
 EXAMPLES = """\b
 Examples:
+  friday                                   the chat, in a terminal
   friday ask "What does this project do?"
   friday ask --model demo "Which files are the largest?"
   friday sessions list
@@ -52,14 +53,7 @@ def _app(argv: list[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
 
-    @app.callback()
-    def friday(
-        version: bool = typer.Option(
-            False, "--version", "-V", "-v", help="Show the version.", is_eager=True, callback=_show_version
-        ),
-    ) -> None:
-        """A terminal coding assistant whose sub-agents are first-class."""
-
+    app.callback(invoke_without_command=True)(chat.callback(_show_version, options=not argv or argv[0].startswith("-")))
     for family in families:
         family.register(app)
     return app

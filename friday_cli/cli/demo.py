@@ -7,10 +7,12 @@ import typer
 from .help import Command
 
 PROMPT = "What is in this folder?"
+MODELS = {"model": "demo", "subagent_model": "demo", "fallback_model": "demo"}
 HELP = """See Friday work, without a key and without a network.
 
 A script stands in for the model (it says so, and costs nothing); the tools, permissions, sub-agents and the session are
-the real ones, at work in this folder. Nothing is changed. It is `friday ask --model demo` with a prompt to begin with."""
+the real ones, at work in this folder. On a terminal it is the chat (`friday --model demo`) with a first question;
+elsewhere, or with --plain, the answer alone (`friday ask --model demo`)."""
 
 
 def register(app: typer.Typer) -> None:
@@ -22,9 +24,15 @@ def register(app: typer.Typer) -> None:
             PROMPT, metavar="PROMPT", help="What to ask it; it says so when it cannot answer."
         ),
         cwd: str = typer.Option(".", "--cwd", "-C", help="Folder to work in.", metavar="DIR"),
+        plainly: bool = typer.Option(False, "--plain", help="The answer alone, without the chat."),
     ) -> None:
+        from ..faces.tui.options import wants_chat
+
+        if wants_chat([]) and not plainly:
+            from ..faces.tui.run import chat
+
+            raise typer.Exit(chat({**MODELS, "first": prompt, "cwd": cwd}))
         from ..faces.ask.options import defaults
         from ..faces.ask.run import ask
 
-        models = {"model": "demo", "subagent_model": "demo", "fallback_model": "demo"}
-        raise typer.Exit(ask({**defaults(), **models, "prompt": prompt, "cwd": cwd}))
+        raise typer.Exit(ask({**defaults(), **MODELS, "prompt": prompt, "cwd": cwd}))

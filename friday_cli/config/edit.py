@@ -53,6 +53,18 @@ def set_value(name: str, written: str, *, file: Path | None = None) -> Saved:
     return Saved(path, value, backup)
 
 
+def add_value(name: str, item: str, *, file: Path | None = None) -> Saved | None:
+    """Add `item` to the list of texts `name`; None where it is in it already. Raises as `set_value` does."""
+    path = Path(os.path.realpath(file or user_file()))
+    here: Any = parse(str(path), text(path))
+    for part in name.split("."):
+        here = here.get(part, {}) if isinstance(here, dict) else {}
+    known = [str(entry) for entry in here] if isinstance(here, list) else []
+    if item in known:
+        return None
+    return set_value(name, tomli_w.dumps({"x": [*known, item]}).partition("=")[2].strip(), file=file)
+
+
 def value_of(parts: tuple[str, ...], written: str) -> Any:
     """What `written` means for the setting `parts`. Raises UsageError."""
     name = ".".join(parts)

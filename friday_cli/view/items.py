@@ -48,6 +48,16 @@ class Flow(msgspec.Struct, eq=False):
             self._pieces, self._size = [kept], len(kept)
 
     @property
+    def size(self) -> int:
+        """Characters that are there."""
+        return self._size
+
+    @property
+    def end(self) -> int:
+        """Characters that there have been: the offset at which the next piece begins."""
+        return self.start + self._size
+
+    @property
     def text(self) -> str:
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]

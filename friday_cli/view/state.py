@@ -17,6 +17,7 @@ from friday_cli.core.events import (
     CallDelta,
     Compacted,
     Denied,
+    Detached,
     Envelope,
     InboxMessage,
     MessageAdded,
@@ -173,6 +174,10 @@ def _status_changed(state: State, agent: AgentView, event: StatusChanged, at: fl
     if not agent.ended and event.status not in ENDED:
         agent.status, agent.waiting = event.status, event.detail
         agent.watch.turn(event.status, at)
+
+
+def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
+    agent.background = True
 
 
 def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:
@@ -345,6 +350,7 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
     StatusChanged: _status_changed,
+    Detached: _detached,
     Prefix: _prefix,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,

@@ -18,6 +18,7 @@ ROOMS = {
     "anthropic": ("friday_cli.wire.sdk",),
     "openai": ("friday_cli.wire.sdk",),
     "textual": ("friday_cli.faces.tui",),
+    "markdown_it": ("friday_cli.faces.tui",),
     "typer": ("friday_cli.cli",),
     "rich": ("friday_cli.cli", "friday_cli.faces"),
     "genai_prices": ("friday_cli.models.extract",),

@@ -72,7 +72,7 @@ def test_version(console: Console) -> None:
     [
         (("nope",), "No such command 'nope'. See `friday --help`."),
         (("sesions",), "Did you mean 'sessions'?"),
-        (("--nope",), "No such option: --nope. See `friday --help`."),
+        (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
         (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
         (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
         (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),

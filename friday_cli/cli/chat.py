@@ -1,0 +1,59 @@
+"""`friday` without a command: the chat, for Typer (help, completion, error messages), from the one table of its options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal
+
+import typer
+
+from ..faces.tui.options import OPTIONS, Option
+from . import complete
+
+_TAB = {
+    "model": complete.models,
+    "fallback_model": complete.models,
+    "subagent_model": complete.models,
+    "profile": complete.profiles,
+    "resume": complete.sessions,
+}
+
+
+def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable[..., None]:
+    """What runs where no command is named. `options` are those of the chat: Typer takes 50 ms for them."""
+
+    def friday(ctx: Any, version: bool, **values: Any) -> None:
+        """A terminal coding assistant whose sub-agents are first-class. Without a command: the chat."""
+        if ctx.invoked_subcommand is not None:
+            return
+        from ..faces.tui.run import chat
+
+        raise typer.Exit(chat(values))
+
+    version = typer.Option(
+        False, "--version", "-V", "-v", help="Show the version.", is_eager=True, callback=show_version
+    )
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        inspect.Parameter("version", inspect.Parameter.KEYWORD_ONLY, default=version, annotation=bool),
+        *(map(_parameter, OPTIONS) if options else ()),
+    ]
+    friday.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    friday.__annotations__ = {p.name: p.annotation for p in parameters}
+    return friday
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    kind: Any = {"flag": bool, "many": list[str]}.get(option.kind, str)
+    if option.choices:
+        kind = Literal[option.choices]
+    settings: dict[str, Any] = {"help": option.help, "show_default": False, "rich_help_panel": "Chat"}
+    if option.metavar and not option.choices:
+        settings["metavar"] = f"[{option.metavar}]" if option.kind == "maybe" else option.metavar
+    if option.dest in _TAB:
+        settings["autocompletion"] = _TAB[option.dest]
+    flag = option.kind == "flag"
+    default = typer.Option(False if flag else None, *option.names, **settings)
+    annotation = bool if flag else kind | None
+    return inspect.Parameter(option.dest, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

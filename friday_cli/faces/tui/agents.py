@@ -1,0 +1,160 @@
+"""What a person does with agents: the side pane, stopping, writing to one, and letting one go on in the background.
+
+`AgentKeys` is the part of the app that knows this; `app.FridayApp` is the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from textual.app import App
+
+from . import taste
+from .approval import Approval
+from .clipboard import copy
+from .engine import Engine
+from .prompt import Composer, Prompt
+from .side import Side
+from .transcript import Transcript
+from .tree import AgentTree
+
+AGAIN_S = 1.5
+"""Seconds between two presses of a key that count as one wish."""
+
+
+class AgentKeys(App[int]):
+    """See the module."""
+
+    engine: Engine
+    side_wish: bool | None = None
+    """Whether the person wants the side pane; None leaves it to the width."""
+    _pressed = ("", 0.0)
+
+    def look_again(self) -> None:
+        """Look at the session soon."""
+
+    def twice(self, what: str) -> bool:
+        """Whether the same wish was made a moment ago."""
+        now = time.monotonic()
+        before, self._pressed = self._pressed, (what, now)
+        return before[0] == what and now - before[1] < AGAIN_S
+
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        """Say one line; it is never markup."""
+        from friday_cli.core.plain import plain
+
+        self.notify(plain(text), severity=level, markup=False, timeout=3 if level == "information" else 6)
+
+    # ---- the side pane -----------------------------------------------------------------
+
+    def arrange_side(self) -> None:
+        wide = self.size.width >= 120
+        wish = self.side_wish
+        if wish is None:
+            wish = wide and len(self.engine.state.agents) > 1
+        self.query_one(Side).set_class(wish, "shown")
+
+    def on_resize(self) -> None:
+        if self.size.width < 120 and self.side_wish is None:
+            self.query_one(Side).remove_class("shown", "full")
+        self.look_again()
+
+    def focus_tree(self) -> None:
+        """Show the tree of agents and go there."""
+        self.side_wish = True
+        self.arrange_side()
+        self.query_one(AgentTree).focus()
+
+    def action_tree(self) -> None:
+        side = self.query_one(Side)
+        if side.has_class("shown") and self.focused is not None and side in self.focused.ancestors:
+            self.leave_side(hide=True)
+        else:
+            self.focus_tree()
+
+    def leave_side(self, *, hide: bool = False) -> None:
+        side = self.query_one(Side)
+        if side.has_class("full"):
+            side.remove_class("full")
+        elif hide or self.size.width < 120:
+            child = self.engine.state.agents.get(side.child)
+            if hide and child is not None and not child.ended and not self.twice("close"):
+                self.say_note(f"{child.path} is still at work. Once more hides it; it goes on.", "warning")
+                return
+            self.side_wish = False
+            self.arrange_side()
+            self.query_one(Prompt).focus()
+        else:
+            self.query_one(Prompt).focus()
+
+    def action_wider(self, by: int) -> None:
+        side = self.query_one(Side)
+        width = min(max(side.size.width + 1 + by, 28), max(self.size.width - 40, 28))
+        side.styles.width = width
+        taste.keep(side=width)
+
+    def _open_agent(self, path: str) -> None:
+        """Show the transcript of an agent and go there; from there once more: let it fill the screen."""
+        side, chat = self.query_one(Side), self.query_one("#chat", Transcript)
+        if self.focused is side.log_view and side.child == path:
+            side.toggle_class("full")
+        elif path == "a":
+            chat.focus()
+        else:
+            self.side_wish = True
+            self.arrange_side()
+            side.open(path)
+            side.log_view.focus()
+
+    def on_agent_tree_picked(self, message: AgentTree.Picked) -> None:
+        self.query_one(Side).open(message.path)
+
+    def on_agent_tree_opened(self, message: AgentTree.Opened) -> None:
+        self._open_agent(message.path)
+
+    def on_transcript_open_agent(self, message: Transcript.OpenAgent) -> None:
+        self._open_agent(message.path)
+
+    def on_agent_tree_write(self, message: AgentTree.Write) -> None:
+        agent = self.engine.state.agents.get(message.path)
+        self.query_one(Composer).aim(message.path if message.path != "a" else "", agent.profile if agent else "")
+
+    def on_agent_tree_answer(self, message: AgentTree.Answer) -> None:
+        self.query_one(Approval).show_for(message.path)
+
+    def on_agent_tree_background(self, message: AgentTree.Background) -> None:
+        self.run_worker(self.detach(message.path))
+
+    async def detach(self, path: str) -> None:
+        done = await self.engine.detach(path)
+        self.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
+
+    def on_agent_tree_copy(self, message: AgentTree.Copy) -> None:
+        agent = self.engine.state.agents.get(message.path)
+        text = agent.result if agent else ""
+        if text:
+            self.run_worker(self.copy_text(text))
+        else:
+            self.say_note(f"{message.path} has no result yet.")
+
+    async def copy_text(self, text: str) -> None:
+        """Put a text on every clipboard there is."""
+        await copy(self, text)
+        self.say_note(f"Copied {len(text):,} characters.")
+
+    def on_agent_tree_stop(self, message: AgentTree.Stop) -> None:
+        path, below = message.path, self.engine.below(message.path)
+        verb = "cancel" if message.level == "cancel" else "abort"
+        if below and not self.twice(f"{verb} {path}"):
+            key = "x" if verb == "cancel" else "X"
+            self.say_note(
+                f"{below} agent{'s' if below > 1 else ''} below {path} would end too. {key} again: {verb} all.",
+                "warning",
+            )
+            return
+        self.run_worker(self._stop(path, message.level))
+
+    async def _stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
+        count = await self.engine.stop(path, level)
+        self.say_note(f"{count} agent{'s' if count != 1 else ''} ended." if count else f"{path} has ended already.")

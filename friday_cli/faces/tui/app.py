@@ -1,0 +1,364 @@
+"""The app: puts the panes together, routes keys and messages, and lets one timer tell the panes what changed.
+
+Interface: `FridayApp(options, first=..., pick=..., env=...)`; after it ran `failure` is the error that ended it, if any.
+Everything about a session is in `engine.Engine`, everything that is drawn in the panes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.timer import Timer
+
+from friday_cli.core.errors import FridayError, NotConfigured, UsageError
+from friday_cli.core.permission import MODES
+
+from . import facts, keymap, notice, taste
+from .approval import Approval
+from .blocks import Scene
+from .delegation import block_of
+from .engine import Engine, Make
+from .files import Files
+from .find import FindBar
+from .history import History
+from .look import Look, Pen
+from .prompt import Composer, Prompt
+from .side import Side
+from .status import StatusLine
+from .talk import Talk
+from .transcript import Transcript
+from .welcome import Welcome
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+BEAT_S, CLOCK_S = 0.05, 1.0
+"""Seconds between two looks at what changed, and between two when only clocks run."""
+
+
+def _palette() -> type[Provider]:
+    """What the palette offers; made when it is opened."""
+    from .palette import Palette
+
+    return Palette
+
+
+class FridayApp(Talk):
+    """See the module."""
+
+    TITLE = "Friday"
+    CSS_PATH = "app.tcss"
+    COMMANDS = {_palette}  # noqa: RUF012
+    PAUSE_GC_ON_SCROLL = True
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Close, take back, or interrupt: the nearest", id="app.back"),
+        Binding("ctrl+c", "interrupt", "Copy, clear, interrupt; twice: quit", id="app.interrupt"),
+        Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
+        Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.quit_now"),
+        Binding("shift+tab", "mode", "Next mode: what passes without asking", priority=True, id="app.mode"),
+        Binding("ctrl+o", "details", "Show or hide all details", priority=True, id="app.details"),
+        Binding("ctrl+t", "tree", "The tree of agents: show, go there, hide", priority=True, id="app.tree"),
+        Binding("ctrl+b", "background", "Let the newest sub-agent go on in the background", priority=True, id="app.background"),
+        Binding("ctrl+y", "answer", "Go to what is asked", priority=True, id="app.answer"),
+        Binding("alt+left", "wider(4)", "Wider side pane", show=False, id="app.wider"),
+        Binding("alt+right", "wider(-4)", "Narrower side pane", show=False, id="app.narrower"),
+        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, priority=True, id="app.redraw"),
+        Binding("f1", "help", "Help", id="app.help"),
+        Binding("ctrl+p", "command_palette", "All commands", priority=True, id="app.palette"),
+    ]  # fmt: skip
+
+    def __init__(
+        self,
+        options: Make,
+        *,
+        cwd: Path,
+        first: str = "",
+        pick: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.engine = Engine(options, on_change=self._changed, env=env)
+        self.failure: BaseException | None = None
+        self._cwd, self._first, self._pick = cwd, first, pick
+        self._tick: Timer | None = None
+        self._due = 0.0
+        self._pause = BEAT_S
+        self._places = facts.Places(cwd)
+        self._asked: set[str] = set()
+        self._notice = notice.Notice()
+        self.profiles = []
+
+    def compose(self) -> ComposeResult:
+        self.scene = self._new_scene()
+        with Horizontal(id="body"):
+            yield Transcript(self.scene, id="chat")
+            yield Side(self.scene, id="side")
+        yield FindBar(id="find")
+        yield Approval(self.scene, id="approval")
+        yield Composer(History(self._cwd), Files(self._cwd), self.words, id="composer")
+        yield StatusLine(id="status")
+
+    def on_mount(self) -> None:
+        self.animation_level = "none"
+        self.set_keymap(keymap.read())
+        liked = taste.read()
+        if liked.theme in self.available_themes:
+            self.theme = liked.theme
+        if liked.side:
+            self.query_one(Side).styles.width = liked.side
+        self.query_one(Prompt).focus()
+        loop = asyncio.get_running_loop()
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
+            try:
+                loop.add_signal_handler(number, self.exit, code)
+            except (NotImplementedError, RuntimeError, ValueError):
+                pass  # not the main thread: a test
+        self.theme_changed_signal.subscribe(self, self._new_look)
+        self.call_after_refresh(self.run_worker, self._begin(), exit_on_error=True)
+
+    def _new_scene(self) -> Scene:
+        return Scene(self.engine.state, Pen(Look.of(self)), time.time, block_of)
+
+    # ---- sessions ---------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        await self.reopen()
+        self._places.look()
+        if self._pick and self.engine.session is not None:
+            await self.pick_session()
+        self.profiles = await asyncio.to_thread(facts.profiles, self._cwd)
+
+    async def reopen(self, **changes: Any) -> None:
+        """Open a session in place of the one that is open."""
+        old = self.engine.options if self.engine.session else None
+        was = self.engine.session.id if self.engine.session and self.engine.state.root else None
+        try:
+            await self.engine.open(**changes)
+        except NotConfigured as error:
+            await self._welcome(error)
+        except FridayError as error:
+            if old is None:
+                self.failure = error
+                self.exit(error.exit_code)
+                return
+            self.say_note(str(error), "error")
+            await self.engine.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
+        self.scene = self._new_scene()
+        self.query_one("#chat", Transcript).reset(self.scene)
+        self.query_one(Side).reset(self.scene)
+        self.query_one(Approval).reset(self.scene)
+        self._beat()
+
+    async def _welcome(self, error: NotConfigured) -> None:
+        if not self.query(Welcome):
+            await self.mount(Welcome(), before="#composer")
+
+    async def on_welcome_chosen(self, message: Welcome.Chosen) -> None:
+        await self.query(Welcome).remove()
+        self.query_one(Prompt).focus()
+        self.run_worker(self.reopen(model=message.model))
+
+    async def pick_session(self) -> None:
+        from .picker import Picker
+
+        def picked(session: str | None) -> None:
+            if session:
+                self.run_worker(self.reopen(resume=session))
+
+        await self.push_screen(Picker(self._cwd), picked)
+
+    async def leave(self) -> None:
+        self.exit(0)
+
+    # ---- what changed -------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        """Something of the session is new: look soon."""
+        self._look_in(self._pause)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether everything that is known of the session is on the screen."""
+        return self._tick is None and not self.engine.dirty
+
+    def look_again(self) -> None:
+        self._look_in(BEAT_S)
+
+    def _look_in(self, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        if self._tick is not None and self._due <= due:
+            return
+        if self._tick is not None:
+            self._tick.stop()
+        self._due = due
+        self._tick = self.set_timer(seconds, self._beat)
+
+    def _beat(self) -> None:
+        """Tell every pane what changed; the only place where the screen follows the session."""
+        begun = time.perf_counter()
+        self._tick = None
+        if not self.is_running or not self.query("#status"):
+            return
+        if self.engine.failure is not None:
+            raise self.engine.failure
+        dirty, self.engine.dirty = self.engine.dirty, set()
+        state = self.engine.state
+        self.query_one("#chat", Transcript).follow()
+        self.arrange_side()
+        self.query_one(Side).follow(dirty)
+        self._follow_asks()
+        if not self.engine.working and self.engine.session is not None:
+            composer = self.query_one(Composer)
+            if waiting := composer.take_queue() or self._take_first():
+                self.run_worker(self.send(waiting))
+        self._follow_status()
+        self._notice.follow(self)
+        self._pause = max(BEAT_S, 3 * (time.perf_counter() - begun))
+        if state.working and any(not a.status.startswith("waiting") for a in state.working):
+            self._look_in(CLOCK_S)
+
+    def _take_first(self) -> str:
+        first, self._first = self._first, ""
+        return first
+
+    def _follow_asks(self) -> None:
+        asks = set(self.engine.state.asks)
+        panel = self.query_one(Approval)
+        panel.follow()
+        composer = self.query_one(Composer)
+        if asks - self._asked:
+            notice.tell(self, "Friday needs you")
+            if self.focused is composer.area and not composer.text and not composer.popup.open:
+                panel.focus()
+        elif self._asked and not asks and self.focused is None:
+            composer.area.focus()
+        self._asked = asks
+
+    def _follow_status(self) -> None:
+        state = self.engine.state
+        self.query_one(Composer).show_mode(state.mode)
+        hint = "Esc interrupts" if self.engine.working else "F1 help · / commands · Shift+Tab mode"
+        if state.asks:
+            hint = "Ctrl+Y answers"
+        elif len(state.agents) > 1 and not self.query_one(Side).has_class("shown"):
+            hint = "Ctrl+T agents"
+        told = facts.of(self.engine, self._places, hint)
+        self.query_one(StatusLine).tell(told, self.scene.pen.look)
+
+    def _new_look(self, _theme: object) -> None:
+        self.scene.pen = Pen(Look.of(self))
+        self.query_one("#chat", Transcript).redraw()
+        self.query_one(Side).redraw()
+        self._follow_status()
+
+    # ---- keys -----------------------------------------------------------------------------
+
+    async def action_back(self) -> None:
+        """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting."""
+        side, composer = self.query_one(Side), self.query_one(Composer)
+        if self.query_one(FindBar).close() or self.query_one(Approval).escape():
+            return
+        if self.focused is not None and side in self.focused.ancestors:
+            self.leave_side()
+        elif self.focused is not composer.area and not self.query(Welcome):
+            composer.area.focus()
+        elif not composer.escape() and self.engine.working:
+            self.run_worker(self.engine.stop("a", "abort"))
+            self.say_note("Interrupted.")
+
+    def action_interrupt(self) -> None:
+        """Ctrl+C: copy what is selected, clear what is typed, interrupt; twice in a row: quit."""
+        composer = self.query_one(Composer)
+        if text := self.screen.get_selected_text() or composer.area.selected_text:
+            self.run_worker(self.copy_text(text))
+            self.screen.clear_selection()
+        elif self.twice("quit"):
+            self.exit(0)
+        elif composer.text:
+            composer.history.add(composer.text)
+            composer.clear()
+        elif self.engine.working:
+            self.run_worker(self.engine.stop("a", "abort"))
+            self.say_note("Interrupted. Ctrl+C again quits.")
+        else:
+            self.say_note("Ctrl+C again quits.")
+
+    def action_leave_empty(self) -> None:
+        if self.query_one(Composer).text:
+            self.query_one(Prompt).action_delete_right()
+        else:
+            self.exit(0)
+
+    def action_leave(self) -> None:
+        self.exit(0)
+
+    def action_mode(self) -> None:
+        modes = [mode for mode in MODES if mode != "yolo"]
+        now = self.engine.state.mode or "ask"
+        if self.engine.session is not None:
+            mode = modes[(modes.index(now) + 1) % len(modes)] if now in modes else "ask"
+            self.run_worker(self.engine.set_mode(mode))
+
+    def action_details(self) -> None:
+        self.query_one("#chat", Transcript).toggle_all()
+
+    def action_background(self) -> None:
+        waited = [a.path for a in self.engine.state.working if a.path != "a" and not a.background]
+        if waited:
+            self.run_worker(self.detach(waited[-1]))
+        else:
+            self.say_note("No sub-agent is being waited for.")
+
+    def action_answer(self) -> None:
+        self.query_one(Approval).show_for("")
+
+    def action_redraw(self) -> None:
+        self.refresh(layout=True, repaint=True)
+
+    def action_help(self) -> None:
+        self.run_worker(self.deliver("/help", ""))
+
+    async def command(self, text: str) -> bool:
+        from . import commands
+
+        return await commands.run(self, text)
+
+    # ---- what commands and panes ask for -------------------------------------------------
+
+    def last_reply(self) -> str:
+        return self.query_one("#chat", Transcript).last_reply()
+
+    def look_for(self, text: str) -> None:
+        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
+
+    def use_theme(self, name: str) -> None:
+        names = sorted(self.available_themes)
+        if name and name not in names:
+            raise UsageError(f"There is no theme {name!r}.", hint=f"There are: {', '.join(names)}.")
+        self.theme = name or names[(names.index(self.theme) + 1) % len(names)]
+        self.say_note(f"Theme: {self.theme}")
+        taste.keep(theme=self.theme)
+
+    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+        self.run_worker(self.copy_text(message.text))
+
+    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
+        found = message.transcript
+        self.query_one(FindBar).open(found, "")
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A defect ends the app; it is said in one line when the terminal is a person's again."""
+        self.failure = self.failure or error
+        super()._handle_exception(error)
+
+    def _print_error_renderables(self) -> None:
+        self._exit_renderables.clear()

@@ -1,0 +1,287 @@
+"""What agents ask, above the prompt: permissions and questions of all agents in one queue, the oldest first.
+
+Interface: `Approval(scene)`, `follow()` (when asks changed), `show_for(path)`, `open` (whether something is asked).
+Message: `Answered(ask_id, answer)`. Nothing is answered in the first half second, nor by a single click.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from friday_cli.core.events import PermissionAsked, QuestionAsked
+from friday_cli.core.permission import Answer
+from friday_cli.core.plain import line, visible
+from friday_cli.view import Ask
+
+from .blocks import Scene
+from .calls import wish
+from .look import Pen
+
+GRACE_S = 0.5
+"""Seconds in which a key that was meant for something else cannot answer."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to answer; with `words` the person writes something first."""
+
+    label: str
+    answer: Answer | str
+    words: Literal["", "may", "must"] = ""
+
+
+class Approval(Vertical, can_focus=True):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Choice above", show=False, id="approval.up"),
+        Binding("down,j", "move(1)", "Choice below", show=False, id="approval.down"),
+        Binding("enter", "answer", "Take the choice", id="approval.answer"),
+        Binding("tab", "leave", "Back to the prompt; it stays open", id="approval.leave"),
+        Binding("right,n", "next(1)", "Next question", id="approval.next"),
+        Binding("left,p", "next(-1)", "Question before", id="approval.previous"),
+        Binding("pageup", "page(-1)", "Scroll what is asked", show=False, id="approval.page_up"),
+        Binding("pagedown", "page(1)", "Scroll what is asked", show=False, id="approval.page_down"),
+        *(Binding(str(n), f"number({n})", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
+    ]
+
+    class Answered(Message):
+        """The person's word on an ask."""
+
+        def __init__(self, ask_id: str, answer: Answer | str) -> None:
+            self.ask_id, self.answer = ask_id, answer
+            super().__init__()
+
+    class Left(Message):
+        """The person wants to type instead; `text` is what was typed already."""
+
+        def __init__(self, text: str = "") -> None:
+            self.text = text
+            super().__init__()
+
+    def __init__(self, scene: Scene, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.scene = scene
+        self._shown = ""
+        self._ready_at = 0.0
+        self._at = 0
+        self._options: list[Option] = []
+        self.display = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="ask-head")
+        with VerticalScroll(id="ask-scroll", can_focus=False):
+            yield Static(id="ask-body")
+        yield Static(id="ask-choices")
+        yield Input(id="ask-words", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#ask-words").display = False
+
+    # ---- what is asked -----------------------------------------------------------------
+
+    @property
+    def open(self) -> bool:
+        return bool(self.scene.state.asks)
+
+    @property
+    def _ask(self) -> Ask | None:
+        return self.scene.state.asks.get(self._shown)
+
+    def reset(self, scene: Scene) -> None:
+        """Begin anew with another session."""
+        self.scene = scene
+        self.follow()
+
+    def follow(self) -> None:
+        """Show the oldest ask, or nothing."""
+        asks = self.scene.state.asks
+        if self._shown not in asks:
+            self._show(next(iter(asks), ""))
+        elif self._shown:
+            self._head()
+
+    def show_for(self, path: str) -> None:
+        """Show what the agent at `path` asks, and take the keys."""
+        agent = self.scene.state.agents.get(path)
+        if agent is not None and agent.asks:
+            self._show(agent.asks[0])
+        if self.open:
+            self.focus()
+
+    def _show(self, ask_id: str) -> None:
+        self._shown, self._at = ask_id, 0
+        self._ready_at = time.monotonic() + GRACE_S
+        self.query_one("#ask-words").display = False
+        ask = self._ask
+        self.display = ask is not None
+        if ask is None:
+            return
+        self._options = options_of(ask)
+        self._head()
+        self._body()
+        self._choices()
+        self.query_one("#ask-scroll", VerticalScroll).scroll_home(animate=False)
+
+    def _head(self) -> None:
+        ask, look = self._ask, self.scene.pen.look
+        if ask is None:
+            return
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append("? ", style=look.warn)
+        text.append(f"[{line(ask.profile, 40) or 'friday'}] {ask.agent}", style=look.accent)
+        text.append(" asks" if isinstance(ask.event, QuestionAsked) else f" wants to use {line(ask.event.tool, 40)}")
+        ids = list(self.scene.state.asks)
+        if len(ids) > 1:
+            text.append(f" · {ids.index(self._shown) + 1} of {len(ids)} (← →)", style=look.warn)
+        text.append(f" · for: {line(ask.task, 200)}", style=look.dim)
+        self.query_one("#ask-head", Static).update(text)
+
+    def _body(self) -> None:
+        ask = self._ask
+        if ask is None:
+            return
+        width = max(self.size.width - 6, 20)
+        self.query_one("#ask-body", Static).update(_whole(ask, self.scene, self.scene.pen, width))
+
+    def _choices(self) -> None:
+        look = self.scene.pen.look
+        text = Text()
+        for number, option in enumerate(self._options, 1):
+            chosen = number - 1 == self._at
+            text.append(f"{'❯' if chosen else ' '} {number} ", style=look.accent if chosen else look.dim)
+            text.append(line(option.label, 300) + ("\n" if number < len(self._options) else ""),
+                        style="bold" if chosen else "")  # fmt: skip
+        self.query_one("#ask-choices", Static).update(text)
+
+    def on_resize(self) -> None:
+        self._body()
+
+    # ---- answering ------------------------------------------------------------------------
+
+    def _ready(self) -> bool:
+        """Whether a key can be meant for this; one that comes too early puts it off."""
+        now = time.monotonic()
+        if now < self._ready_at:
+            self._ready_at = now + GRACE_S
+            return False
+        return True
+
+    def action_move(self, by: int) -> None:
+        if self._options:
+            self._at = (self._at + by) % len(self._options)
+            self._choices()
+
+    def action_number(self, number: int) -> None:
+        if self._ready() and number <= len(self._options):
+            self._at = number - 1
+            self._choices()
+            self._take()
+
+    def action_answer(self) -> None:
+        if self._ready():
+            self._take()
+
+    def action_next(self, by: int) -> None:
+        ids = list(self.scene.state.asks)
+        if len(ids) > 1:
+            self._show(ids[(ids.index(self._shown) + by) % len(ids)])
+
+    def action_page(self, by: int) -> None:
+        scroll = self.query_one("#ask-scroll", VerticalScroll)
+        scroll.scroll_relative(y=by * max(scroll.size.height - 1, 1), animate=False)
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def _take(self) -> None:
+        option = self._options[self._at]
+        if option.words:
+            field = self.query_one("#ask-words", Input)
+            field.value = ""
+            field.placeholder = (
+                "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
+            )
+            field.display = True
+            field.focus()
+        else:
+            self.post_message(self.Answered(self._shown, option.answer))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        option = self._options[self._at]
+        words = event.value.strip()
+        if option.words == "must" and not words:
+            return
+        answer = Answer("deny", reason=words) if isinstance(option.answer, Answer) else words
+        self.query_one("#ask-words").display = False
+        self.focus()
+        self.post_message(self.Answered(self._shown, answer))
+
+    def escape(self) -> bool:
+        """Leave the field for words; False when it was not open."""
+        field = self.query_one("#ask-words")
+        if not field.display:
+            return False
+        field.display = False
+        self.focus()
+        return True
+
+    def on_click(self, event: events.Click) -> None:
+        choices = self.query_one("#ask-choices")
+        row = event.screen_y - choices.region.y
+        if 0 <= row < len(self._options) and choices.region.contains(event.screen_x, event.screen_y):
+            if event.chain > 1 and row == self._at and self._ready():
+                self._take()
+            self._at = row
+            self._choices()
+
+    def on_key(self, event: events.Key) -> None:
+        if event.is_printable and event.character and not event.character.isdigit() and event.character not in "jknp":
+            event.stop()
+            self.post_message(self.Left(event.character))
+
+
+def options_of(ask: Ask) -> list[Option]:
+    """The ways to answer an ask."""
+    event = ask.event
+    if isinstance(event, QuestionAsked):
+        return [*(Option(choice, choice) for choice in event.choices), Option("In my own words", "", "must")]
+    out = [Option("Yes", Answer("allow"))]
+    if event.rule:
+        out.append(Option(f"Yes, and for this session allow {visible(event.rule)}", Answer("allow", "session")))
+        out.append(
+            Option(f"Yes, and always allow (kept in your settings) {visible(event.rule)}", Answer("allow", "always"))
+        )
+    return [*out, Option("No, and say why", Answer("deny"), "may")]
+
+
+def _whole(ask: Ask, scene: Scene, pen: Pen, width: int) -> Text:
+    """All that is asked, nothing left out; hidden characters are spelled out."""
+    event = ask.event
+    if isinstance(event, QuestionAsked):
+        return Text(visible(event.question))
+    text = Text(visible(event.subject), style="bold")
+    text.append(f"\n{visible(event.reason)}" if event.reason else "", style=pen.look.dim)
+    run = scene.state.agents[ask.agent].calls.get(event.call_id)
+    if run is not None:
+        rest = {name: value for name, value in run.arguments.items() if not _told(value, event)}
+        for strip in wish(rest, pen, width):
+            text.append("\n")
+            for segment in strip:
+                text.append(segment.text, style=segment.style)
+    return text
+
+
+def _told(value: object, event: PermissionAsked) -> bool:
+    return isinstance(value, str) and value.strip() == event.subject.strip()

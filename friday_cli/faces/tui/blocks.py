@@ -1,0 +1,286 @@
+"""What a transcript is made of: one block per item of an agent, drawn at a width and cached.
+
+Interface of a block: `sign()` (changes when it looks different), `strips(width)`, `guess(width)` (its height before it was
+drawn), `toggle(line)` (fold; False where there is nothing to fold at that line), `words()` (what a search reads), `kind`,
+`compact` (no gap to a compact neighbour). `Scene` is what blocks draw with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.strip import Strip
+
+from friday_cli.core.plain import line, plain
+from friday_cli.view import AgentView, Item, Note, Said, State
+
+from .look import Pen, filled, indented
+
+if TYPE_CHECKING:
+    from .markdown import Growing
+
+FOLDED_LINES = 14
+"""Lines of a person's message that are shown while it is folded."""
+
+
+@dataclass
+class Scene:
+    """What blocks draw with: the state they look into, the pen, the time (Unix seconds), and what makes blocks of items."""
+
+    state: State
+    pen: Pen
+    now: Callable[[], float]
+    make: Callable[[Scene, Item], Block]
+
+
+class Block:
+    """One item. Subclasses draw in `_draw`; what they draw is kept until `sign` or the width changes."""
+
+    kind: ClassVar[str] = "text"
+    compact: ClassVar[bool] = False
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.open = False
+        self._key: object = None
+        self._strips: list[Strip] = []
+        self._guess: tuple[int, int] = (0, 0)
+
+    def sign(self) -> object:
+        """Equal as long as the block looks the same."""
+        return self.open
+
+    def strips(self, width: int) -> list[Strip]:
+        """The lines of the block."""
+        key = (width, id(self.scene.pen), self.sign())
+        if key != self._key:
+            self._strips, self._key = self._draw(self.scene.pen, width), key
+        return self._strips
+
+    @property
+    def done(self) -> bool:
+        """Whether only a person's fold can change it now."""
+        return True
+
+    def hidden(self) -> str:
+        """What a search finds inside while it is folded."""
+        return ""
+
+    def guess(self, width: int) -> int:
+        """About how many lines it has, told quickly."""
+        if self._guess[0] != width:
+            self._guess = (width, max(1, sum(1 + len(part) // width for part in self.words()[:50_000].split("\n"))))
+        return self._guess[1]
+
+    def words(self) -> str:
+        return ""
+
+    def toggle(self, at: int) -> bool:
+        """Fold or unfold at the line `at` of the block."""
+        return False
+
+    def fold(self, open_: bool) -> None:
+        """Show all of it, or the short form."""
+        self.open = open_
+
+    def agent_at(self, at: int) -> str:
+        """The path of the agent that line `at` is about, "" where it is none."""
+        return ""
+
+    def wants(self, what: str) -> bool:
+        """Whether it is one of those a jump looks for: "error", "agent", "question"."""
+        return False
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        raise NotImplementedError
+
+
+class UserBlock(Block):
+    """What a person or a parent said."""
+
+    kind = "user"
+
+    def __init__(self, scene: Scene, item: Said) -> None:
+        super().__init__(scene)
+        self._item = item
+
+    def words(self) -> str:
+        return self._item.text
+
+    def wants(self, what: str) -> bool:
+        return what == "user"
+
+    def toggle(self, at: int) -> bool:
+        if self._item.text.count("\n") + len(self._item.text) // 200 < FOLDED_LINES:
+            return False
+        self.open = not self.open
+        return True
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        look, item = pen.look, self._item
+        if item.source == "harness":
+            text = plain(item.text) if self.open else line(item.text, 200)
+            return pen.wrap(Text(f"· {text}", style=look.dim), width)
+        notes, said = _without_notes(item.text)
+        above = [s for note in notes for s in pen.wrap(Text(f"· {line(note, 300)}", style=look.dim), width)]
+        text = plain(said).strip("\n")
+        if item.images:
+            text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
+        most = None if self.open else FOLDED_LINES + 1
+        body = [piece for part in text.split("\n")[:most] for piece in pen.wrap(Text(part[:20_000]), width - 3)]
+        left = len(text.split("\n")) - FOLDED_LINES
+        if not self.open and (left > 0 or len(body) > FOLDED_LINES):
+            more = max(left, len(body) - FOLDED_LINES)
+            body = [*body[:FOLDED_LINES], *pen.wrap(Text(f"… {more} more lines", style=look.dim), width - 3)]
+        mark = "› " if item.source == "person" else "» "
+        return [*above, *filled(indented(body, mark, "  ", look.accent), width, look.user)]
+
+
+def _without_notes(text: str) -> tuple[list[str], str]:
+    """What the harness put before a person's words, and these."""
+    notes: list[str] = []
+    if not text.startswith("["):
+        return notes, text
+    from friday_cli.core.loop import NOTE  # 40 ms that the first screen does not need
+
+    while text.startswith(NOTE):
+        note, _, text = text.partition("\n\n")
+        notes.append(note.removeprefix(NOTE).strip())
+    return notes, text
+
+
+class ReplyBlock(Block):
+    """What the model said: its thinking, foldable, and its words."""
+
+    kind = "reply"
+
+    def __init__(self, scene: Scene, item: Said) -> None:
+        super().__init__(scene)
+        self._item = item
+
+    def words(self) -> str:
+        return f"{self._item.thinking if self.open else ''}\n{self._item.text}".strip("\n")
+
+    def toggle(self, at: int) -> bool:
+        if not self._item.thinking or (at and not self.open):
+            return False
+        self.open = not self.open
+        return True
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        thought = thinking(self._item.thinking, pen, width, self.open) if self._item.thinking else []
+        from . import markdown  # 30 ms that the first screen does not need
+
+        said = markdown.draw(self._item.text, pen, width)
+        return [*thought, *([Strip.blank(0)] if thought and said and self.open else []), *said]
+
+
+def thinking(text: str, pen: Pen, width: int, open_: bool, *, now: bool = False) -> list[Strip]:
+    """A model's thinking: one dimmed line, or all of it."""
+    text = plain(text).strip()
+    count = text.count("\n") + 1
+    words = "thinking" if now else "thought"
+    head = Text(f"{'▾' if open_ else '▸'} {words} · {count} line{'s' if count > 1 else ''}", style=pen.look.dim)
+    if not open_:
+        head.append(
+            f" · {line(text.rpartition(chr(10))[2] if now else text.partition(chr(10))[0], 200)}", style="italic"
+        )
+        return [pen.line(head, width)]
+    body = [s for part in text.split("\n") for s in pen.wrap(Text(part[:20_000], style=pen.look.dim), width - 2)]
+    return [pen.line(head, width), *indented(body, "│ ", "│ ", pen.look.dim)]
+
+
+class NoteBlock(Block):
+    """A remark of the harness."""
+
+    kind = "note"
+    compact = True
+
+    def __init__(self, scene: Scene, item: Note) -> None:
+        super().__init__(scene)
+        self._item = item
+
+    def words(self) -> str:
+        return self._item.text
+
+    def wants(self, what: str) -> bool:
+        return what == "error" and self._item.level != "info"
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        look = pen.look
+        style = {"info": look.dim, "warning": look.warn, "error": look.error}[self._item.level]
+        mark = {"info": "· ", "warning": "! ", "error": "✗ "}[self._item.level]
+        body = pen.wrap(Text(plain(self._item.text)[:10_000], style=style), width - 2)
+        return indented(body, mark, "  ", style)
+
+
+class CardBlock(Block):
+    """What a command of the person shows: Markdown of our own, not part of the session."""
+
+    kind = "card"
+
+    def __init__(self, scene: Scene, text: str) -> None:
+        super().__init__(scene)
+        self._text = text
+
+    def words(self) -> str:
+        return self._text
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        from . import markdown
+
+        return indented(markdown.draw(self._text, pen, width - 2), "│ ", "│ ", pen.look.accent)
+
+
+class WritingBlock(Block):
+    """The reply that is being written; gone when it has become a message."""
+
+    kind = "writing"
+    done = False
+
+    def __init__(self, scene: Scene, agent: AgentView) -> None:
+        super().__init__(scene)
+        self._agent = agent
+        self._growing: Growing | None = None
+
+    def sign(self) -> object:
+        reply = self._agent.reply
+        if reply is None:
+            return (self.open, self._agent.writing)
+        calls: tuple[Any, ...] = tuple(reply.calls.items())
+        return (self.open, id(reply), reply.text.size, reply.thinking.size, calls)
+
+    def words(self) -> str:
+        return self._agent.reply.text.text if self._agent.reply else ""
+
+    def toggle(self, at: int) -> bool:
+        if not self._agent.reply or not self._agent.reply.thinking.size:
+            return False
+        self.open = not self.open
+        return True
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        reply = self._agent.reply
+        if reply is None:
+            return [pen.line(Text("…", style=pen.look.dim), width)] if self._agent.writing else []
+        out: list[Strip] = []
+        if reply.thinking.size:
+            now = not reply.text.size
+            out += thinking(reply.thinking.text, pen, width, self.open, now=now)
+        if reply.text.size:
+            from . import markdown
+
+            self._growing = self._growing or markdown.Growing()
+            out += self._growing.strips(reply.text.text, pen, width)
+        for tool, chars in reply.calls.values():
+            out.append(pen.line(Text(_preparing(tool, chars), style=pen.look.dim), width))
+        return out or [pen.line(Text("…", style=pen.look.dim), width)]
+
+
+def _preparing(tool: str, chars: int) -> str:
+    if tool.startswith("delegate_task"):
+        return f"◇ Preparing to delegate… ({chars} characters)"
+    return f"○ {line(tool, 40)} … ({chars} characters)"

@@ -1,0 +1,201 @@
+"""Calls of tools in a transcript: one line that unfolds to arguments, result, diff or output.
+
+Interface: `CallBlock(scene, run)`; `body(run, pen, width)` draws what is inside, also for a question's panel.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.text import Text
+from textual.strip import Strip
+
+from friday_cli.core.events import Command, Diff, Plain, Table
+from friday_cli.core.plain import line, plain, visible
+from friday_cli.view import ToolRun, seconds
+
+from .blocks import Block, Scene
+from .diff import draw_diff, proposed
+from .look import Pen, indented
+
+PREVIEW, TAIL, MOST = 10, 3, 5_000
+"""Lines of a diff while folded, of a running command's output, and of anything unfolded."""
+MARKS = {
+    "pending": "○", "waiting": "?", "running": "●", "ok": "✓", "error": "✗", "denied": "⊘", "cancelled": "■",
+}  # fmt: skip
+
+
+class CallBlock(Block):
+    """A call that starts no agent."""
+
+    kind = "call"
+    compact = True
+
+    def __init__(self, scene: Scene, run: ToolRun) -> None:
+        super().__init__(scene)
+        self._run = run
+
+    def sign(self) -> object:
+        run = self._run
+        output = run.output.end if run.output else 0
+        clock = int(self.scene.now()) if run.status == "running" else 0
+        return (self.open, run.status, run.title, output, run.display is None, len(run.text), clock)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more can come of it."""
+        return self._run.status in ("ok", "error", "denied", "cancelled") and bool(self._run.text)
+
+    def words(self) -> str:
+        run = self._run
+        inside = _inside(run) if self.open else ""
+        return f"{run.tool} {_title(run)}\n{inside}".rstrip("\n")
+
+    def hidden(self) -> str:
+        """What a search finds inside while it is folded."""
+        return _inside(self._run)
+
+    def toggle(self, at: int) -> bool:
+        self.open = not self.open
+        return True
+
+    def wants(self, what: str) -> bool:
+        return (what == "error" and self._run.status in ("error", "denied")) or (
+            what == "question" and (self._run.status == "waiting" or self._run.tool == "ask_user")
+        )
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        run = self._run
+        head = pen.line(_head(run, pen, self.scene.now(), self.open), width)
+        inside = body(run, pen, width - 4) if self.open else preview(run, pen, width - 4)
+        return [head, *indented(inside, "    ", "    ", pen.look.dim)]
+
+
+def _title(run: ToolRun) -> str:
+    """What it is done to, in a few words."""
+    if run.title:
+        return line(run.title, 300)
+    for key in ("path", "command", "pattern", "query", "url", "question", "profile"):
+        if isinstance(value := run.arguments.get(key), str):
+            return line(value, 300)
+    return ""
+
+
+def _head(run: ToolRun, pen: Pen, now: float, open_: bool) -> Text:
+    look = pen.look
+    color = {"ok": look.ok, "error": look.error, "denied": look.error, "waiting": look.warn, "running": look.accent}
+    text = Text("▾ " if open_ else "▸ ", style=look.dim)
+    text.append(MARKS[run.status] + " ", style=color.get(run.status, look.dim))
+    text.append(line(run.tool, 40), style="bold")
+    if title := _title(run):
+        text.append(f" {title}")
+    tail = []
+    if isinstance(run.display, Diff):
+        tail.append(f"+{run.display.added} -{run.display.removed}")
+    if isinstance(run.display, Command) and run.display.exit_code:
+        tail.append(f"exit {run.display.exit_code}")
+    if run.status in ("waiting", "denied", "cancelled"):
+        tail.append({"waiting": "waits for you"}.get(run.status, run.status))
+    took = run.duration_s or (now - run.started if run.status == "running" and run.started else 0.0)
+    if took >= 0.1:
+        tail.append(seconds(took))
+    text.append("".join(f" · {part}" for part in tail), style=look.warn if run.status == "waiting" else look.dim)
+    return text
+
+
+def preview(run: ToolRun, pen: Pen, width: int) -> list[Strip]:
+    """What is worth seeing of a folded call: a change, the end of running output, why it failed."""
+    look = pen.look
+    if isinstance(run.display, Diff):
+        return _clipped(draw_diff(run.display.diff, pen, width, most=PREVIEW + 1), run.display.diff.count("\n"), pen)
+    if run.output is not None and run.status == "running":
+        return pen.hard("\n".join(plain(run.output.text).rstrip().split("\n")[-TAIL:]), width, look.dim)[-TAIL:]
+    if run.status in ("error", "denied"):
+        last = [part for part in plain(run.text).strip().split("\n") if part.strip()][-TAIL:]
+        return [pen.line(Text(part[:1000], style=look.error), width) for part in last]
+    return []
+
+
+def _clipped(strips: list[Strip], lines: int, pen: Pen) -> list[Strip]:
+    if len(strips) <= PREVIEW:
+        return strips
+    more = Text(f"… {max(lines - PREVIEW, 1)} more lines", style=pen.look.dim)
+    return [*strips[:PREVIEW], pen.line(more, 60)]
+
+
+def body(run: ToolRun, pen: Pen, width: int) -> list[Strip]:
+    """All of a call: its arguments, and what came of it."""
+    out = arguments(run.arguments, pen, width, skip_long=isinstance(run.display, Diff))
+    display, look = run.display, pen.look
+    if isinstance(display, Diff):
+        return [*out, *draw_diff(display.diff, pen, width, most=MOST)]
+    if isinstance(display, Command):
+        end = "stopped" if display.exit_code is None else f"exit {display.exit_code}"
+        tail = Text(f"→ {end}" + (f" · all of it: {line(display.spill, 200)}" if display.spill else ""), style=look.dim)
+        return [*out, *pen.hard(plain(display.output).rstrip("\n"), width, look.text, most=MOST), pen.line(tail, width)]
+    if isinstance(display, Table):
+        return [*out, *_table(display, pen, width)]
+    text = run.output.text if run.output else run.text
+    if isinstance(display, Plain) and len(display.text) > len(text):
+        text = display.text
+    style = look.error if run.status in ("error", "denied") else look.dim
+    return [*out, *pen.hard(plain(text).rstrip("\n"), width, style, most=MOST)] if text else out
+
+
+def wish(values: dict[str, Any], pen: Pen, width: int) -> list[Strip]:
+    """What a call would do: a change as a diff, all else as its arguments."""
+    rest = dict(values)
+    pairs = []
+    for edit in rest["edits"] if isinstance(rest.get("edits"), list) else ():
+        if isinstance(edit, dict) and isinstance(edit.get("old"), str) and isinstance(edit.get("new"), str):
+            pairs.append((edit["old"], edit["new"]))
+    if pairs and len(pairs) == len(rest["edits"]) and not any(edit.get("replace_all") for edit in rest["edits"]):
+        del rest["edits"]
+    else:
+        pairs = []
+    if isinstance(content := rest.get("content"), str):
+        pairs.append(("", content))
+        del rest["content"]
+    return [*arguments(rest, pen, width), *draw_diff(proposed(pairs), pen, width, most=MOST)]
+
+
+def arguments(values: dict[str, Any], pen: Pen, width: int, *, skip_long: bool = False) -> list[Strip]:
+    """The arguments of a call, a line for each short one; hidden characters are spelled out."""
+    out: list[Strip] = []
+    for name, value in values.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text = visible(text)
+        if "\n" in text or len(text) > width:
+            if skip_long:
+                continue
+            out.append(pen.line(Text(f"{line(name, 40)}:", style=pen.look.accent), width))
+            out += indented(pen.hard(text.rstrip("\n"), width - 2, pen.look.text, most=MOST), "  ", "  ", pen.look.dim)
+        else:
+            out.append(
+                pen.line(Text(f"{line(name, 40)}: ", style=pen.look.accent).append(text, style="default"), width)
+            )
+    return out
+
+
+def _table(table: Table, pen: Pen, width: int) -> list[Strip]:
+    rows = [table.columns, *table.rows][: MOST + 1]
+    cells = [[line(cell, 60) for cell in row] for row in rows]
+    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(table.columns))]
+    out = []
+    for number, row in enumerate(cells):
+        text = "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=False))
+        out.append(pen.line(Text(text.rstrip(), style="bold" if number == 0 else ""), width))
+    return out
+
+
+def _inside(run: ToolRun) -> str:
+    parts = [json.dumps(run.arguments, ensure_ascii=False)]
+    match run.display:
+        case Diff():
+            parts.append(run.display.diff)
+        case Command():
+            parts.append(run.display.output)
+        case _:
+            parts.append(run.text)
+    return plain("\n".join(parts))

@@ -1,0 +1,216 @@
+"""What commands show: Markdown of our own, with foreign words as code so that they stay words.
+
+Interface: one function per card; those that read files or the store are async.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import Diff
+from friday_cli.core.plain import line, plain
+from friday_cli.view import State, ToolRun, cost, tokens
+
+from .engine import Engine
+
+MODES = """**Modes**: what passes without asking. Shift+Tab goes to the next; `/mode NAME` chooses.
+
+- `ask`: reading in the folder passes, everything else asks
+- `edits`: file changes in the folder pass too
+- `plan`: nothing that changes anything
+- `auto`: as edits"""
+
+INIT = (
+    "Look at this project and write a file AGENTS.md for coding agents: what it is, where things are, how to build, test "
+    "and check it, and the conventions that cannot be seen at once. Under 100 lines. If there is one already, improve it."
+)
+
+
+def code(text: str, limit: int = 120) -> str:
+    """Foreign words as a code span."""
+    short = line(text, limit).replace("`", "ˋ")
+    return f"`{short}`" if short else ""
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; cells are made by `code` or are our own words."""
+    body = ["| " + " | ".join(cell.replace("|", "¦") for cell in row) + " |" for row in rows]
+    return "\n".join(["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *body])
+
+
+def help_card(commands: Sequence[tuple[str, str]]) -> str:
+    """The commands, and how to talk."""
+    how = """**Typing**: `@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its
+output (`!!cmd` does not). Enter sends, Shift+Enter, Ctrl+J or Alt+Enter makes a new line. While the agent works, messages
+wait in a queue; Enter on an empty prompt sends them at once. Esc interrupts. F1 or `/keys` shows all keys."""
+    return how + "\n\n" + table(("command", "what it does"), [(code(name), help) for name, help in commands])
+
+
+async def profiles_card(cwd: Path) -> str:
+    """The profiles that can be used in a folder."""
+    rows = await asyncio.to_thread(_profiles, cwd)
+    return "**Profiles**: `@NAME` at the start of a message asks for one.\n\n" + table(("name", "what it is for"), rows)
+
+
+def _profiles(cwd: Path) -> list[tuple[str, str]]:
+    return [(code(name, 40), line(text, 160).replace("*", "")) for name, text in profile_names(cwd)]
+
+
+def profile_names(cwd: Path) -> list[tuple[str, str]]:
+    """(name, description) of the profiles that can be used in a folder."""
+    from friday_cli import config, profiles, trust
+
+    standing = trust.is_trusted(cwd)
+    settings = config.load(project=standing.root if standing.ok else None).settings.agents.delegation
+    found = profiles.load(settings.profiles.directory, standing, token_cap=settings.token_budget.max)
+    return [(name, found.get(name).description) for name in found.names()]
+
+
+def context_card(state: State, window: int) -> str:
+    """What the root's context holds."""
+    root = state.root
+    used = root.context if root else 0
+    share = f" of {window:,} ({used / window:.0%})" if window else ""
+    counts: dict[str, int] = {}
+    for item in root.transcript if root else ():
+        name = item.tool if isinstance(item, ToolRun) else type(item).__name__.lower()
+        counts[name] = counts.get(name, 0) + 1
+    rows = [(code(name, 40), str(n)) for name, n in sorted(counts.items(), key=lambda pair: -pair[1])]
+    return f"**Context**: {used:,} tokens{share}.\n\n" + (table(("in it", "count"), rows) if rows else "It is empty.")
+
+
+def cost_card(state: State) -> str:
+    """Tokens and cost of every agent and of all."""
+    rows = [
+        (code(a.path, 30), code(a.profile, 30), f"{a.usage.input:,}", f"{a.usage.cache_read:,}", f"{a.usage.output:,}",
+         _price(a.model, cost(a.usage)), _price(a.model, cost(state.usage_of(a.path))))
+        for a in state.agents.values() if a.run
+    ]  # fmt: skip
+    total = state.totals
+    head = f"**Session**: {tokens(total)} tokens that count, {cost(total)}."
+    columns = ("agent", "profile", "input", "from cache", "output", "cost", "with subtree")
+    return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
+
+
+def _price(model: str, text: str) -> str:
+    return "demo" if model == "demo" or model.startswith("demo/") else text
+
+
+def rules_card(state: State, rules: Sequence[tuple[str, str]]) -> str:
+    """The mode and the rules."""
+    rows = [(decision, code(rule)) for rule, decision in rules]
+    body = table(("decision", "rule"), rows) if rows else "No rules: the mode alone decides."
+    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({line(d.reason, 80)})" for d in state.denials[-10:]]
+    tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
+    return f"**Mode** `{state.mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
+
+
+def diff_card(state: State) -> str:
+    """Every change the agents' own tools made, by agent and file."""
+    parts = []
+    for agent in state.agents.values():
+        runs = [item for item in agent.transcript if isinstance(item, ToolRun) and isinstance(item.display, Diff)]
+        if not runs:
+            continue
+        parts.append(f"**{code(agent.path, 30)} {code(agent.profile, 30)}**")
+        for run in runs:
+            assert isinstance(run.display, Diff)
+            parts.append(f"{code(run.display.path)} +{run.display.added} -{run.display.removed}")
+            parts.append(_fence(run.display.diff, "diff"))
+    return "\n\n".join(parts) or "No file was changed by the agents' own tools in this session."
+
+
+def _fence(text: str, language: str = "") -> str:
+    text = plain(text).rstrip()
+    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
+    return f"{ticks}{language}\n{text}\n{ticks}"
+
+
+def output_card(command: str, exit_code: int | None, output: str) -> str:
+    """A command of the person with its output."""
+    end = "stopped" if exit_code is None else f"exit {exit_code}"
+    shown = output if len(output) <= 20_000 else output[:10_000] + "\n...\n" + output[-10_000:]
+    return (
+        f"{code('! ' + command, 300)} · {end}\n\n{_fence(shown)}"
+        if shown.strip()
+        else f"{code('! ' + command, 300)} · {end}"
+    )
+
+
+async def export_file(engine: Engine, rest: str) -> Path:
+    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Gives where it is."""
+    from friday_cli import __version__
+    from friday_cli.export import export
+
+    words = rest.split(maxsplit=1)
+    form = words.pop(0) if words and words[0] in ("md", "json", "atif") else "md"
+    session = engine.session
+    if session is None:
+        raise UsageError("No session is open.")
+    name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
+    path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
+    text = export(await session.log.history(), form, version=__version__)  # type: ignore[arg-type]
+
+    def write() -> None:
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise UsageError(f"{path} is there already.", hint="Name another file: /export md FILE.") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+    await asyncio.to_thread(write)
+    return path
+
+
+async def memory_card(cwd: Path) -> str:
+    """The notes that count here."""
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+    from friday_cli.trust import project_root
+
+    store = Store(store_path())
+    try:
+        notes = await store.notes(str(await asyncio.to_thread(project_root, cwd)))
+    finally:
+        await store.close()
+    rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
+    return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
+
+
+def config_card(options: object) -> str:
+    """The settings that are not at their default, and where they are from."""
+    from friday_cli import config
+    from friday_cli.config.layers import user_file
+
+    rows = [
+        (code(n, 60), code(v, 100), code(source, 60))
+        for n, v, source in config.rows(config.load())
+        if source != "default"
+    ]
+    body = table(("setting", "value", "from"), rows) if rows else "Everything is at its default."
+    return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
+
+
+async def doctor_card() -> str:
+    """What `friday doctor` says."""
+    from friday_cli.doctor import examine
+
+    marks = {"ok": "", "note": "!", "bad": "✗"}
+    facts = await asyncio.to_thread(examine)
+    return table(
+        ("", "area", "what", "how it is"),
+        [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],
+    )
+
+
+def near(word: str, known: Sequence[str]) -> str:
+    """The known word that was probably meant, "" where none is near."""
+    return next(iter(difflib.get_close_matches(word, known, 1)), "")

@@ -1,0 +1,52 @@
+"""Copying: OSC 52 for the terminal, and the clipboards of tmux and the system where they are there.
+
+Interface: `await copy(app, text)`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from typing import Any
+
+from textual.app import App
+
+MOST = 500_000
+"""Characters that are copied at most."""
+_PROGRAMS = (("wl-copy",), ("xclip", "-selection", "clipboard"), ("pbcopy",), ("clip.exe",))
+
+
+async def copy(app: App[Any], text: str) -> None:
+    """Put `text` on every clipboard that can be reached."""
+    text = text[:MOST]
+    app.copy_to_clipboard(text)
+    commands: list[tuple[str, ...]] = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin" or _on_wsl():
+        commands += [command for command in _PROGRAMS if shutil.which(command[0])][:1]
+    for command in commands:
+        await _give(command, text.encode("utf-8", "replace"))
+
+
+def _on_wsl() -> bool:
+    return "WSL_DISTRO_NAME" in os.environ
+
+
+async def _give(command: tuple[str, ...], data: bytes) -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError:
+        return
+    try:
+        async with asyncio.timeout(2):
+            await process.communicate(data)
+    except (TimeoutError, BrokenPipeError, ConnectionResetError):
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

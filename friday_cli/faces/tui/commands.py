@@ -1,0 +1,307 @@
+"""The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
+
+Interface: `COMMANDS`, `find(name)`, `await run(chat, text)`, `choices(query)`; `Chat` is what a command may do.
+What the engine cannot do is not in the table.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.permission import MODES
+
+from . import cards
+from .engine import Engine
+from .popup import Choice
+
+
+class Chat(Protocol):
+    """What commands do to the chat."""
+
+    engine: Engine
+
+    def show_card(self, markdown: str) -> None:
+        """Show a text of our own in the transcript."""
+
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        """Say one line."""
+
+    async def reopen(self, **changes: Any) -> None:
+        """Open another session, or this one with other options."""
+
+    async def send(self, text: str) -> None:
+        """Send a message to the main agent."""
+
+    async def pick_session(self) -> None:
+        """Let the person choose a session to go on with."""
+
+    async def copy_text(self, text: str) -> None:
+        """Put a text on the clipboards."""
+
+    async def leave(self) -> None:
+        """Quit."""
+
+    def last_reply(self) -> str:
+        """The newest words of the main agent."""
+
+    def look_for(self, text: str) -> None:
+        """Search the transcript."""
+
+    def focus_tree(self) -> None:
+        """Go to the tree of agents."""
+
+    def use_theme(self, name: str) -> None:
+        """Change the theme; "" goes to the next. Raises UsageError."""
+
+
+Run = Callable[[Chat, str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. `usage` names what may follow it; `idle` means that no agent may be at work."""
+
+    name: str
+    help: str
+    run: Run
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    idle: bool = False
+
+
+COMMANDS: list[Command] = []
+
+
+def command(
+    name: str, help: str, *, usage: str = "", aliases: tuple[str, ...] = (), idle: bool = False
+) -> Callable[[Run], Run]:
+    """Put a function into the table."""
+
+    def add(run: Run) -> Run:
+        COMMANDS.append(Command(name, help, run, usage, aliases, idle))
+        return run
+
+    return add
+
+
+def find(name: str) -> Command | None:
+    """The command of a name or another name of it."""
+    return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
+
+
+def choices(query: str) -> list[Choice]:
+    """The commands for what is typed after `/`: those that begin with it, then those that have it."""
+    query = query.lower()
+    first = [c for c in COMMANDS if c.name.startswith(query) or any(a.startswith(query) for a in c.aliases)]
+    rest = [c for c in COMMANDS if c not in first and query in f"{c.name} {c.help.lower()}"]
+    return [
+        Choice(f"/{c.name} " if c.usage and not c.usage.startswith("[") else f"/{c.name}", f"/{c.name} {c.usage}".strip(), c.help)
+        for c in [*first, *rest]
+    ]  # fmt: skip
+
+
+async def run(chat: Chat, text: str) -> bool:
+    """Run what stands behind a `/`; False when it is no command. Failures are said."""
+    name, _, rest = text[1:].partition(" ")
+    found = find(name.lower())
+    if found is None:
+        return False
+    try:
+        if found.idle and chat.engine.working:
+            raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
+        await found.run(chat, rest.strip())
+    except FridayError as error:
+        chat.say_note(str(error), "error")
+    return True
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+@command("help", "Commands and keys", aliases=("?",))
+async def _help(chat: Chat, rest: str) -> None:
+    chat.show_card(cards.help_card([(f"/{c.name} {c.usage}".strip(), c.help) for c in COMMANDS]))
+
+
+@command("keys", "All keys, by where the focus is")
+async def _keys(chat: Chat, rest: str) -> None:
+    from .keys import keys_page
+
+    chat.show_card(keys_page())
+
+
+@command("model", "The model: show it, or go on with another one", usage="[NAME]", idle=True)
+async def _model(chat: Chat, rest: str) -> None:
+    session = chat.engine.session
+    if not rest:
+        name = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
+        chat.say_note(f"The model is {name}. /model NAME changes it; `friday models` lists what can be used.")
+        return
+    await chat.reopen(model=rest, resume=_resumable(chat))
+    chat.say_note(f"The session goes on with {rest}.")
+
+
+@command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
+async def _effort(chat: Chat, rest: str) -> None:
+    levels = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+    if rest not in levels:
+        session = chat.engine.session
+        now = session.root.effort if session else None
+        raise_for = f"The effort is {now or 'the default of the model'}. Levels: {', '.join(levels)}."
+        chat.say_note(raise_for)
+        return
+    await chat.reopen(effort=rest, resume=_resumable(chat))
+    chat.say_note(f"The effort is {rest} now.")
+
+
+def _resumable(chat: Chat) -> str | None:
+    """The open session, if anything was said in it."""
+    session = chat.engine.session
+    return session.id if session is not None and chat.engine.state.root is not None else None
+
+
+@command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
+async def _mode(chat: Chat, rest: str) -> None:
+    found = next((mode for mode in MODES if mode == rest and mode != "yolo"), None)
+    if found is None:
+        chat.show_card(cards.MODES)
+        return
+    await chat.engine.set_mode(found)
+
+
+@command("plan", "Mode plan: nothing that changes anything")
+async def _plan(chat: Chat, rest: str) -> None:
+    await chat.engine.set_mode("plan")
+
+
+@command("agents", "The tree of all agents of the session", aliases=("tasks",))
+async def _agents(chat: Chat, rest: str) -> None:
+    chat.focus_tree()
+
+
+@command("profiles", "The kinds of sub-agents there are here")
+async def _profiles(chat: Chat, rest: str) -> None:
+    chat.show_card(await cards.profiles_card(chat.engine.options.cwd))
+
+
+@command("context", "What the context window holds")
+async def _context(chat: Chat, rest: str) -> None:
+    session = chat.engine.session
+    chat.show_card(cards.context_card(chat.engine.state, session.root.provider.window if session else 0))
+
+
+@command("cost", "Tokens and cost, by agent", aliases=("usage",))
+async def _cost(chat: Chat, rest: str) -> None:
+    chat.show_card(cards.cost_card(chat.engine.state))
+
+
+@command("permissions", "The mode and the rules that hold")
+async def _permissions(chat: Chat, rest: str) -> None:
+    session = chat.engine.session
+    rules = [(str(rule), rule.decision) for rule in session.rules.rules] if session else []
+    chat.show_card(cards.rules_card(chat.engine.state, rules))
+
+
+@command("diff", "What the agents changed, by agent and file")
+async def _diff(chat: Chat, rest: str) -> None:
+    chat.show_card(cards.diff_card(chat.engine.state))
+
+
+@command("resume", "Go on with an earlier session of this folder", usage="[ID]", idle=True)
+async def _resume(chat: Chat, rest: str) -> None:
+    if not rest:
+        await chat.pick_session()
+        return
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    store = Store(store_path())
+    try:
+        found = await store.find(rest)
+    finally:
+        await store.close()
+    await chat.reopen(resume=found)
+
+
+@command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
+async def _new(chat: Chat, rest: str) -> None:
+    await chat.reopen(resume=None)
+
+
+@command("rename", "Give the session a title", usage="TITLE")
+async def _rename(chat: Chat, rest: str) -> None:
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    session = chat.engine.session
+    if not rest or session is None:
+        raise UsageError("Write the title behind it: /rename TITLE.")
+    store = Store(store_path())
+    try:
+        await store.rename(session.id, rest)
+    finally:
+        await store.close()
+    chat.say_note("Renamed.")
+
+
+@command("export", "Write the session to a file: md, json or atif", usage="[FORMAT] [FILE]")
+async def _export(chat: Chat, rest: str) -> None:
+    chat.say_note(f"Written to {await cards.export_file(chat.engine, rest)}.")
+
+
+@command("copy", "Copy the last answer")
+async def _copy(chat: Chat, rest: str) -> None:
+    text = chat.last_reply()
+    if not text:
+        raise UsageError("There is no answer to copy yet.")
+    await chat.copy_text(text)
+
+
+@command("find", "Search the transcript", usage="[TEXT]")
+async def _find(chat: Chat, rest: str) -> None:
+    chat.look_for(rest)
+
+
+@command("memory", "Notes kept for later sessions")
+async def _memory(chat: Chat, rest: str) -> None:
+    chat.show_card(await cards.memory_card(chat.engine.options.cwd))
+
+
+@command("init", "Let the agent write an AGENTS.md for this project", idle=True)
+async def _init(chat: Chat, rest: str) -> None:
+    await chat.send(cards.INIT)
+
+
+@command("add-dir", "Let the agents work in another folder too", usage="DIR", idle=True)
+async def _add_dir(chat: Chat, rest: str) -> None:
+    path = Path(os.path.realpath(os.path.expanduser(rest)))  # noqa: ASYNC240 - one look at one folder
+    if not rest or not os.path.isdir(path):  # noqa: ASYNC240
+        raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
+    dirs = (*chat.engine.options.add_dirs, path)
+    await chat.reopen(add_dirs=dirs, resume=_resumable(chat))
+    chat.say_note(f"{path} belongs to the workspace now.")
+
+
+@command("theme", "Colours: the next theme, or one by name", usage="[NAME]")
+async def _theme(chat: Chat, rest: str) -> None:
+    chat.use_theme(rest)
+
+
+@command("config", "Where the settings are, and which are not at their default")
+async def _config(chat: Chat, rest: str) -> None:
+    chat.show_card(cards.config_card(chat.engine.options))
+
+
+@command("doctor", "What Friday sees on this machine")
+async def _doctor(chat: Chat, rest: str) -> None:
+    chat.show_card(await cards.doctor_card())
+
+
+@command("quit", "Leave; the session is kept", aliases=("exit", "q"))
+async def _quit(chat: Chat, rest: str) -> None:
+    await chat.leave()

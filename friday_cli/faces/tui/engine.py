@@ -1,0 +1,192 @@
+"""Between the session and the screen: opens and closes sessions, folds their events, and knows who looks different.
+
+Interface: `Engine(options, on_change=..., env=...)`; `await open(**changes)`, `await close()`; `state`, `dirty` (paths;
+the reader empties it), `session` (None until it is open), `working`; `say`, `say_to`, `stop`, `answer`, `detach`, `set_mode`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from friday_cli.core.permission import Answer, Mode
+from friday_cli.view import State
+
+if TYPE_CHECKING:
+    from friday_cli.session import Options, Session
+
+Make = Callable[[], "Options"]
+"""Makes the options of the first session, when everything they need is loaded."""
+BREATH = 200
+"""Events that are folded between two breaths of the event loop."""
+
+
+class Engine:
+    """See the module. `options` of a session are kept, for the next one."""
+
+    def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
+        self.state = State()
+        self.dirty: set[str] = set()
+        self.session: Session | None = None
+        self.caught_up = asyncio.Event()
+        """Set when everything from before the opening is folded."""
+        self._options = options
+        self._made: Options | None = None
+        self._on_change = on_change
+        self._env = env
+        self._pump: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._beside: list[str] = []
+        self.failure: BaseException | None = None
+        """What broke the fold; the screen does not follow the session any more."""
+        self.last = ""
+        """The id of the newest session in which anything was said."""
+
+    @property
+    def options(self) -> Options:
+        """What the open session was opened with, or the next will be."""
+        if self._made is None:
+            self._made = self._options()
+        return self._made
+
+    async def open(self, **changes: Any) -> None:
+        """Open a session, in place of the one that is open; `changes` are fields of the options.
+
+        Raises FridayError with a line for a person; then the old one is closed, too, and none is open.
+        """
+        session_module = await asyncio.to_thread(_imported)
+        await self.close()
+        self._made = msgspec.structs.replace(self.options, **changes)
+        session = await session_module.Session.open(self._made, env=self._env)
+        self.state, self.dirty = State(), set()
+        self.caught_up = asyncio.Event()
+        self.session = session
+        self._pump = asyncio.create_task(self._fold(session, self.state), name="fold events")
+        self._pump.add_done_callback(self._ended)
+        caught_up = asyncio.ensure_future(self.caught_up.wait())
+        await asyncio.wait([self._pump, caught_up], return_when=asyncio.FIRST_COMPLETED)
+        caught_up.cancel()
+
+    def _ended(self, pump: asyncio.Task[None]) -> None:
+        """The stream of events is over; a defect in the fold must not pass for silence."""
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            self.failure = error
+            self._on_change()
+
+    async def close(self) -> None:
+        """Stop what runs and let go of the session."""
+        session, self.session = self.session, None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if session is not None:
+            if self.state.root is not None:
+                self.last = session.id
+            await session.close()
+        if self._pump is not None:
+            await asyncio.gather(self._pump, return_exceptions=True)
+            self._pump = None
+
+    async def _fold(self, session: Session, state: State) -> None:
+        count = 0
+        if not session.since:
+            self.caught_up.set()
+        async for envelope in session.events():
+            self.dirty.update(state.apply(envelope) or ("a",))
+            count += 1
+            if count % BREATH == 0:
+                await asyncio.sleep(0)
+            if not self.caught_up.is_set():
+                if (envelope.seq or 0) >= session.since:
+                    self.caught_up.set()
+                continue
+            self._on_change()
+
+    # ---- what a person does -----------------------------------------------------------
+
+    @property
+    def working(self) -> bool:
+        """Whether the main agent is at work."""
+        return self.session is not None and not self.session.idle
+
+    async def say(self, text: str) -> list[str]:
+        """Give the main agent a message: it begins with it, or reads it at its next turn. Gives remarks for the person."""
+        from friday_cli.attach import attached
+
+        session = self._open()
+        body, images, remarks = await attached(text, session.world.workspace)
+        body = "\n\n".join([*self._beside, body])
+        self._beside = []
+        if session.idle:
+            session.start(body, images=images)
+        else:
+            await session.send("a", body)
+        return remarks
+
+    async def say_to(self, path: str, text: str) -> None:
+        """Give any agent a message; one that has ended goes on with it. Raises UsageError when it cannot."""
+        session = self._open()
+        agent = self.state.agents.get(path)
+        if agent is not None and not agent.ended:
+            await session.send(path, text)
+        else:
+            await self._beside_it(session.resume_agent(path, text))
+
+    async def _beside_it(self, work: Any) -> None:
+        """Begin something long; a failure in its first moment is raised here."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        await asyncio.wait([task], timeout=0.2)
+        if task.done() and not task.cancelled():
+            task.result()
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was said, or is in the log
+
+    def remember(self, text: str) -> None:
+        """Let the main agent read `text` with the next message."""
+        self._beside.append(text)
+
+    async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
+        """Run a command of the person in the session's folder; gives its exit code and output."""
+        ran = await self._open().world.workspace.run(command, agent="person", timeout_s=600.0, on_output=on_output)
+        return ran.exit_code, ran.output
+
+    async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:
+        """End an agent and all below it; gives how many runs ended."""
+        return await self._open().stop(path, level=level) if self.session else 0
+
+    async def answer(self, ask_id: str, answer: Answer | str) -> bool:
+        """Answer what an agent asks; False when that is not open any more."""
+        return await self._open().answer(ask_id, answer)
+
+    async def detach(self, path: str) -> bool:
+        """Let a child go on in the background; False when it cannot."""
+        return await self._open().detach(path)
+
+    async def set_mode(self, mode: Mode) -> None:
+        """Change what passes without asking."""
+        await self._open().set_mode(mode)
+
+    def below(self, path: str) -> int:
+        """How many agents at work are below one."""
+        return sum(agent.path.startswith(path + ".") for agent in self.state.working)
+
+    def _open(self) -> Session:
+        from friday_cli.core.errors import UsageError
+
+        if self.session is None:
+            raise UsageError("No session is open.")
+        return self.session
+
+
+def _imported() -> Any:
+    import friday_cli.session
+
+    return friday_cli.session

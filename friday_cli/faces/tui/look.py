@@ -1,0 +1,154 @@
+"""How lines are drawn: the styles of the theme, and the pen that turns text into strips.
+
+Interface: `Look.of(app)`, `Pen(look)`, `pen.wrap(Text, width)`, `pen.hard(str, width, style)`, `indented(strips, ...)`.
+Text that is not ours must have passed `core.plain` before it comes here; it is never read as markup.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from rich.theme import Theme
+from textual.app import App
+from textual.color import Color, ColorParseError
+from textual.strip import Strip
+
+LONGEST_LINE = 20_000
+"""Characters of one line that are shown; a line of a megabyte is nobody's reading."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """Styles by meaning. `code` is the Pygments theme for code blocks."""
+
+    text: Style
+    dim: Style
+    user: Style
+    accent: Style
+    ok: Style
+    warn: Style
+    error: Style
+    added: Style
+    removed: Style
+    added_word: Style
+    removed_word: Style
+    cursor: Style
+    found: Style
+    selected: Style
+    code: str
+
+    @classmethod
+    def of(cls, app: App[Any]) -> Look:
+        """The styles of the app's theme."""
+        theme = app.current_theme
+        values = app.theme_variables
+
+        def ink(name: str, *, bold: bool = False, dim: bool = False) -> Style:
+            try:
+                color = Color.parse(values[name]).rich_color
+            except (KeyError, ColorParseError):
+                color = None
+            return Style(color=color, bold=bold or None, dim=dim or None)
+
+        paper = Color.parse(values["background"]) if not theme.ansi else None
+
+        def tint(name: str, share: float) -> Style:
+            if paper is None:
+                return Style()
+            return Style(bgcolor=paper.blend(Color.parse(values[name]), share).rich_color)
+
+        code = ("ansi_dark" if theme.dark else "ansi_light") if theme.ansi else "monokai" if theme.dark else "default"
+        muted = Style(dim=True) if paper is None else Style(
+            color=paper.blend(Color.parse(values["foreground"]), 0.6).rich_color
+        )  # fmt: skip
+        plus, minus = ink("text-success"), ink("text-error")
+        return cls(
+            Style(), muted, tint("primary", 0.25) + Style(bold=paper is None or None), ink("text-primary", bold=True),
+            ink("text-success"), ink("text-warning"), ink("text-error"),
+            plus + tint("success", 0.12), minus + tint("error", 0.12),
+            plus + tint("success", 0.4) + Style(bold=True), minus + tint("error", 0.4) + Style(bold=True),
+            Style(reverse=True), Style(color="black", bgcolor="yellow"),
+            Style(reverse=True) if paper is None else Style(
+                bgcolor=paper.blend(Color.parse(values["primary"]), 0.5).rich_color
+            ),
+            code,
+        )  # fmt: skip
+
+
+class Pen:
+    """Turns text into strips of a width with one look."""
+
+    def __init__(self, look: Look) -> None:
+        self.look = look
+        mark = Style(color=look.accent.color)
+        theme = Theme(
+            {
+                "markdown.code": Style(color=look.warn.color),
+                "markdown.item.bullet": mark,
+                "markdown.item.number": mark,
+                "markdown.list": mark,
+                "markdown.block_quote": look.dim,
+                "markdown.link": mark,
+                "markdown.link_url": look.dim,
+                "markdown.table.border": look.dim,
+                "markdown.table.header": Style(bold=True),
+                **{f"markdown.h{n}": Style(bold=True, color=look.accent.color, underline=n == 1) for n in range(1, 7)},
+            }
+        )
+        self.console = Console(
+            file=io.StringIO(), color_system="truecolor", force_terminal=True, legacy_windows=False, width=200,
+            theme=theme, markup=False, highlight=False, emoji=False, no_color=False,
+        )  # fmt: skip
+
+    def wrap(self, text: Text, width: int) -> list[Strip]:
+        """`text` wrapped between words."""
+        lines = text.wrap(self.console, max(width, 1), tab_size=4, no_wrap=False, overflow="fold")
+        return [Strip([s for s in line.render(self.console) if s.text != "\n"]) for line in lines]
+
+    def line(self, text: Text, width: int) -> Strip:
+        """`text` as one line, cut with an ellipsis."""
+        text = text.copy()
+        text.truncate(max(width, 1), overflow="ellipsis")
+        return Strip([s for s in text.render(self.console) if s.text != "\n"])
+
+    def hard(self, text: str, width: int, style: Style, *, most: int | None = None) -> list[Strip]:
+        """Preformatted text, cut where the width ends; at most `most` lines of it."""
+        out: list[Strip] = []
+        for raw in text.split("\n"):
+            for piece in chopped(raw[:LONGEST_LINE].expandtabs(4), width):
+                out.append(Strip([Segment(piece, style)]))
+                if most is not None and len(out) >= most:
+                    return out
+        return out
+
+
+def chopped(line: str, width: int) -> list[str]:
+    """A line in pieces of at most `width` cells, none cut within a character."""
+    width = max(width, 2)
+    if line.isascii():
+        return [line[at : at + width] for at in range(0, len(line), width)] or [""]
+    if cell_len(line) <= width:
+        return [line]
+    return chop_cells(line, width)
+
+
+def indented(strips: Iterable[Strip], first: str, rest: str, style: Style) -> list[Strip]:
+    """`strips` with a margin: `first` before the first, `rest` before the others."""
+    out, margin = [], first
+    for strip in strips:
+        out.append(Strip([Segment(margin, style), *strip]))
+        margin = rest
+    return out
+
+
+def filled(strips: Iterable[Strip], width: int, style: Style) -> list[Strip]:
+    """`strips` made `width` wide, on the paper of `style`."""
+    return [strip.adjust_cell_length(width).apply_style(style) for strip in strips]

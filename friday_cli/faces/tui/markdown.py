@@ -1,0 +1,132 @@
+"""Markdown as strips. Settled blocks of a text that grows are drawn once; only its tail is read again.
+
+Interface: `draw(text, pen, width)` for a whole text, `Growing` for one that is being written.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown
+from rich.segment import Segment
+from rich.syntax import Syntax
+from textual.strip import Strip
+
+from friday_cli.core.plain import plain
+
+from .look import Pen
+
+LONGEST = 200_000
+"""Characters that are read as Markdown; a longer text is shown as it is."""
+HIGHLIGHTED = 20_000
+"""Characters of a code block that are coloured."""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+
+
+class _Code(CodeBlock):
+    """Code on the paper of the page, with a margin in place of a box."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        lexer = self.lexer_name if len(code) <= HIGHLIGHTED else "text"
+        syntax = Syntax(code, lexer, theme=self.theme, word_wrap=True, background_color="default")
+        inner = options.update(width=max(options.max_width - 2, 1))
+        for line in console.render_lines(syntax, inner, pad=False):
+            yield Segment("  ")
+            yield from line
+            yield Segment.line()
+
+
+class _Heading(Heading):
+    LEVEL_ALIGN = {}  # noqa: RUF012 - all to the left
+
+
+class _Page(Markdown):
+    elements = {**Markdown.elements, "fence": _Code, "code_block": _Code, "heading_open": _Heading}  # noqa: RUF012
+
+    def __init__(self, text: str, code_theme: str) -> None:
+        super().__init__("", code_theme=code_theme, hyperlinks=False)
+        self.markup = text
+        self.parsed = _parser().parse(text)
+
+
+def draw(text: str, pen: Pen, width: int) -> list[Strip]:
+    """A whole text; it is made plain first."""
+    text = plain(text).strip("\n")
+    if not text.strip():
+        return []
+    if len(text) > LONGEST or _has_monster(text):
+        return pen.hard(text, width, pen.look.text)
+    options = pen.console.options.update(width=max(width, 4))
+    lines = pen.console.render_lines(_Page(text, pen.look.code), options, pad=False)
+    strips = [Strip(_tidy(line)) for line in lines]
+    while strips and not strips[-1].text.strip():
+        strips.pop()
+    while strips and not strips[0].text.strip():
+        strips.pop(0)
+    return strips
+
+
+def _tidy(line: list[Segment]) -> list[Segment]:
+    """A line without the blanks that only fill it."""
+    while line and not line[-1].text.strip() and not (line[-1].style and line[-1].style.bgcolor):
+        line = line[:-1]
+    return [segment for segment in line if not segment.control]
+
+
+def _has_monster(text: str) -> bool:
+    return len(text) > 20_000 and max(map(len, text.split("\n"))) > 20_000
+
+
+class Growing:
+    """A text that grows at its end. `strips` gives all of it; what cannot change any more is drawn once."""
+
+    def __init__(self) -> None:
+        self._done = ""
+        self._strips: list[Strip] = []
+        self._shape: tuple[int, int] = (0, 0)
+
+    def strips(self, text: str, pen: Pen, width: int) -> list[Strip]:
+        """The strips of `text`, which continues what was given before (or begins anew)."""
+        text = plain(text)
+        if self._shape != (width, id(pen)) or not text.startswith(self._done):
+            self._done, self._strips, self._shape = "", [], (width, id(pen))
+        tail = text[len(self._done) :]
+        cut = settled(tail)
+        if cut:
+            self._add(draw(tail[:cut], pen, width))
+            self._done, tail = text[: len(self._done) + cut], tail[cut:]
+        last = draw(tail, pen, width)
+        gap = [Strip.blank(0)] if last and self._strips else []
+        return [*self._strips, *gap, *last]
+
+    def _add(self, strips: list[Strip]) -> None:
+        if strips and self._strips:
+            self._strips.append(Strip.blank(0))
+        self._strips += strips
+
+
+def settled(text: str) -> int:
+    """How many characters of `text` belong to blocks that nothing behind them can change: all but the last block."""
+    if "\n\n" not in text and "\n```" not in text and "\n#" not in text:
+        return 0
+    if len(text) > LONGEST:
+        return 0
+    starts = [token.map[0] for token in _parser().parse(text) if _opens(token) and token.map]
+    if len(starts) < 2:
+        return 0
+    at = 0
+    for _ in range(starts[-1]):
+        at = text.index("\n", at) + 1
+    return at
+
+
+def _opens(token: Token) -> bool:
+    return token.level == 0 and token.nesting >= 0

@@ -1,0 +1,77 @@
+"""The list above the prompt: commands after `/`, files and profiles after `@`, earlier prompts with Ctrl+R.
+
+Interface: `Popup`, `offer(choices)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None), `open`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from friday_cli.core.plain import line
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One line of the list: `text` takes the place of what was typed, `label` and `note` are shown."""
+
+    text: str
+    label: str
+    note: str = ""
+
+
+class Popup(OptionList, can_focus=False):
+    """See the module."""
+
+    class Clicked(Message):
+        """A person clicked on a line; it is `chosen` now."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._choices: list[Choice] = []
+        self.display = False
+
+    @property
+    def open(self) -> bool:
+        return bool(self.display)
+
+    @property
+    def chosen(self) -> Choice | None:
+        index = self.highlighted
+        return self._choices[index] if self.open and index is not None and index < len(self._choices) else None
+
+    def offer(self, choices: list[Choice]) -> None:
+        """Show `choices`; none hides the list."""
+        if choices == self._choices and self.open:
+            return
+        self._choices = choices[:200]
+        self.display = bool(choices)
+        self.clear_options()
+        if choices:
+            wide = min(max(len(choice.label) for choice in self._choices), 60)
+            self.add_options([Option(_prompt(choice, wide)) for choice in self._choices])
+            self.highlighted = 0
+
+    def hide(self) -> None:
+        """Take the list away."""
+        self.offer([])
+
+    def move(self, by: int) -> None:
+        """Move the cursor; it goes round."""
+        if self._choices:
+            self.highlighted = ((self.highlighted or 0) + by) % len(self._choices)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.post_message(self.Clicked())
+
+
+def _prompt(choice: Choice, wide: int) -> Content:
+    label = line(choice.label, 200)
+    if not choice.note:
+        return Content(label)
+    return Content.assemble(label.ljust(wide), "  ", (line(choice.note, 200), "$text-muted"))

@@ -1,0 +1,376 @@
+"""The prompt: what a person types, 1 to 8 rows; with its list above it and the queue of messages not sent yet.
+
+Interface: `Composer(history, files, words)`; `text`, `clear()`, `put(text)`, `queue(text)`, `take_queue()`, `escape()`
+(True when it had something to close or give back), `aim(path, label)` (whom it writes to). Messages: `Sent(text, path)`,
+`Shell(command, keep)`, `Nudge` (Enter on an empty prompt: send the queue now), `Scroll(by)`.
+Completion comes from `words`: commands for `/`, profiles for `@`; file names from `Files`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Static, TextArea
+
+from friday_cli.core.plain import line, plain
+
+from .files import Files
+from .history import History
+from .popup import Choice, Popup
+
+CHIP_LINES, CHIP_CHARS = 10, 1_000
+"""A paste with more than this becomes a chip."""
+_CHIP = re.compile(r"\[Pasted #(\d+) \+\d+ lines?\]")
+_WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
+
+Words = Callable[[str, str], list[Choice]]
+"""(kind, query) -> choices; kind is "/" or "@"."""
+
+
+class Prompt(TextArea):
+    """The text itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "Send; while the agent works: queue", id="prompt.send"),
+        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline"),
+        Binding("tab", "complete", "Complete, or go to the next pane", id="prompt.complete"),
+        Binding("ctrl+r", "recall", "Search earlier prompts", id="prompt.search"),
+        Binding("ctrl+g", "editor", "Write in your editor", id="prompt.editor"),
+        Binding("ctrl+c", "app.interrupt", "Copy, clear, interrupt; twice: quit", show=False, id="prompt.interrupt"),
+        Binding("ctrl+d", "app.leave_empty", "Quit, when it is empty", show=False, id="prompt.quit"),
+        Binding("pageup", "page(-1)", "Scroll the chat up", show=False, id="prompt.page_up"),
+        Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
+    ]
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them."""
+        for node, bindings in () if event.is_printable else self.screen._binding_chain:
+            if node is self:
+                for binding in bindings.key_to_bindings.get(event.key, ()):
+                    if binding.id and binding.id.startswith("prompt."):
+                        event.stop()
+                        event.prevent_default()
+                        await self.run_action(binding.action)
+                        return
+        await super()._on_key(event)
+
+    @property
+    def composer(self) -> Composer:
+        found = self.parent
+        assert isinstance(found, Composer)
+        return found
+
+    def action_send(self) -> None:
+        if self.text[: self._index()].endswith("\\"):  # a backslash and Enter is a new line on every terminal
+            self.action_delete_left()
+            self.insert("\n")
+            return
+        self.composer.send()
+
+    def _index(self) -> int:
+        row, column = self.cursor_location
+        return sum(len(self.document.get_line(n)) + 1 for n in range(row)) + column
+
+    def action_newline(self) -> None:
+        self.insert("\n")
+
+    def action_complete(self) -> None:
+        if not self.composer.complete():
+            self.screen.focus_next()
+
+    def action_recall(self) -> None:
+        self.composer.recall()
+
+    def action_editor(self) -> None:
+        self.composer.edit()
+
+    def action_page(self, by: int) -> None:
+        self.post_message(Composer.Scroll(by))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if select or not self.composer.up(first_row=self.cursor_location[0] == 0):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        last = self.document.line_count - 1
+        if select or not self.composer.down(last_row=self.cursor_location[0] == last):
+            super().action_cursor_down(select)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert(self.composer.pasted(plain(event.text)))
+
+
+class Composer(Vertical):
+    """See the module."""
+
+    class Sent(Message):
+        """A message for the agent at `path` ("" means the main one)."""
+
+        def __init__(self, text: str, path: str) -> None:
+            self.text, self.path = text, path
+            super().__init__()
+
+    class Shell(Message):
+        """A command the person wants run; `keep` lets the agent know of it."""
+
+        def __init__(self, command: str, keep: bool) -> None:
+            self.command, self.keep = command, keep
+            super().__init__()
+
+    class Nudge(Message):
+        """The queue should go now."""
+
+    class Scroll(Message):
+        """The chat should scroll by pages."""
+
+        def __init__(self, by: int) -> None:
+            self.by = by
+            super().__init__()
+
+    def __init__(self, history: History, files: Files, words: Words, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.history, self._files, self._words = history, files, words
+        self._pastes: dict[int, str] = {}
+        self._queue: list[str] = []
+        self._aim = ""
+        self._recalling = False
+        self._quiet = False
+        self._mode = ""
+        self._draft = ""
+
+    def compose(self) -> ComposeResult:
+        yield Popup(id="popup")
+        yield Static(id="queue")
+        yield Prompt(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
+                     highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
+
+    def on_mount(self) -> None:
+        self.area.cursor_blink = False  # no timer while nothing happens
+        self._show_queue()
+        if draft := self.history.draft:
+            self.put(draft)
+
+    def on_unmount(self) -> None:
+        self.history.keep_draft(self._draft)
+
+    @property
+    def area(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def popup(self) -> Popup:
+        return self.query_one(Popup)
+
+    def show_mode(self, mode: str) -> None:
+        """Let the border say in which mode the agents are."""
+        if mode != self._mode:
+            self.remove_class(f"mode-{self._mode}")
+            self.add_class(f"mode-{mode}")
+            self._mode = mode
+
+    # ---- text --------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """What is typed, pastes in full."""
+        return _CHIP.sub(lambda found: self._pastes.get(int(found[1]), found[0]), self.area.text)
+
+    def put(self, text: str) -> None:
+        """Set what is typed; the cursor goes to its end."""
+        self._quiet = True
+        self.area.text = text
+        self.area.move_cursor(self.area.document.end)
+        self.popup.hide()
+
+    def clear(self) -> None:
+        self.put("")
+        self._pastes.clear()
+
+    def pasted(self, text: str) -> str:
+        """What a paste becomes in the prompt: itself, or a chip where it is long."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.count("\n") + 1
+        if lines <= CHIP_LINES and len(text) <= CHIP_CHARS:
+            return text
+        number = max(self._pastes, default=0) + 1
+        self._pastes[number] = text
+        return f"[Pasted #{number} +{lines} line{'s' if lines > 1 else ''}]"
+
+    def aim(self, path: str, label: str = "") -> None:
+        """Write to the agent at `path` from now on; "" is the main one again."""
+        self._aim = path
+        self.area.border_title = f"to {path} {line(label, 40)} · Esc: back to the main agent" if path else ""
+        self.set_class(bool(path), "aimed")
+        self.area.focus()
+
+    def send(self) -> None:
+        """Send what is typed, or take what the list offers."""
+        popup = self.popup
+        if popup.open and (choice := popup.chosen):
+            whole = self._recalling or choice.text.startswith("/")
+            self._take(choice)
+            if not whole or self._recalling or choice.text.endswith(" "):
+                self._recalling = False
+                return
+        text = self.text.strip("\n")
+        if not text.strip():
+            self.post_message(self.Nudge())
+            return
+        self.history.add(self.area.text if not self._pastes else text)
+        path = self._aim
+        self.clear()
+        if text.startswith("!") and not path:
+            command = text.lstrip("!").strip()
+            if command:
+                self.post_message(self.Shell(command, not text.startswith("!!")))
+        else:
+            self.post_message(self.Sent(text, path))
+
+    # ---- queue ---------------------------------------------------------------------------
+
+    def queue(self, text: str) -> None:
+        """Keep a message until the agent has time."""
+        self._queue.append(text)
+        self._show_queue()
+
+    def take_queue(self) -> str:
+        """Everything that waits, as one message."""
+        waiting, self._queue = "\n\n".join(self._queue), []
+        self._show_queue()
+        return waiting
+
+    def _show_queue(self) -> None:
+        view = self.query_one("#queue", Static)
+        view.display = bool(self._queue)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for number, waiting in enumerate(self._queue):
+            text.append(("\n" if number else "") + f"queued: {line(waiting, 300)}", style="dim")
+        if self._queue:
+            text.append("\nEnter: send now · Esc: take the last one back", style="dim italic")
+        view.update(text)
+
+    def escape(self) -> bool:
+        """Close the nearest: the list, a queued message, the aim. False when there was nothing."""
+        if self.popup.open:
+            self._recalling = False
+            self.popup.hide()
+        elif self._queue:
+            back = self._queue.pop()
+            self._show_queue()
+            self.put(f"{back}\n{self.area.text}".rstrip("\n"))
+        elif self._aim:
+            self.aim("")
+        else:
+            return False
+        return True
+
+    # ---- completion and history --------------------------------------------------------------
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        event.stop()
+        self._draft = self.text
+        if self._quiet:
+            self._quiet = False
+            return
+        self.history.leave()
+        if self._recalling:
+            self._offer_history()
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        typed = self._before()
+        if typed.startswith("/") and " " not in typed and "\n" not in typed:
+            self.popup.offer(self._words("/", typed[1:]))
+        elif found := _WORD.search(typed):
+            self._complete_names(found[1])
+        else:
+            self.popup.hide()
+
+    def _before(self) -> str:
+        """The text before the cursor."""
+        return str(self.area.get_text_range((0, 0), self.area.cursor_location))
+
+    @work(exclusive=True, group="names")
+    async def _complete_names(self, query: str) -> None:
+        first = self._words("@", query) if "/" not in query else []
+        await self._files.refresh()
+        names = await self._files.matches(query)
+        await asyncio.sleep(0)
+        found = _WORD.search(self._before())
+        if found and found[1] == query:
+            files = [Choice(f'@"{name}" ' if " " in name else f"@{name} ", name) for name in names]
+            self.popup.offer([*first, *files][:200])
+
+    def complete(self) -> bool:
+        """Take what the list offers; False when there is no list."""
+        choice = self.popup.chosen
+        if choice is None:
+            return False
+        self._take(choice)
+        return True
+
+    def _take(self, choice: Choice) -> None:
+        if self._recalling or choice.text.startswith("/"):
+            self.put(choice.text)
+        else:
+            found = _WORD.search(self._before())
+            if found:
+                row, column = self.area.cursor_location
+                start = (row, column - len(found[1]) - 1)
+                self._quiet = True
+                self.area.replace(choice.text, start, (row, column))
+        self.popup.hide()
+
+    def on_popup_clicked(self, event: Popup.Clicked) -> None:
+        event.stop()
+        self.complete()
+        self.area.focus()
+
+    def recall(self) -> None:
+        """Search the prompts of before with what is typed."""
+        self._recalling = True
+        self._offer_history()
+
+    def _offer_history(self) -> None:
+        found = self.history.matches(self.area.text)
+        self.popup.offer([Choice(text, line(text, 200)) for text in found])
+        if not found:
+            self._recalling = False
+
+    def up(self, *, first_row: bool) -> bool:
+        if self.popup.open:
+            self.popup.move(-1)
+            return True
+        return first_row and self._from_history(self.history.older(self.area.text))
+
+    def down(self, *, last_row: bool) -> bool:
+        if self.popup.open:
+            self.popup.move(1)
+            return True
+        return last_row and self._from_history(self.history.newer())
+
+    def _from_history(self, entry: str | None) -> bool:
+        if entry is not None:
+            self.put(entry)
+        return entry is not None
+
+    def edit(self) -> None:
+        """Write the message in $VISUAL or $EDITOR."""
+        from .editor import edited
+
+        text = edited(self.app, self.text)
+        if text is not None:
+            self.clear()
+            self.put(text)

@@ -1,0 +1,116 @@
+"""Opening the chat: from the options of the command line to an exit code, with the terminal left as it was.
+
+Interface: `chat(values)`; `values` are options by name: model, effort, profile, mode, yolo, cwd, continue_, resume ("" lets
+the person pick), first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.plain import plain
+
+if TYPE_CHECKING:
+    from friday_cli.session import Options
+
+
+def main(values: Mapping[str, Any]) -> int:
+    """As `chat`, with what went wrong as one line on standard error."""
+    try:
+        return chat(values)
+    except FridayError as error:
+        print(f"friday: {plain(str(error))}", file=sys.stderr)
+        return error.exit_code
+
+
+def chat(values: Mapping[str, Any]) -> int:
+    """Run the chat until the person leaves it. Returns the exit code (contract.md)."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
+    return asyncio.run(_chat(values))
+
+
+async def _chat(values: Mapping[str, Any]) -> int:
+    from .app import FridayApp
+
+    cwd = Path(os.path.realpath(values.get("cwd") or "."))  # noqa: ASYNC240 - nothing else runs yet
+    resume = await _which(values, cwd)
+    app = FridayApp(
+        lambda: _options(values, cwd, resume),
+        cwd=cwd,
+        first=values.get("first") or "",
+        pick=values.get("resume") == "",
+    )
+    try:
+        code = await app.run_async()
+    finally:
+        await app.engine.close()
+    if app.failure is not None:
+        print(f"friday: {plain(_words(app.failure))}", file=sys.stderr)
+        return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
+    session = app.engine.last
+    if session:
+        print(f"friday: session {session[:8]} is kept; `friday -r {session[:8]}` goes on with it", file=sys.stderr)
+    return code or 0
+
+
+def _words(failure: BaseException) -> str:
+    """What a person reads of an end nobody wished for; a defect's traceback goes to a log file."""
+    if isinstance(failure, FridayError):
+        return str(failure)
+    import logging
+
+    from friday_cli.debug import start_log
+
+    text = f"Friday itself failed: {type(failure).__name__}: {failure}."
+    try:
+        path = start_log()
+    except OSError:
+        return text
+    logging.getLogger("friday_cli").error("unforeseen", exc_info=failure)
+    return f"{text} The log is in {path}."
+
+
+def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:
+    from friday_cli.session import Options
+
+    models = ("subagent_model", "fallback_model")
+    return Options(
+        cwd,
+        add_dirs=tuple(Path(d) for d in values.get("add_dir") or ()),
+        model=values.get("model"),
+        effort=values.get("effort"),
+        profile=values.get("profile"),
+        mode="yolo" if values.get("yolo") else values.get("mode"),
+        allow=tuple(values.get("allow") or ()),
+        deny=tuple(values.get("deny") or ()),
+        trusted=bool(values.get("trust")),
+        attended=True,
+        resume=resume,
+        flags={name: values[name] for name in models if values.get(name)},
+    )
+
+
+async def _which(values: Mapping[str, Any], cwd: Path) -> str | None:
+    """The session to go on with, None for a new one."""
+    if not (values.get("continue_") or values.get("resume")):
+        return None
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    store = Store(store_path())
+    try:
+        if values.get("resume"):
+            return await store.find(values["resume"])
+        last = await store.last_session(cwd)
+        if last is None:
+            raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
+        return last
+    finally:
+        await store.close()

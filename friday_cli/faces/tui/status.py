@@ -1,0 +1,88 @@
+"""The line at the bottom: where, with what, how much of it is used, who works, and the key that matters now.
+
+Interface: `StatusLine`, `tell(facts)`; `Facts` is plain data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+from textual.widgets import Static
+
+from friday_cli.core.plain import line
+
+from .look import Look
+
+MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "yolo": "error"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the line says. `context` is the used share of the window (0 to 1), None when unknown; `badge` marks a model
+    that is none."""
+
+    folder: str = ""
+    branch: str = ""
+    model: str = ""
+    badge: str = ""
+    mode: str = ""
+    context: float | None = None
+    cost: str = ""
+    running: int = 0
+    waiting: int = 0
+    asks: int = 0
+    hint: str = ""
+
+
+class StatusLine(Static):
+    """See the module."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._shown: tuple[object, ...] = ()
+
+    def tell(self, facts: Facts, look: Look) -> None:
+        """Show `facts`; nothing is drawn when they are the same."""
+        key = (facts, look, self.size.width)
+        if key != self._shown:
+            self._shown = key
+            self.update(_line(facts, look, self.size.width or 80))
+
+
+def _line(facts: Facts, look: Look, width: int) -> Text:
+    parts: list[Text] = []
+
+    def add(text: str, style: object = look.dim) -> None:
+        if text:
+            parts.append(Text(text, style=style))  # type: ignore[arg-type]
+
+    add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)
+    if facts.badge:
+        add(facts.badge, look.warn)
+    if facts.asks:
+        add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
+    if facts.running or facts.waiting:
+        words = f"{facts.running} agent{'' if facts.running == 1 else 's'} at work" if facts.running else ""
+        words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
+        add(words, look.accent)
+    add(facts.cost)
+    if facts.context is not None:
+        style = look.dim if facts.context < 0.7 else look.warn if facts.context < 0.85 else look.error
+        add(f"context {facts.context:.0%}", style)
+    if not facts.badge:
+        add(line(facts.model, 40))
+    add(line(facts.folder, 40) + (f" ⎇ {line(facts.branch, 30)}" if facts.branch else ""))
+    out = Text(no_wrap=True, overflow="ellipsis")
+    hint = Text(facts.hint, style=look.dim)
+    for part in parts:
+        gap = " · " if out and not out.plain.endswith(" ") else " " if out else ""
+        if out.cell_len + len(gap) + part.cell_len > width - (hint.cell_len + 2 if width >= 100 else 0):
+            break
+        out.append(gap, style=look.dim)
+        out.append_text(part)
+    room = width - out.cell_len - hint.cell_len - 1
+    if room >= 1:
+        out.append(" " * room)
+        out.append_text(hint)
+    return out

@@ -1,0 +1,285 @@
+"""The tree of agents: everybody who works or worked in the session, two lines each, never dropped.
+
+Interface: `AgentTree(scene)`, `follow()` (call it when any agent is dirty or the clock moved), `selected` (a path),
+`select(path)`. Messages: `Picked(path)` the cursor moved, `Opened(path)`, `Stop(path, level)`, `Write(path)`,
+`Background(path)`, `Copy(path)`, `Answer(path)`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from friday_cli.core.plain import line
+from friday_cli.view import AgentView, cost, seconds, status_words, tokens
+
+from .blocks import Scene
+from .delegation import SIGNS, status_style
+
+Filter = Literal["all", "running", "failed", "needs you"]
+FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
+BAR = 6
+
+
+class AgentTree(ScrollView, can_focus=True):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Agent above", show=False, id="tree.up"),
+        Binding("down,j", "move(1)", "Agent below", show=False, id="tree.down"),
+        Binding("home", "move(-10000)", "First agent", show=False, id="tree.home"),
+        Binding("end", "move(10000)", "Last agent", show=False, id="tree.end"),
+        Binding("enter,o", "open", "Open its transcript; again: full screen", id="tree.open"),
+        Binding("space,left,right", "fold", "Fold or unfold its sub-agents", id="tree.fold"),
+        Binding("f", "filter", "Show all, running, failed, or those that need you", id="tree.filter"),
+        Binding("s", "sort", "Sort by birth, by cost, or the newest first", id="tree.sort"),
+        Binding("x", "stop('cancel')", "Cancel: it hands back what it has", id="tree.cancel"),
+        Binding("X", "stop('abort')", "Abort: it ends now", id="tree.abort"),
+        Binding("m", "write", "Write to it", id="tree.message"),
+        Binding("b", "background", "Let it go on in the background", id="tree.background"),
+        Binding("c", "copy", "Copy its result", id="tree.copy"),
+        Binding("a", "answer", "Answer what it asks", id="tree.answer"),
+    ]
+
+    class Said(Message):
+        """Something about the agent at `path`."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
+            super().__init__()
+
+    class Picked(Said):
+        """The cursor stands on it now, by the person's own move."""
+
+    class Opened(Said):
+        """Its transcript is wanted."""
+
+    class Write(Said):
+        """A person wants to write to it."""
+
+    class Background(Said):
+        """It should go on in the background."""
+
+    class Copy(Said):
+        """Its result is wanted on the clipboard."""
+
+    class Answer(Said):
+        """What it asks is to be answered."""
+
+    class Stop(Said):
+        """It should end; `level` is cancel or abort."""
+
+        def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
+            self.level = level
+            super().__init__(path)
+
+    def __init__(self, scene: Scene, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.scene = scene
+        self.selected = "a"
+        self.filter: Filter = "all"
+        self.order: Literal["birth", "cost", "newest"] = "birth"
+        self._folded: set[str] = set()
+        self._rows: list[tuple[AgentView, str, str]] = []
+        """Agent, margin of its first line, margin of its second."""
+        self._drawn: dict[str, tuple[object, list[Strip]]] = {}
+
+    # ---- rows -------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Look at every agent again; only rows that changed are drawn anew."""
+        self._rows = self._listed()
+        size = Size(self.size.width, 2 * len(self._rows))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self.border_subtitle = "" if self.filter == "all" else f"{self.filter} only"
+        self.refresh()
+
+    def reset(self, scene: Scene) -> None:
+        """Begin anew with another session."""
+        self.scene, self.selected = scene, "a"
+        self._folded, self._drawn = set(), {}
+        self.follow()
+
+    def redraw(self) -> None:
+        """The look has changed."""
+        self._drawn = {}
+        self.refresh()
+
+    def _listed(self) -> list[tuple[AgentView, str, str]]:
+        rows: list[tuple[AgentView, str, str]] = []
+        agents = self.scene.state.agents
+
+        def branch(agent: AgentView, first: str, rest: str) -> None:
+            if self.filter == "all" or self._fits(agent):
+                rows.append((agent, first, rest))
+            if agent.path in self._folded and self.filter == "all":
+                return
+            children = self._sorted([agents[path] for path in agent.children if path in agents])
+            for child in children:
+                last = child is children[-1]
+                if self.filter == "all":
+                    branch(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
+                else:
+                    branch(child, "", "")
+
+        if (root := self.scene.state.root) is not None:
+            branch(root, "", "")
+        return rows
+
+    def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
+        if self.order == "newest":
+            return agents[::-1]
+        if self.order == "cost":
+            return sorted(agents, key=lambda a: -self.scene.state.usage_of(a.path).billed)
+        return agents
+
+    def _fits(self, agent: AgentView) -> bool:
+        if self.filter == "running":
+            return not agent.ended
+        if self.filter == "failed":
+            return agent.status in ("failed", "timeout", "interrupted")
+        return bool(agent.asks)
+
+    # ---- drawing ------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        number, row = divmod(int(self.scroll_y) + y, 2)
+        width = self.size.width
+        if number >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        agent, first, rest = self._rows[number]
+        strip = self._row(agent, first, rest, width)[row]
+        if agent.path == self.selected:
+            look = self.scene.pen.look
+            strip = strip.extend_cell_length(width).apply_style(self.rich_style + look.selected)
+            return strip
+        return strip.extend_cell_length(width).apply_style(self.rich_style)
+
+    def _row(self, agent: AgentView, first: str, rest: str, width: int) -> list[Strip]:
+        now = self.scene.now()
+        clock = 0 if agent.ended else int(now)
+        usage = self.scene.state.usage_of(agent.path)
+        key = (
+            width, first, rest, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
+            len(agent.children), agent.path in self._folded, len(agent.asks), agent.task,
+            id(agent.current) if agent.current else 0,
+        )  # fmt: skip
+        known = self._drawn.get(agent.path)
+        if known is None or known[0] != key:
+            known = self._drawn[agent.path] = (key, self._draw(agent, first, rest, width, now))
+        return known[1]
+
+    def _draw(self, agent: AgentView, first: str, rest: str, width: int, now: float) -> list[Strip]:
+        pen, look = self.scene.pen, self.scene.pen.look
+        top = Text(first, style=look.dim)
+        folded = agent.path in self._folded
+        top.append("▸" if folded else "▾" if agent.children else " ", style=look.dim)
+        top.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
+        top.append(line(agent.profile, 24) or "friday", style="bold")
+        if agent.asks:
+            top.append(" needs you", style=look.warn)
+        if agent.background:
+            top.append(" bg", style=look.accent)
+        if folded:
+            top.append(f" +{len(agent.children)}", style=look.dim)
+        top.append(f" {line(agent.task, 120)}", style=look.dim)
+        low = Text(rest + ("│ " if agent.children and not folded else "  "), style=look.dim)
+        low.append(" · ".join(self._figures(agent, now, width)), style=look.dim)
+        if (share := used(agent, self.scene.state.usage_of(agent.path).billed)) is not None:
+            low.append(" ")
+            low.append_text(bar(share, look.ok if share < 0.7 else look.warn if share < 0.9 else look.error, look.dim))
+        return [pen.line(top, width), pen.line(low, width)]
+
+    def _figures(self, agent: AgentView, now: float, width: int) -> list[str]:
+        """What it does, as far as there is room, its active time, its tokens and those of its subtree, its cost."""
+        whole = self.scene.state.usage_of(agent.path)
+        demo = agent.model == "demo" or agent.model.startswith("demo/")
+        count = tokens(agent.usage) + (f" Σ{tokens(whole)}" if agent.children else "")
+        parts = [seconds(agent.active_s(now)), count, "demo" if demo else cost(whole)]
+        room = width - 10 - (BAR + 1 if agent.token_limit else 0) - len(" · ".join(parts))
+        what = status_words(agent)
+        if agent.status == "running":
+            what = f"{agent.current.tool} {agent.current.title}" if agent.current else "thinking"
+        return [line(what, room), *parts] if room >= 6 else parts
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def select(self, path: str) -> None:
+        """Put the cursor on an agent."""
+        self.selected = path
+        index = next((i for i, (agent, _, _) in enumerate(self._rows) if agent.path == path), None)
+        if index is not None and self.is_mounted:
+            height = self.scrollable_content_region.height
+            if not self.scroll_y <= 2 * index <= self.scroll_y + height - 2:
+                self.scroll_to(y=max(2 * index - height // 2, 0), animate=False)
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        if not self._rows:
+            return
+        paths = [agent.path for agent, _, _ in self._rows]
+        here = paths.index(self.selected) if self.selected in paths else 0
+        self.select(paths[min(max(here + by, 0), len(paths) - 1)])
+        self.post_message(self.Picked(self.selected))
+
+    def on_click(self, event: events.Click) -> None:
+        number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2
+        if 0 <= number < len(self._rows):
+            path = self._rows[number][0].path
+            self.select(path)
+            self.post_message(self.Opened(path) if event.chain > 1 else self.Picked(path))
+
+    def action_open(self) -> None:
+        self.post_message(self.Opened(self.selected))
+
+    def action_fold(self) -> None:
+        self._folded ^= {self.selected}
+        self.follow()
+
+    def action_filter(self) -> None:
+        self.filter = FILTERS[(FILTERS.index(self.filter) + 1) % len(FILTERS)]
+        self.follow()
+        if self._rows and all(agent.path != self.selected for agent, _, _ in self._rows):
+            self.select(self._rows[0][0].path)
+
+    def action_sort(self) -> None:
+        self.order = {"birth": "cost", "cost": "newest", "newest": "birth"}[self.order]  # type: ignore[assignment]
+        self.notify(f"Sorted by {self.order}.", timeout=2)
+        self.follow()
+
+    def action_stop(self, level: Literal["cancel", "abort"]) -> None:
+        self.post_message(self.Stop(self.selected, level))
+
+    def action_write(self) -> None:
+        self.post_message(self.Write(self.selected))
+
+    def action_background(self) -> None:
+        self.post_message(self.Background(self.selected))
+
+    def action_copy(self) -> None:
+        self.post_message(self.Copy(self.selected))
+
+    def action_answer(self) -> None:
+        self.post_message(self.Answer(self.selected))
+
+
+def used(agent: AgentView, tokens_used: int) -> float | None:
+    """How much of its budget an agent has used with its subtree, 0 to 1; None without a limit."""
+    if agent.token_limit:
+        return min(tokens_used / agent.token_limit, 1.0)
+    return None
+
+
+def bar(share: float, full: object, empty: object) -> Text:
+    """A small bar."""
+    count = round(share * BAR)
+    text = Text("█" * count, style=full)  # type: ignore[arg-type]
+    return text.append("░" * (BAR - count), style=empty)  # type: ignore[arg-type]

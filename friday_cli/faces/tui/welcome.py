@@ -1,0 +1,109 @@
+"""The first run: no model is configured, and there are three ways on. Interface: `Welcome`; message `Chosen(model)`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from friday_cli.core.errors import FridayError
+from friday_cli.core.plain import line
+
+_PREFIXES = (
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("gsk_", "groq"),
+    ("AIza", "gemini"),
+    ("sk-", "openai"),
+)
+_WORDS = """Welcome to Friday. No model is configured yet; there are three ways on:
+
+  • a key: paste it below. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...)
+    before you start Friday
+  • a local server, if one is listed here
+  • the offline demo: a script plays the model; tools, sub-agents and your folder are real"""
+
+
+class Welcome(Vertical):
+    """See the module."""
+
+    class Chosen(Message):
+        """Go on with a model; None takes what is configured now."""
+
+        def __init__(self, model: str | None) -> None:
+            self.model = model
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._models = ["demo"]
+
+    def compose(self) -> ComposeResult:
+        yield Static(Text(_WORDS))
+        yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
+        yield Input(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
+        yield Static(id="trouble")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+        self._look_for_servers()
+
+    @work
+    async def _look_for_servers(self) -> None:
+        try:
+            found = await _local_models()
+        except FridayError:
+            return
+        ways = self.query_one(OptionList)
+        for name in found[:6]:
+            self._models.append(name)
+            ways.add_option(Option(Content(f"Use {line(name, 80)} of the server on this machine")))
+
+    async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        model = self._models[event.option_index]
+        if model != "demo":
+            from friday_cli.config.edit import set_value
+
+            try:
+                await asyncio.to_thread(set_value, "model", model)
+            except FridayError as error:
+                self._say(str(error))
+        self.post_message(self.Chosen(model))
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        key = event.value.strip()
+        provider = next((name for prefix, name in _PREFIXES if key.startswith(prefix)), "")
+        if not provider:
+            self._say("That looks like no key Friday knows. For another service: `friday auth set PROVIDER`.")
+            return
+        from friday_cli.models.keys import set_key
+
+        try:
+            await asyncio.to_thread(set_key, provider, key)
+        except FridayError as error:
+            self._say(str(error))
+            return
+        self.post_message(self.Chosen(None))
+
+    def _say(self, text: str) -> None:
+        self.query_one("#trouble", Static).update(Text(text, style="bold"))
+
+
+async def _local_models() -> list[str]:
+    """Full names of the models that servers on this machine offer."""
+    from friday_cli import config
+    from friday_cli.models.probe import probe
+
+    settings = await asyncio.to_thread(config.load)
+    found = await probe(settings.settings.providers, os.environ)
+    return [f"{server.provider}/{model.id}" for server in found.servers for model in server.models]

@@ -1,0 +1,170 @@
+"""Permissions and questions: who asks, what exactly, and that nothing is approved by accident."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Input
+
+from friday_cli.faces.tui import approval
+from friday_cli.faces.tui.approval import Approval
+
+from .chat import Chat, opened
+
+
+def run(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+ONE = {"a": [{"calls": [run("echo first > out.txt")]}, {"text": "Finished."}]}
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approval, "GRACE_S", 0.0)
+
+
+async def asked(chat: Chat, count: int = 1) -> Approval:
+    await chat.until(lambda: len(chat.app.engine.state.asks) == count and chat.app.quiet)
+    return chat.app.query_one(Approval)
+
+
+async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        assert panel.has_focus
+        assert "[friday] a wants to use bash" in chat.frame
+        assert "echo first > out.txt" in chat.frame
+        assert "1 needs you" in chat.frame
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert (tmp_path / "out.txt").read_text() == "first\n"
+        assert not panel.display
+
+
+async def test_a_key_in_the_first_half_second_answers_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        panel._ready_at += 60
+        await chat.pilot.press("1", "enter")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("down", "enter")
+        chat.app.query_one("#ask-words", Input).value = "use a file in build/"
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert chat.app.engine.state.denials[0].reason == "use a file in build/"
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, no_grace: None) -> None:
+    agents = {"a": [{"calls": [run("git status -s")]}, {"calls": [run("git status -s")]}, {"text": "Both ran."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "for this session allow bash(git status" in chat.frame
+        await chat.pilot.press("2")
+        await chat.idle()
+        assert "Both ran." in chat.frame
+        assert [rule.rule for rule in chat.app.engine.state.rules]
+
+
+async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, home: Path) -> None:
+    agents = {"a": [{"calls": [run("git status -s")]}, {"text": "It ran."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("3")
+        await chat.idle()
+    assert "git status" in (home / "friday" / "config.toml").read_text()
+
+
+async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents, size=(120, 40)) as chat:
+        await chat.say("go")
+        await asked(chat, 2)
+        assert "1 of 2" in chat.frame
+        assert "[coder] a.1 wants to use bash" in chat.frame
+        assert "for: first task" in chat.frame
+        await chat.pilot.press("right")
+        assert "[coder] a.2 wants to use bash" in chat.frame
+        await chat.pilot.press("1")
+        await asked(chat, 1)
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert "All done." in chat.frame
+
+
+async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> None:
+    question = {"question": "Which way?", "choices": ["left", "right"]}
+    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "Which way?" in chat.frame
+        await chat.pilot.press("2")
+        await chat.idle()
+        assert "right" in chat.log.last_reply()
+
+
+async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.click("#ask-choices", offset=(4, 0))
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3}, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await chat.type("my next")
+        await asked(chat)
+        await chat.type("1 thought")
+        assert chat.composer.text == "my next1 thought"
+        assert chat.app.engine.state.asks
+
+
+async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [run("echo safe\u202e; rm x")]}, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "\\u202e" in chat.frame
+        await chat.pilot.press("escape", "escape")
+        await chat.until(lambda: not chat.app.engine.working)
+
+
+async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
+    agents = {
+        "a": [
+            {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
+            {"calls": [{"name": "edit_file", "arguments": edit}]},
+            {"text": "Finished."},
+        ]
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "- two" in chat.frame
+        assert "+ three" in chat.frame
+        await chat.app.engine.stop("a", "abort")

@@ -1,0 +1,144 @@
+"""The prompt: lines, history, completion, pastes and the keys that must not crash it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from friday_cli.faces.tui.history import History
+
+from .chat import opened
+
+TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
+
+
+@pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])
+async def test_a_new_line_does_not_send(tmp_path: Path, key: str) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("a")
+        await chat.pilot.press(key, "b")
+        assert chat.composer.text == "a\nb"
+
+
+async def test_a_backslash_and_enter_is_a_new_line(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.pilot.press("a", "backslash", "enter", "b")
+        assert chat.composer.text == "a\nb"
+
+
+async def test_undo_in_a_growing_prompt_does_not_crash(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, size=(60, 20)) as chat:
+        for _ in range(12):
+            await chat.pilot.press("x", "ctrl+j")
+        for _ in range(30):
+            await chat.pilot.press("ctrl+z")
+        assert chat.composer.area.size.height >= 1
+        assert "F1" in chat.frame or "ask" in chat.frame
+
+
+async def test_the_prompt_grows_to_eight_rows(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        assert chat.composer.area.size.height == 1
+        await chat.pilot.press(*["ctrl+j"] * 15)
+        assert chat.composer.area.size.height == 8
+
+
+async def test_earlier_prompts_come_back_with_up_and_what_was_typed_with_down(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("first")
+        await chat.idle()
+        await chat.say("second")
+        await chat.idle()
+        await chat.type("new")
+        await chat.pilot.press("up")
+        assert chat.composer.text == "second"
+        await chat.pilot.press("up")
+        assert chat.composer.text == "first"
+        await chat.pilot.press("down", "down")
+        assert chat.composer.text == "new"
+
+
+async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
+    for text in ("fix the parser", "write a test", "parse the log"):
+        History(tmp_path).add(text)
+    async with opened(tmp_path, TWO) as chat:
+        await chat.pilot.press("ctrl+r")
+        await chat.type("test")
+        await chat.pilot.press("enter")
+        assert chat.composer.text == "write a test"
+        assert chat.app.engine.state.root is None  # it was put there, not sent
+
+
+async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "widget.py").write_text("x")
+    async with opened(tmp_path, TWO) as chat:
+        await chat.until(lambda: chat.app.profiles)
+        await chat.type("see @wdg")
+        await chat.until(lambda: "src/widget.py" in chat.frame)
+        await chat.pilot.press("tab")
+        assert chat.composer.text == "see @src/widget.py "
+        chat.composer.clear()
+        await chat.type("@resear")
+        await chat.until(lambda: "@researcher" in chat.frame)
+
+
+async def test_slash_offers_commands_and_enter_runs_the_chosen(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("/cos")
+        assert "/cost" in chat.frame
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+
+
+async def test_an_unknown_command_is_said_and_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("/nonsense now")
+        await chat.until(lambda: "There is no command /nonsense" in chat.frame)
+        assert chat.composer.text == "/nonsense now"
+        assert chat.app.engine.state.root is None
+
+
+async def test_a_big_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path) -> None:
+    text = "\n".join(f"line {n}" for n in range(40))
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste(text))
+        await chat.pilot.pause()
+        assert "[Pasted #1 +40 lines]" in chat.frame
+        assert chat.composer.text == text
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert "line 3" in chat.frame
+
+
+async def test_pasted_escape_sequences_are_taken_out(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste("a\x1b[31mb\r\nc"))
+        await chat.pilot.pause()
+        assert chat.composer.text == "ab\nc"
+
+
+async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("unsent words")
+    async with opened(tmp_path, TWO) as chat:
+        assert chat.composer.text == "unsent words"
+
+
+async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
+        await chat.say("!echo from-the-shell")
+        await chat.until(lambda: "exit 0" in chat.frame)
+        await chat.say("and?")
+        await chat.idle()
+        assert "from-the-shell" in chat.log.last_reply()
+
+
+async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, ready=False) as chat:
+        await chat.say("early")
+        await chat.idle()
+        assert "› early" in chat.frame
+        assert "One." in chat.frame

@@ -1,0 +1,120 @@
+"""Sessions: going on with one, choosing one, a new one; the first run; the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.faces.tui import commands
+from friday_cli.faces.tui.app import FridayApp
+from friday_cli.faces.tui.picker import Picker
+from friday_cli.faces.tui.welcome import Welcome
+from friday_cli.session import Options
+
+from .chat import Chat, opened
+
+HELLO = {"a": [{"text": "First answer."}, {"text": "Second answer."}]}
+
+
+async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("remember me")
+        await chat.idle()
+        assert chat.app.engine.session
+        session = chat.app.engine.session.id
+    async with opened(tmp_path, HELLO, resume=session) as chat:
+        await chat.until(lambda: "› remember me" in chat.frame)
+        assert "First answer." in chat.frame
+        await chat.say("more")
+        await chat.until(lambda: "› more" in chat.frame)
+
+
+async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Path) -> None:
+    for words in ("alpha task", "beta task"):
+        async with opened(tmp_path, HELLO) as chat:
+            await chat.say(words)
+            await chat.idle()
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker) and "beta task" in chat.frame)
+        await chat.type("alpha")
+        await chat.until(lambda: "beta task" not in chat.frame and "First answer." in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: not isinstance(chat.app.screen, Picker) and "› alpha task" in chat.frame)
+
+
+async def test_new_begins_an_empty_session_and_keeps_the_old(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("old words")
+        await chat.idle()
+        old = chat.app.engine.session
+        await chat.say("/new")
+        await chat.until(lambda: chat.app.engine.session not in (None, old) and "old words" not in chat.frame)
+
+
+async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("keep this")
+        await chat.idle()
+        await chat.say("/model nowhere/none")
+        await chat.until(lambda: "Unknown provider" in chat.frame)
+        await chat.until(lambda: chat.app.engine.session is not None and "› keep this" in chat.frame)
+        await chat.say("and go on")
+        await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
+
+
+async def test_without_a_model_there_is_one_screen_with_three_ways(tmp_path: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: bool(app.query(Welcome)))
+            assert "ANTHROPIC_API_KEY" in chat.frame
+            assert "offline demo" in chat.frame
+            await pilot.press("enter")
+            await chat.until(lambda: app.engine.session is not None)
+            await chat.until(lambda: not app.query(Welcome) and "demo: scripted" in chat.frame)
+    finally:
+        await app.engine.close()
+
+
+async def test_a_pasted_key_is_kept_and_never_shown(tmp_path: Path, home: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: bool(app.query(Welcome)))
+            app.query_one("#key").focus()
+            await chat.type("sk-ant-secret1234567890")
+            assert "secret" not in chat.frame
+            await pilot.press("enter")
+            await chat.until(lambda: app.engine.session is not None)
+            kept = home / "friday" / "auth.toml"
+            assert "sk-ant-secret1234567890" in kept.read_text()
+            assert kept.stat().st_mode & 0o077 == 0
+    finally:
+        await app.engine.close()
+
+
+@pytest.mark.parametrize(
+    "name", [c.name for c in commands.COMMANDS if c.name not in ("quit", "init", "resume", "find", "theme")]
+)
+async def test_every_command_does_something_that_is_seen(tmp_path: Path, name: str) -> None:
+    rest = {"rename": " A title", "add-dir": f" {tmp_path.parent}"}.get(name, "")
+    async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
+        await chat.say("hello")
+        await chat.idle()
+        before = chat.frame
+        await chat.say(f"/{name}{rest}")
+        await chat.until(lambda: chat.frame.split("╭")[0] != before.split("╭")[0] or chat.frame[-200:] != before[-200:])
+        assert "There is no command" not in chat.frame
+        assert "Friday itself failed" not in chat.frame
+        if name == "export":
+            exported = next(tmp_path.glob("friday-*.md")).read_text()
+            assert "First answer." in exported
+
+
+def test_the_table_of_commands_has_no_two_of_a_name() -> None:
+    names = [name for c in commands.COMMANDS for name in (c.name, *c.aliases)]
+    assert len(names) == len(set(names))

@@ -1,0 +1,178 @@
+"""The transcript as a widget: following, staying, wrapping anew, searching, selecting; nothing is pruned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from friday_cli.core.events import AgentStarted, AnyEvent, Envelope, MessageAdded, TextDelta, TurnStarted
+from friday_cli.core.messages import Message, Text, user
+
+from .chat import Chat, opened
+
+NOTHING: dict[str, list[object]] = {"a": []}
+
+
+class Feed:
+    """Puts events into the state of a chat, as the engine would."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._seq = 10_000
+        self("a", AgentStarted(1, "friday", "many", "demo"))
+
+    def __call__(self, agent: str, event: AnyEvent, *, live: bool = False) -> None:
+        self._seq += 1
+        envelope = Envelope(None if live else self._seq, 1_000.0, agent, event)
+        self._chat.app.engine.state.apply(envelope)
+        self._chat.app.engine.dirty.add(agent)
+
+    def talk(self, count: int) -> None:
+        for number in range(count):
+            self("a", MessageAdded(user(f"question {number}")))
+            self("a", MessageAdded(Message("assistant", (Text(f"Answer {number} with some *words* in it."),))))
+
+    async def shown(self) -> None:
+        self._chat.app.look_again()
+        await self._chat.until(lambda: not self._chat.app.engine.dirty)
+
+
+def lines(chat: Chat) -> list[str]:
+    """What is seen of the transcript, without its scroll bar."""
+    width = chat.log.scrollable_content_region.width
+    return [line[: width - 1].strip() for line in chat.frame.split("\n")[: chat.log.size.height]]
+
+
+async def test_it_follows_at_the_end_and_stays_where_the_reader_went(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        feed.talk(50)
+        await feed.shown()
+        assert "Answer 49" in chat.frame
+        chat.log.focus()
+        await chat.pilot.press("home")
+        assert "question 0" in chat.frame
+        before = lines(chat)
+        feed.talk(20)
+        await feed.shown()
+        assert lines(chat) == before
+        await chat.pilot.press("end")
+        assert "Answer 19" in chat.frame
+        feed.talk(30)
+        await feed.shown()
+        assert "Answer 29" in chat.frame
+
+
+async def test_nothing_is_pruned_and_only_what_is_seen_is_drawn(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        feed.talk(2_500)
+        await feed.shown()
+        assert "Answer 2499" in chat.frame
+        column = chat.log.column
+        assert len(column.blocks) == 5_000
+        assert sum(block._key is not None for block in column.blocks) < 100
+        chat.log.focus()
+        await chat.pilot.press("home")
+        assert "question 0" in chat.frame
+
+
+async def test_a_resize_keeps_the_place_of_the_reader(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        for number in range(60):
+            feed("a", MessageAdded(Message("assistant", (Text(f"Start {number} " + "many words " * 30),))))
+        await feed.shown()
+        chat.log.focus()
+        await chat.pilot.press("home")
+        for _ in range(3):
+            await chat.pilot.press("pagedown")
+        top = next(line for line in chat.frame.split("\n") if "Start" in line).split()[1]
+        await chat.pilot.resize_terminal(70, 30)
+        await chat.pilot.pause(0.1)
+        around = [int(line.split()[1]) for line in chat.frame.split("\n") if line.strip().startswith("Start")]
+        assert min(abs(number - int(top)) for number in around) <= 1
+
+
+async def test_scrolling_up_by_lines_shows_every_line_once(tmp_path: Path) -> None:
+    """Heights above the view are guesses until they are drawn: what is seen must not jump when they become known."""
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        for number in range(40):
+            words = "".join(f"w{number}.{n} " for n in range(60 if number % 3 else 5))
+            feed("a", MessageAdded(Message("assistant", (Text(words + "\n\n- a\n- b\n"),))))
+        await feed.shown()
+        chat.log.focus()
+        seen = lines(chat)
+        for _ in range(60):
+            await chat.pilot.press("up")
+            now = lines(chat)
+            assert now[1:] == seen[:-1]
+            seen = now
+
+
+async def test_a_reply_that_is_written_shows_settled_blocks_and_its_tail(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        feed("a", TurnStarted(1))
+        text = "# Title\n\nFirst **paragraph**.\n\n```python\nprint(1)\n```\n\nThe la"
+        for at in range(0, len(text), 7):
+            feed("a", TextDelta(1, 1, at, text[at : at + 7]), live=True)
+            await feed.shown()
+        assert "First paragraph." in chat.frame
+        assert "print(1)" in chat.frame
+        assert "The la" in chat.frame
+        feed("a", MessageAdded(Message("assistant", (Text(text + "st."),))))
+        await feed.shown()
+        assert chat.frame.count("First paragraph.") == 1
+        assert "The last." in chat.frame
+
+
+async def test_search_finds_what_is_folded_and_unfolds_it(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("a needle in here\n")
+    agents = {"a": [{"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]}, {"text": "Done."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("Read")
+        await chat.idle()
+        assert "needle" not in chat.frame
+        chat.log.focus()
+        await chat.pilot.press("slash")
+        await chat.type("needle")
+        await chat.pilot.press("enter")
+        assert "a needle in here" in chat.frame
+        await chat.pilot.press("escape")
+        assert chat.log.has_focus
+
+
+async def test_what_is_selected_can_be_copied(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "copy these words\n\nand these"}]}) as chat:
+        await chat.say("go")
+        await chat.idle()
+        lines = chat.frame.split("\n")
+        y = next(n for n, line in enumerate(lines) if "copy these" in line)
+        chat.app.screen.selections = {chat.log: Selection(Offset(5, y), Offset(3, y + 2))}
+        assert chat.app.screen.get_selected_text() == "these words\n\nand"
+        await chat.pilot.press("ctrl+c")
+        assert chat.app.clipboard == "these words\n\nand"
+
+
+async def test_a_drag_with_the_mouse_selects(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "copy these words"}]}) as chat:
+        await chat.say("go")
+        await chat.idle()
+        y = next(n for n, line in enumerate(chat.frame.split("\n")) if "copy these" in line)
+        await chat.pilot.mouse_down(chat.log, offset=(1, y))
+        await chat.pilot.hover(chat.log, offset=(8, y))
+        await chat.pilot.mouse_up(chat.log, offset=(8, y))
+        assert (chat.app.screen.get_selected_text() or "").startswith("copy")
+
+
+async def test_a_line_of_a_megabyte_is_shown_in_part_and_breaks_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        feed("a", MessageAdded(user("x" * 1_000_000)))
+        feed("a", MessageAdded(Message("assistant", (Text("漢" * 500_000 + "\n\nend"),))))
+        await feed.shown()
+        assert "end" in chat.frame
