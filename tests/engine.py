@@ -256,7 +256,7 @@ class Bench:
         self.log = Log(self.kept, now=asyncio.get_running_loop().time)
         self.desk = Desk(self.log, attended=self.attended)
         self.workspace = Nowhere()
-        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)  # type: ignore[arg-type]
+        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)
         self.tree = Tree(self.world, build=self.build)
         self.agents: dict[str, Agent] = {}
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
@@ -295,7 +295,9 @@ class Bench:
         parent: Agent | None,
     ) -> Agent:
         if offers:
-            settings = DelegateSettings(tuple((o, f"the {o}") for o in offers), _confirm, max_batch=self.batch_most)
+            settings = DelegateSettings(
+                "\n".join(f"- {o}: the {o}" for o in offers), _confirm, max_batch=self.batch_most
+            )
             made = {t.name: t for t in delegate_tools(self.tree, settings)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
@@ -367,7 +369,7 @@ async def _confirm(path: str, call_id: str, specs: Sequence[Spec]) -> None:
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:
     """Let the world go on until `condition` holds (looked at every virtual millisecond)."""
     async with asyncio.timeout(most_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - on the virtual clock this costs nothing
             await asyncio.sleep(0.001)
 
 

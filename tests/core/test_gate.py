@@ -128,7 +128,9 @@ class Slots(Model):
 @pytest.mark.parametrize("retry_after", [None, 2.0])
 @pytest.mark.parametrize("places", [5, 20])
 @virtual
-async def test_twenty_children_against_a_server_of_two_places_all_finish(retry_after: float | None, places: int) -> None:
+async def test_twenty_children_against_a_server_of_two_places_all_finish(
+    retry_after: float | None, places: int
+) -> None:
     model = Slots(2, retry_after)
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
     outcome = await bench.prompt()
