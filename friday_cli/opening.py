@@ -25,7 +25,7 @@ from .core.provider import Effort
 from .core.replay import AgentRecord, replay
 from .crew import Crew, session_rules
 from .local import LocalWorkspace
-from .paths import config_dir, data_dir, store_path
+from .paths import config_dir, data_dir, store_path, text_of
 from .store import Ownership, Store
 
 
@@ -111,7 +111,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             if (record := records.get("a")) is not None:
                 await _resume(opened, record)
             elif not last:
-                await log.emit("a", SessionStarted(SCHEMA, session_id, str(ground.cwd), __version__))
+                await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
             return opened
@@ -177,7 +177,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         profiles=ground.profiles,
         here=here,
         instructions=ground.instructions,
-        recall=store.memory(str(ground.standing.root), session_id),
+        recall=store.memory(text_of(ground.standing.root), session_id),
         session=session_id,
         spill=spill,
         env=ground.env,
