@@ -13,17 +13,17 @@ from .core.agent import Agent, Inbox, World
 from .core.budget import Budget
 from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import depth_of
+from .core.events import Notice, depth_of
 from .core.messages import Message, Usage, closed, user
 from .core.permission import Call, Mode, Rule, Rules, parse_rule
 from .core.presence import Presence
 from .core.provider import Effort, Provider
-from .core.replay import replay
-from .core.revival import restore, tokens_left
+from .core.replay import AgentRecord, replay
+from .core.revival import budget_left, restore
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
-from .profiles import TURNS, TURNS_HARD, Profile, Profiles
+from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web
 
 ROOT_TURNS = 200
@@ -51,6 +51,7 @@ class Crew:
         self.settings = settings
         self.profiles = profiles
         self.tree: Tree | None = None
+        self._persona: Profile | None = None
         self._here = here
         self._instructions = instructions
         self._recall = recall
@@ -85,7 +86,7 @@ class Crew:
         """The agent a person talks to. Raises FridayError for a model or profile that cannot be used."""
         limits = self.settings.limits
         provider = self.provider(choice)
-        persona = self.profiles.get(profile) if profile else None
+        persona = self._persona = self.profiles.get(profile) if profile else None
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         tools = {t.name: t for t in self._all_tools()}
@@ -103,7 +104,10 @@ class Crew:
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = choice.effort
-        agent.supervision = self.settings.agents.delegation.supervision
+        delegation = self.settings.agents.delegation
+        agent.supervision = delegation.supervision
+        if delegation.supervisor_model and provider.name != "demo":
+            self.world.supervisor, _ = self._named(delegation.supervisor_model, "supervisor_model")
         if self.settings.fallback_model:
             agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
         return agent
@@ -113,20 +117,25 @@ class Crew:
         delegation = self.settings.agents.delegation
         try:
             profile = self.profiles.get(spec.profile)
-            if parent.path != "a" and not self.profiles.get(parent.profile).may_delegate_to(profile.name):
+            sender = self._persona if parent.path == "a" else self.profiles.get(parent.profile)
+            if profile not in self.profiles.children(sender):
                 raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
             provider, effort = self._child_provider(parent, profile)
         except FridayError as error:
             raise ToolError(str(error)) from None
+        complaint = _form(spec)
         most = delegation.token_budget.max
         tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
         budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
-        _check_price(provider, budget)
+        try:
+            _check_price(provider, budget)
+        except ToolError:
+            budget.close_reserve()
+            raise
         inherited = {name: t for name, t in parent.tools.items() if name != "task_result"}
         tools = {name: inherited[name] for name in profile.select(inherited)}
         offered = self._offered(profile, path)
         tools = self._with_delegation(tools, offered)
-        complaint = _form(spec)
         tools["task_result"] = plan.result_tool(complaint)
         rules = self._rights(parent.rules, profile, tools)
         system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
@@ -139,6 +148,10 @@ class Crew:
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.effort = effort
         agent.fallback = parent.fallback
+        granted = budget.tokens.limit
+        if granted is not None and granted < TOKENS_USEFUL:
+            words = f"{path} ({profile.name}) has {granted:,.0f} tokens; with fewer than {TOKENS_USEFUL:,} a sub-agent"
+            agent.news.append(Notice(f"{words} seldom gets to a result.", "warning"))
         if spec.fork:
             return agent, self._forked(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
@@ -150,10 +163,26 @@ class Crew:
         """
         records = replay(await self.world.log.history())
         record = records[path]
-        left = tokens_left(record, more=spec.max_tokens)
-        agent, _ = self.child(parent, msgspec.structs.replace(spec, profile=record.profile, max_tokens=left, fork=False), path)
+        most = self.settings.agents.delegation.token_budget.max
+        tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
+        again = msgspec.structs.replace(spec, profile=record.profile, max_tokens=tokens, max_cost=cost, fork=False)
+        agent, _ = self.child(parent, again, path)
+        self._as_it_was(agent, record)
         restore(agent, records)
         return agent
+
+    def _as_it_was(self, agent: Agent, record: AgentRecord) -> None:
+        """Its model, and no tool that it had not, whatever profiles and settings say by now."""
+        agent.tools = {name: t for name, t in agent.tools.items() if name in record.granted.tools}
+        agent.rules.allowed = frozenset(agent.tools)
+        agent.specs = tuple(t.spec for t in agent.tools.values())
+        model = record.prefix.model if record.prefix else agent.model
+        if model == agent.model or agent.provider.name == "demo":
+            return
+        try:
+            agent.provider, _ = self._named(model, f"the model of {agent.path}")
+        except FridayError as error:
+            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}: {error}", "warning"))
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:
         """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""

@@ -23,7 +23,7 @@ from friday_cli.core.permission import Desk, Mode, Rule, Rules
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.replay import replay
-from friday_cli.core.revival import restore, tokens_left
+from friday_cli.core.revival import budget_left, restore
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 
@@ -283,7 +283,7 @@ class Bench:
         if profile is None:
             raise ToolError(f"There is no profile {spec.profile!r}.")
         tokens = min(spec.max_tokens or profile.tokens, profile.tokens)
-        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost)
+        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
         table = {name: t for name, t in parent.tools.items() if rules.may(name) and name not in DELEGATION}
@@ -296,8 +296,9 @@ class Bench:
 
     async def revive(self, parent: Agent, path: str, spec: Spec) -> Agent:
         records = replay(await self.log.history())
-        left = tokens_left(records[path], more=spec.max_tokens)
-        agent, _ = self.build(parent, msgspec.structs.replace(spec, profile=records[path].profile, max_tokens=left), path)
+        tokens, cost = budget_left(records, path, more=spec.max_tokens)
+        again = msgspec.structs.replace(spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost)
+        agent, _ = self.build(parent, again, path)
         restore(agent, records)
         return agent
 

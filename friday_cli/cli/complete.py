@@ -50,6 +50,20 @@ def sessions() -> Iterable[Offer]:
 
 
 @_quietly
+def notes() -> Iterable[Offer]:
+    """Notes of every project, the newest first."""
+    import asyncio
+
+    from .records import opened
+
+    async def found() -> list[Offer]:
+        async with opened() as store:
+            return [] if store is None else [(item.id, item.text) for item in await store.notes(None)]
+
+    return asyncio.run(found())
+
+
+@_quietly
 def models() -> Iterable[Offer]:
     """Aliases and models of services that can be used now; local servers are not asked."""
     from .. import config

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from .budget import Budget
-from .events import InboxMessage, Status, StopReason, ToolSpec
+from .events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
 from .gate import Gate
 from .log import Log
 from .messages import Message, Usage
@@ -61,7 +61,8 @@ class Agent:
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
     `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
     `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
-    provider's cache did not help it. Agents with the same `cache_key` share a prefix.
+    provider's cache did not help it. Agents with the same `cache_key` share a prefix. `news` is told right after its
+    next start.
     """
 
     path: str
@@ -95,6 +96,7 @@ class Agent:
     cold: bool = False
     texts: list[str] = field(default_factory=list)
     streaming: str = ""
+    news: list[AnyEvent] = field(default_factory=list)
 
     @property
     def model(self) -> str:

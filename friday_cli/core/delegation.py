@@ -24,7 +24,7 @@ class Tree:
 
     `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
     both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
-    that is not at work.
+    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Tree:
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
         self.started_now = 0
         self.on_news: Callable[[str], None] = lambda path: None
+        self.on_end: Callable[[str], Awaitable[None]] = _nothing
         self._build = build
         self._revive = revive
         self.root: Agent | None = None
@@ -92,8 +93,7 @@ class Tree:
             raise ToolError(f"There is no sub-agent {path!r} to go on with.")
         if by is not None:
             self._living_parent(by)
-        if self.living(path):
-            raise ToolError(f"{path} is still at work: send it a message instead.")
+        self._at_rest(path)
         try:
             agent = await self._revive(await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
@@ -101,11 +101,25 @@ class Tree:
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
                 hint="Give it max_tokens from what you have left." if limit.whose == path else "",
             ) from None
-        if self.living(path):  # somebody else was quicker while the log was read
-            raise ToolError(f"{path} is at work again already.")
-        if by is not None:
-            self._living_parent(by)
+        try:
+            self._at_rest(path)  # somebody else may have been quicker while the log was read
+            if by is not None:
+                self._living_parent(by)
+        except ToolError:
+            agent.budget.close_reserve()
+            raise
         return self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+
+    def _at_rest(self, path: str) -> None:
+        """Raises ToolError when an agent, or any below it, is at work."""
+        living = [node.path for node in self.living(path)]
+        if path in living:
+            raise ToolError(f"{path} is still at work: send it a message instead.")
+        if living:
+            raise ToolError(
+                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
+                hint="Wait until they have ended, or stop them.",
+            )
 
     async def _agent(self, path: str) -> Agent:
         """An agent as it stands; one that ended is made anew from the log, without a run."""
@@ -114,7 +128,9 @@ class Tree:
         if self.root is not None and path == self.root.path:
             return self.root
         known = self._past[path]
-        return await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
+        agent = await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
+        agent.budget.close_reserve()  # it will not wrap anything up
+        return agent
 
     def _living_parent(self, parent: str) -> Node:
         node = self._nodes[parent]
@@ -226,26 +242,34 @@ class Tree:
         if depth_of(node.path):
             self._past[node.path] = node.known
             del self._nodes[node.path]
+            await self.on_end(node.path)
         elif not node.agent.inbox.empty() and node.outcome.status != "cancelled":
             self.on_news(node.path)
+        if node.why == "parent" or not depth_of(node.path):
+            return  # whoever would be told is being stopped, too
+        inbox = node.agent.inbox
+        while not inbox.empty():  # news that it did not live to read
+            text, source = inbox.take()
+            if source == "harness":
+                await self._tell(parent_of(node.path), text)
         if node.background:
-            await self._tell(node)
+            known = node.known
+            line = " ".join(known.task.split())[:200]
+            await self._tell(
+                parent_of(node.path),
+                f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
+                f"({known.stop_reason}). Its task was: {line}\n"
+                f"Read its result with get_delegation_result(id={known.path!r}).",
+            )
 
-    async def _tell(self, node: Node) -> None:
-        """News of a background child for its parent, or the nearest living agent above it."""
-        known = node.known
-        path = parent_of(node.path)
+    async def _tell(self, path: str, text: str) -> None:
+        """News for an agent, or the nearest living one above it."""
         while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
             path = parent_of(path)
         target = self._nodes.get(path)
-        if target is None or node.why == "parent":
+        if target is None:
             return
-        line = " ".join(known.task.split())[:200]
-        await target.agent.inbox.put(
-            f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
-            f"({known.stop_reason}). Its task was: {line}\nRead its result with get_delegation_result(id={known.path!r}).",
-            "harness",
-        )
+        await target.agent.inbox.put(text, "harness")
         if target.ended:
             self.on_news(path)
 
@@ -255,6 +279,10 @@ class Tree:
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
         return "\n".join(lines)
+
+
+async def _nothing(path: str) -> None:
+    """Where nobody minds an end."""
 
 
 def _number(path: str) -> int:

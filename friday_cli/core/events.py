@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from .messages import Message, ResultStatus, Usage
-from .receipt import Facts, Finding, Receipt
+from .receipt import Facts, FileChange, Finding, Receipt
 
 SCHEMA = 1
 """Version of the events' form; stands in the first event of a session."""
@@ -60,6 +60,12 @@ class Diff(Display, frozen=True, tag="diff"):
     removed: int = 0
 
 
+class Diffs(Display, frozen=True, tag="diffs"):
+    """Changes of several files."""
+
+    files: tuple[Diff, ...]
+
+
 class Command(Display, frozen=True, tag="command"):
     """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
 
@@ -80,7 +86,7 @@ class Delegated(Display, frozen=True, tag="delegated"):
     agents: tuple[str, ...]
 
 
-AnyDisplay = Plain | Diff | Command | Table | Delegated
+AnyDisplay = Plain | Diff | Diffs | Command | Table | Delegated
 
 
 # ---- durable events ---------------------------------------------------------
@@ -299,12 +305,26 @@ class IntentStated(Event, frozen=True, tag="intent_stated"):
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
-    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided."""
+    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided, `usage` what
+    asking a model took."""
 
     verdict: Literal["accept", "redo", "pause"]
     by: Literal["harness", "model", "person"]
     reason: str = ""
     reasons: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+class WorktreeChanged(Event, frozen=True, tag="worktree"):
+    """How the git worktree of an agent stands: opened for its run; changed or unchanged when it ended; then applied
+    to its parent's files, discarded, or kept as a branch. `base` is the commit it started from, `files` what differs
+    from what it started with (`seen` says "new", "deleted", "renamed from x", "binary")."""
+
+    state: Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
+    branch: str
+    folder: str
+    base: str
+    files: tuple[FileChange, ...] = ()
 
 
 class Notice(Event, frozen=True, tag="notice"):
@@ -357,7 +377,7 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted
-    | IntentStated | Verdict | Notice
+    | IntentStated | Verdict | WorktreeChanged | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 

@@ -18,6 +18,7 @@ from .events import (
     Compacted,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     PermissionAnswered,
@@ -31,6 +32,8 @@ from .events import (
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    Verdict,
+    WorktreeChanged,
 )
 from .messages import Message, Usage, closed
 from .receipt import Receipt, Tally
@@ -64,7 +67,7 @@ class AgentRecord(msgspec.Struct):
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
     MessageAdded and Compacted, every call closed. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
-    start of the current run with its budgets. `seen_at` is the time of its last event.
+    start of the current run with its budgets, `worktree` how its worktree stood last. `seen_at` is the time of its last event.
     """
 
     path: str
@@ -83,6 +86,7 @@ class AgentRecord(msgspec.Struct):
     asks: dict[str, PermissionAsked | QuestionAsked] = {}
     inbox: list[InboxMessage] = []
     text: str = ""
+    worktree: WorktreeChanged | None = None
     tally: Tally = msgspec.field(default_factory=Tally)
     watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
 
@@ -202,8 +206,12 @@ def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
     record.context = event.context or record.context
 
 
-def _attempt(record: AgentRecord, event: AttemptFailed) -> None:
+def _spent(record: AgentRecord, event: AttemptFailed | IntentStated | Verdict) -> None:
     record.usage = record.usage + event.usage
+
+
+def _worktree(record: AgentRecord, event: WorktreeChanged) -> None:
+    record.worktree = event
 
 
 def _compacted(record: AgentRecord, event: Compacted) -> None:
@@ -234,11 +242,14 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     MessageAdded: _message,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,
-    AttemptFailed: _attempt,
+    AttemptFailed: _spent,
+    IntentStated: _spent,
+    Verdict: _spent,
     Compacted: _compacted,
     Prefix: _prefix,
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
+    WorktreeChanged: _worktree,
     InboxMessage: lambda record, event: record.inbox.append(event),
     ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),
     PermissionAsked: _asked,

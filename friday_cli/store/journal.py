@@ -79,6 +79,15 @@ def key_of(db: sqlite3.Connection, session: str) -> int:
     return int(row[0])
 
 
+def remove(db: sqlite3.Connection, session: str) -> None:
+    """Remove a session with its agents and events. Raises StoreError when it is gone."""
+    key = key_of(db, session)
+    db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+    for table in ("events", "agents"):
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
 def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
     """Write events and what follows from them for the rows of agents and session."""
     if not envelopes:

@@ -13,10 +13,11 @@ from friday_cli.core.events import Envelope
 from friday_cli.core.plain import line
 
 from . import locks, memory, sessions
-from .journal import SessionJournal, append_events, key_of, read_events
+from .journal import SessionJournal, append_events, key_of, read_events, remove
 from .locks import Ownership
 from .memory import StoredMemory
 from .reconcile import closing
+from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
 from .schema import MIGRATIONS
 from .writer import Reader, Writer
@@ -89,7 +90,7 @@ class Store:
     async def delete(self, session: str) -> None:
         """Remove a session with its agents and events. Raises UsageError while a process owns it."""
         with await self.own(session):
-            await asyncio.shield(self._writer.submit(lambda db: _delete(db, session)))
+            await asyncio.shield(self._writer.submit(lambda db: remove(db, session)))
 
     # ---- many sessions ------------------------------------------------------------------------------------------
 
@@ -110,6 +111,11 @@ class Store:
     async def stats(self) -> list[StatRow]:
         """How every profile did with every model."""
         return await self._reader.read(sessions.stats)
+
+    async def prune(self, *, days: float, gigabytes: float) -> list[str]:
+        """Remove sessions not used for `days`, and the oldest while all take more than `gigabytes` (0: no such limit),
+        with their spilled output. What a process owns stays. Gives the ids of those removed."""
+        return await asyncio.to_thread(prune, self.path, days=days, gigabytes=gigabytes, now=time.time())
 
     # ---- notes --------------------------------------------------------------------------------------------------
 
@@ -177,14 +183,6 @@ def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], ma
         return False
     append_events(db, key, made)
     return True
-
-
-def _delete(db: sqlite3.Connection, session: str) -> None:
-    key = key_of(db, session)
-    db.execute("PRAGMA secure_delete = ON")  # what a person deletes is overwritten
-    for table in ("events", "agents"):
-        db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
 def _touch(db: sqlite3.Connection) -> None:

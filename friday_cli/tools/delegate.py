@@ -148,8 +148,8 @@ class _Delegation:
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.offered}",
                 effect="spawn",
-                subjects=_profiles,
-                title=lambda args: f"{args.profile}: {_line(args.task)}",
+                subjects=self._subject,
+                title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
             tool(
                 self._many,
@@ -159,7 +159,7 @@ class _Delegation:
                 "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
                 "Sub-agents as for delegate_task.",
                 effect="spawn",
-                subjects=_profiles,
+                subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             tool(
@@ -196,6 +196,11 @@ class _Delegation:
             ),
         ]
 
+    def _subject(self, args: Single, workspace: Workspace) -> Sequence[str]:
+        """The profile that would work: rules speak of it also where an agent of that profile is continued."""
+        known = self._tree.known(args.resume) if args.resume else None
+        return (known.profile if known else args.profile,)
+
     async def _one(self, ctx: ToolContext, args: Single) -> Output:
         if args.resume:
             known = self._mine(ctx, args.resume)
@@ -211,11 +216,7 @@ class _Delegation:
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
-            text = (
-                f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
-                f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
-            )
-            return Output(text, Delegated((node.path,)))
+            return Output(_in_background(node), Delegated((node.path,)))
         return Output(
             await self._whole_report(ctx, node), Delegated((node.path,)), error=node.outcome.status != "completed"
         )
@@ -241,7 +242,7 @@ class _Delegation:
         over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
         reports += [over] * (len(args.tasks) - most)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
-        failed = not any(n.known.status == "completed" for n in nodes)
+        failed = not any(n.known.status == "completed" or not n.ended for n in nodes)
         return Output("\n\n".join(texts), Delegated(tuple(n.path for n in nodes)), error=failed)
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
@@ -291,7 +292,9 @@ class _Delegation:
         )  # fmt: skip
 
     async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
-        """The report of a run that ended; a long result may be summarised first."""
+        """The report of a run; a long result may be summarised first."""
+        if not node.ended:
+            return _in_background(node)
         known = node.known
         summary = None
         if len(known.result) > self._settings.result_chars:
@@ -334,6 +337,13 @@ class _Delegation:
         return "\n".join(lines)
 
 
+def _in_background(node: Node) -> str:
+    return (
+        f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
+        f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
+    )
+
+
 def _standing(known: Known) -> str:
     if known.stop_reason is None or known.stop_reason in ("done", known.status):
         return known.status
@@ -363,11 +373,6 @@ def _same(own: str, task: str) -> bool:
         return True
     matcher = SequenceMatcher(None, a, b, autojunk=False)
     return matcher.real_quick_ratio() > SAME_TASK and matcher.quick_ratio() > SAME_TASK and matcher.ratio() > SAME_TASK
-
-
-def _profiles(args: Any, workspace: Workspace) -> Sequence[str]:
-    tasks = args.tasks if isinstance(args, Batch) else [args]
-    return tuple(dict.fromkeys(t.profile for t in tasks))
 
 
 def _line(text: str, room: int = 100) -> str:

@@ -37,12 +37,13 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    WorktreeChanged,
 )
 from friday_cli.core.messages import Image, Message, Thinking, Usage
 from friday_cli.core.receipt import Receipt
 from friday_cli.core.replay import collecting_later
 
-from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun
+from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun, worktree_words
 
 
 class State(msgspec.Struct):
@@ -236,6 +237,11 @@ def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> No
     agent.queued.append(event)
 
 
+def _worktree(state: State, agent: AgentView, event: WorktreeChanged, at: float) -> None:
+    agent.worktree = event
+    agent.transcript.append(Note(f"Worktree {worktree_words(event)}", "info", at))
+
+
 def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
     note = Note(event.text, event.level, at)
     agent.transcript.append(note)
@@ -352,6 +358,7 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     MessageAdded: _message_added,
     Compacted: _compacted,
     InboxMessage: _inbox,
+    WorktreeChanged: _worktree,
     Notice: _notice,
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..core.errors import ToolError
-from ..machine.landing import FILE, LINK, PROGRAM, Content, Step, content
+from ..machine.landing import LINK, Content, Step, content
 from .trees import NOTHING, Change, Trees, shown
 
 
@@ -79,7 +78,8 @@ class _Look:
         try:
             return content(self.top, path)
         except NotADirectoryError:
-            return self._below_a_file(change)
+            self._below_a_file(change)
+            return None
         except ToolError as error:
             if path.is_dir() and not path.is_symlink() and self._empties(path):
                 return None
@@ -128,16 +128,3 @@ def _with_mode(content_: Content | None, like: Content) -> Content | None:
     if content_ is None or LINK in (content_.mode, like.mode):
         return content_
     return Content(like.mode, content_.data)
-
-
-def lines_of(text: bytes) -> str:
-    """File content as lines for a diff."""
-    return text.decode("utf-8", "replace")
-
-
-def digest(content_: Content | None) -> str:
-    """The sha256 of what a file holds, "" for nothing."""
-    return "" if content_ is None else hashlib.sha256(content_.data).hexdigest()
-
-
-__all__ = ["FILE", "LINK", "PROGRAM", "Plan", "digest", "lines_of", "plan"]

@@ -78,12 +78,14 @@ class Trees:
             os.fsencode(f"{c.new_mode:o} {c.new if c.new_mode else gone}\t{c.path}\0")
             for c in sorted(changes, key=lambda c: c.new_mode != NOTHING)  # a folder goes before a file takes its name
         ]
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
-            with self.repository.control(self.top, Path(name) / "index", raw=True) as env:
-                await self.git("read-tree", tree, cwd=self.top, env=env)
-                words = ("update-index", "-z", "--replace", "--index-info")
-                await self.git(*words, cwd=self.top, env=env, data=b"".join(rows))
-                return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
+        with (
+            tempfile.TemporaryDirectory(prefix="friday-git-") as name,
+            self.repository.control(self.top, Path(name) / "index", raw=True) as env,
+        ):
+            await self.git("read-tree", tree, cwd=self.top, env=env)
+            words = ("update-index", "-z", "--replace", "--index-info")
+            await self.git(*words, cwd=self.top, env=env, data=b"".join(rows))
+            return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
 
     async def _follow(self, env: dict[str, str], tracked: Path) -> None:
         """Put the paths that git follows in the working tree into our index, too."""
@@ -102,7 +104,7 @@ class Trees:
             await self.git(*words, cwd=self.top, env=env, data=b"".join(rows.values()))
 
     async def _written(self, env: dict[str, str]) -> str:
-        listed = await self.git("ls-files", "-z", "-o", "-m", "--exclude-standard", cwd=self.top, env=env)
+        listed = await self.git("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=self.top, env=env)
         names = _fields(listed)
         await asyncio.to_thread(_weigh, self.top, names)
         inside = sorted({name for name in names if name.endswith(b"/")})
