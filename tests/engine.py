@@ -230,6 +230,8 @@ class Profile:
     rules: Sequence[Rule] = ()
     accept: Callable[[str], str] = lambda text: ""
     model: Model | None = None
+    loose: bool = False
+    """Its table holds all the parent's tools, also those it may not use: the rules alone stand before them."""
 
 
 class _Tree(Tree):
@@ -286,7 +288,8 @@ class Bench:
         budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
-        table = {name: t for name, t in parent.tools.items() if rules.may(name) and name not in DELEGATION}
+        given = {name: t for name, t in parent.tools.items() if name not in DELEGATION}
+        table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
         agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent)
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)

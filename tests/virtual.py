@@ -13,10 +13,12 @@ T = TypeVar("T")
 
 MOST_S = 10_000_000.0
 """No test lives longer than this by the virtual clock: beyond it something only waits for itself."""
+MOST_ROUNDS = 50_000
+"""Rounds of the loop in one moment: beyond it something runs in circles."""
 
 
 class Stuck(Exception):
-    """Nothing is ready and no timer is set: every task waits for another. The text tells where each one stands."""
+    """Every task waits for another, or they run in circles. The text tells where each one stands."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -25,6 +27,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._virtual = 0.0
         self.threads = 0
+        self._rounds = 0
         super().__init__(_Jump(self))
 
     def time(self) -> float:
@@ -46,9 +49,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float | None) -> None:
         """Move the clock on by what asyncio would have slept."""
-        if seconds is None or self._virtual > MOST_S:
+        self._rounds = 0 if seconds else self._rounds + 1
+        if seconds is None or self._virtual > MOST_S or self._rounds > MOST_ROUNDS:
+            self._rounds = 0
             raise Stuck(f"at {self._virtual:.3f} s\n{_stacks(self)}")
-        self._virtual += max(0.0, seconds)
+        self._virtual += seconds
 
 
 class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
@@ -61,8 +66,7 @@ class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
             return ready
         if self._loop.threads and (timeout is None or timeout > 0):
             return super().select(None)  # a thread that ends wakes the loop
-        if timeout is None or timeout > 0:
-            self._loop.jump(timeout)
+        self._loop.jump(timeout if timeout is None else max(0.0, timeout))
         return []
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from ..core.errors import FridayError
-from ..core.plain import line, plain
+from ..core.plain import plain
 from . import ask, auth, config, demo, doctor, memory, models, profiles, sessions, trust
 from .help import Group
 
@@ -91,7 +91,9 @@ def run(argv: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
-        return _fail(_defect(error), 1)
+        from ..debug import unforeseen
+
+        return _fail(unforeseen(error), 1)
     return 0
 
 
@@ -106,21 +108,6 @@ def _misused(error: typer.TyperException) -> int:
     command = context.command_path if context is not None else "friday"
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
     return _fail(f"{text.rstrip('.')}. See `{command} --help`.", error.exit_code)
-
-
-def _defect(error: Exception) -> str:
-    """A failure nobody foresaw, as one line; the traceback goes to a log file."""
-    import logging
-
-    from ..debug import start_log
-
-    words = f"Friday itself failed: {type(error).__name__}: {line(str(error), 200)}."
-    try:
-        path = start_log()
-    except OSError:
-        return words
-    logging.getLogger("friday_cli").error("unforeseen", exc_info=error)
-    return f"{words} The log is in {path}."
 
 
 def _completed(command: Any) -> int:

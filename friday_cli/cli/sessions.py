@@ -59,7 +59,7 @@ def list_(
     if not rows:
         remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
         return
-    columns = [Column("ID"), Column("LAST USED"), Column("STATUS"), Column("AGENTS", right=True)]
+    columns = [Column("ID"), Column("LAST USED"), Column("STATUS", wide=True), Column("AGENTS", right=True)]
     columns += [Column("TOKENS", right=True), Column("COST", right=True), Column("TITLE", wide=True)]
     short = _short([row.id for row in rows])
     groups: list[str] = []
@@ -72,7 +72,7 @@ def list_(
         [
             (
                 short[row.id],
-                _when(row.updated),
+                _when(row.updated, short=on_terminal()),
                 _status(row.status, row.stop_reason),
                 str(row.agents or "-"),
                 tokens(Usage(input=row.tokens)),
@@ -127,8 +127,11 @@ def show(
     if record.agent and record.agent != "a":
         output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
     print()
-    for parts in conversation(top):
-        output.show_painted(*parts)
+    for parts in conversation(top, room=output.places() if output.on_terminal() else 0):
+        if len(parts) == 2:
+            output.show_hanging(len(parts[0][0]), *parts)
+        else:
+            output.show_painted(*parts)
     if top.children:
         output.show_painted(("\nAgents", "bold"))
         for row in render_tree(state, now=now, receipts=False, top=record.agent):
@@ -327,5 +330,7 @@ def _status(status: str, reason: str) -> str:
     return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"
 
 
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "-"
+def _when(at: float, *, short: bool = False) -> str:
+    """A time on this machine's clock; a short one of this year does without the year."""
+    then = time.localtime(at)
+    return time.strftime("%m-%d %H:%M" if short and then[0] == time.localtime()[0] else "%Y-%m-%d %H:%M", then)

@@ -11,7 +11,7 @@ from ..view import AgentView, Note, Said, State, ToolRun, cost, seconds, status_
 from .output import Style
 
 Painted = tuple[tuple[str, Style], ...]
-"""One line: its parts with their styles."""
+"""One line: its parts with their styles. Of two parts the second is text that may wrap beside the first."""
 
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", "green"),
@@ -23,8 +23,8 @@ _MARKS: dict[str, tuple[str, Style]] = {
 _NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
-def conversation(agent: AgentView) -> Iterator[Painted]:
-    """The transcript of one agent, line by line."""
+def conversation(agent: AgentView, *, room: int = 0) -> Iterator[Painted]:
+    """The transcript of one agent, line by line; what a tool did is shortened to `room` places (0: not)."""
     if not agent.transcript:
         yield (("(nothing was said)", "dim"),)
     before: object = None
@@ -35,9 +35,9 @@ def conversation(agent: AgentView) -> Iterator[Painted]:
         if isinstance(item, Said):
             yield from _said(item)
         elif isinstance(item, ToolRun):
-            yield from _tool(item)
+            yield from _tool(item, room)
         else:
-            yield ((f"  ! {line(item.text, 1000)}", _NOTES[item.level]),)
+            yield ("  ! ", _NOTES[item.level]), (line(item.text, 1000), _NOTES[item.level])
 
 
 def _said(item: Said) -> Iterator[Painted]:
@@ -54,17 +54,15 @@ def _said(item: Said) -> Iterator[Painted]:
         yield ((f"> {who if number == 0 else ''}{row}", style),)
 
 
-def _tool(run: ToolRun) -> Iterator[Painted]:
+def _tool(run: ToolRun, room: int) -> Iterator[Painted]:
     mark, style = _MARKS.get(run.status, ("▸", "dim"))
-    words = f" {line(run.title, 120)}" if run.title else ""
-    yield (
-        (f"  {mark} ", style),
-        (line(run.tool, 60), "cyan"),
-        (words, ""),
-        ("".join(f" · {fact}" for fact in _facts(run)), "dim"),
-    )
+    tool, facts = line(run.tool, 60), "".join(f" · {fact}" for fact in _facts(run))
+    limit = max(20, room - 5 - len(tool) - len(facts)) if room else 120
+    title = run.title or next((str(value) for value in run.arguments.values()), "")  # refused before it had one
+    words = f" {line(title, limit)}" if title else ""
+    yield (f"  {mark} ", style), (tool, "cyan"), (words, ""), (facts, "dim")
     if run.status in ("error", "denied") and not isinstance(run.display, Command):
-        yield ((f"      {line(run.text, 300)}", style),)
+        yield ("      ", ""), (line(run.text, 300), style)
 
 
 def _facts(run: ToolRun) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -129,13 +128,3 @@ def test_modules_do_not_import_from_the_package_that_gathers_them() -> None:
             if any(under(target, package) for target in inits):
                 wrong.append(f"{module} imports {package}, which imports its modules")
     assert not wrong
-
-
-def test_type_checking_blocks_point_downward_too() -> None:
-    """The contracts of import-linter see such imports as well; this keeps them few enough to be read."""
-    found = []
-    for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                found += [f"{file.relative_to(PROJECT)}: {ast.unparse(n)}" for n in node.body]
-    assert len(found) <= 20, found

@@ -109,7 +109,7 @@ class Friday:
 
     def hurry(self) -> None:
         """Make the waits between tries short (in this process)."""
-        self._patch.setattr(gate, "BACKOFF_S", 0.01)
+        self._patch.setattr(gate, "BACKOFF_S", 0.001)
 
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""

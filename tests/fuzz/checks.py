@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from friday_cli.core import replay as log_reader
 from friday_cli.core.agent import Agent
 from friday_cli.core.delegation import Known
 from friday_cli.core.events import (
@@ -34,8 +35,7 @@ from friday_cli.core.events import (
     parent_of,
 )
 from friday_cli.core.model import without_thinking
-from friday_cli.core.permission import Call
-from friday_cli.core.replay import history, replay
+from friday_cli.core.permission import Rules
 from tests.engine import Bench, Model, Say
 from tests.strict import strict
 
@@ -77,6 +77,8 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         elif path not in open_runs:
             if not (path == "a" and envelope.event.__class__.__name__ == "Notice"):
                 faults.append(f"{path}: {event!r:.80} outside a run")
+        elif isinstance(event, TurnStarted) and event.wrap_up:
+            faults += [f"{p} works on while {path} wraps up" for p in open_runs if p != path and is_under(p, path)]
         elif isinstance(event, AgentFinished):
             del open_runs[path]
             faults += _end(path, event, [p for p in open_runs if is_under(p, path)])
@@ -98,15 +100,20 @@ def check_partial(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Every text that a run said is in its result when that is not the agent's own last word."""
     faults = []
     said: dict[str, list[str]] = defaultdict(list)
+    ever: dict[str, list[str]] = defaultdict(list)
     for envelope in log:
         match envelope.event:
             case AgentStarted():
                 said[envelope.agent] = []
             case MessageAdded(message=message) if message.role == "assistant" and message.text.strip():
                 said[envelope.agent].append(message.text.strip())
+                ever[envelope.agent].append(message.text)
             case AgentFinished(partial=True, result=result):
                 lost = [t for t in said[envelope.agent] if t not in result]
                 faults += [f"{envelope.agent} lost {lost} of its text"] if lost else []
+    for path, text in scene.cut:
+        if not any(text in t for t in ever[path]):
+            faults.append(f"{path} said {text!r} before it was stopped, and it is lost")
     return faults
 
 
@@ -160,10 +167,9 @@ def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[
     agent: Agent | None = scene.bench.agents[path]
     if name not in agent.tools:
         return [f"{path} ran {name}, which is not among its tools"]
-    call = Call(name, agent.tools[name].effect, ())
+    effect = agent.tools[name].effect
     while agent is not None:
-        own = type(agent.rules)(mode=agent.rules.mode, rules=agent.rules.rules, allowed=agent.rules.allowed)
-        decision = own.decide(call).decision
+        decision = _right(agent.rules, name, effect)
         if decision == "deny":
             return [f"{path} ran {name} though {agent.path} may not"]
         if decision == "ask" and (path, call_id) not in yes:
@@ -172,13 +178,24 @@ def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[
     return []
 
 
+def _right(rules: Rules, name: str, effect: str) -> str:
+    """What one agent's rights say of a tool; the scenes' rules speak of tools as a whole."""
+    if rules.allowed is not None and name not in rules.allowed:
+        return "deny"
+    said = {rule.decision for rule in rules.rules if rule.tool == name}
+    default = {"write": "ask", "run": "ask", "net": "ask"}
+    modes = {"ask": default, "edits": {**default, "write": "allow"}, "auto": {**default, "write": "allow"},
+             "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}}  # fmt: skip
+    return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
+
+
 # ---- what is left in memory ----------------------------------------------------------
 
 
 def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Every call has its one result, and the log tells the same history as memory."""
     faults = []
-    records = replay(log)
+    records = log_reader.replay(log)
     for path, agent in scene.bench.agents.items():
         faults += [f"history of {path}: {fault}" for fault in strict(agent.history)]
         if path not in records:
@@ -330,10 +347,10 @@ async def reopened(scene: Scene) -> list[str]:
 async def _reopened(scene: Scene, whole: list[Envelope], cut: int) -> list[str]:
     kept = [decode_envelope(encode(e)) for e in whole[:cut]]
     faults = [] if kept == whole[:cut] else ["an event changes on its way through JSON"]
-    records = replay(kept)
+    records = log_reader.replay(kept)
     for path, record in records.items():
         faults += [f"cut at {cut}, history of {path}: {fault}" for fault in strict(record.history)] if record.history else []
-        if record.history != history(kept, path):
+        if record.history != log_reader.history(kept, path):
             faults.append(f"cut at {cut}: two histories of {path}")
     if "a" not in records or not records["a"].history:
         return faults

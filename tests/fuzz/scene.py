@@ -38,7 +38,7 @@ class Journal(MemoryJournal):
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
-        self._latency = rng.choice([0.0, 0.0, 0.0005, 0.002])
+        self.latency = rng.choice([0.0, 0.0, 0.0, 0.002, 0.2])
         self._rng = rng
         self._busy_until = 0.0
         self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
@@ -51,11 +51,11 @@ class Journal(MemoryJournal):
         self.broken = self.broken or (self.breaks_at is not None and len(self.envelopes) >= self.breaks_at)
         if self.broken:
             done.set_exception(StoreError("disk full"))
-        elif not self._latency:
+        elif not self.latency:
             self._keep(list(envelopes), done)
         else:
             self._queue.append((list(envelopes), done))
-            self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self._latency)
+            self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self.latency)
             loop.call_at(self._busy_until, self._next)
         return done
 
@@ -70,12 +70,14 @@ class Journal(MemoryJournal):
 class Machine(Nowhere):
     """Ending processes takes a moment and sometimes goes wrong."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, scene: Scene) -> None:
         super().__init__()
-        self._rng = rng
+        self._scene, self._rng = scene, scene.rng
 
     async def release(self, agent: str) -> None:
-        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01]))
+        if agent == "a" and self._rng.random() < 0.1:
+            asyncio.get_running_loop().call_later(0.005, self._scene.cancel_from_outside)
+        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01, 0.4]))
         if self._rng.random() < 0.02:
             raise OSError("no such process")
         self.released.append(agent)
@@ -92,18 +94,25 @@ class Whim(Model):
         count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
         rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
         self._scene.served(request)
+        said = ""
         self.open.add(request.agent)
         try:
             with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
                 await asyncio.sleep(rng.random() * 2)
                 async for chunk in self._reply(request, rng):
+                    said += chunk.text if isinstance(chunk, TextChunk) else ""
                     yield chunk
+        except asyncio.CancelledError:
+            if said.strip() and not request.messages[-1].text.endswith(PROMPT):
+                self._scene.cut.append((request.agent, said.strip()))
+            raise
         finally:
             try:
                 with self._scene.cleans_up():
                     await asyncio.sleep(rng.choice([0.0, 0.005]))
             finally:
                 self.open.discard(request.agent)
+                self._scene.in_flight.pop(request.agent, None)
 
     async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
         words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
@@ -198,6 +207,8 @@ class Scene:
         self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
         self.misjudged: Counter[str] = Counter()
         self.largest: dict[str, float] = {}
+        self.in_flight: dict[str, float] = {}
+        self.cut: list[tuple[str, str]] = []
         self.journal = Journal(rng)
         self.read: list[Envelope] = []
         window = rng.choice([200_000, 200_000, 2600])
@@ -211,8 +222,8 @@ class Scene:
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
         limits = {"tokens": rng.choice([1200, 8000, 50_000, 50_000]), "turns": rng.randint(2, 5)}
-        deep = Profile(offers=("one", "two"), time_s=rng.choice([3.0, 30.0, 300.0]), **limits)
-        flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
+        deep = Profile(offers=("one", "two"), time_s=rng.choice([0.0, 3.0, 30.0, 300.0]), **limits)
+        flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True)
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
@@ -221,7 +232,7 @@ class Scene:
             self.model, self._tools(), {"one": deep, "two": flat}, me, policy, rng.choice(MODES), self._rules(),
             rng.random() < 0.9, self.journal, self.spare, self.seed,
         )  # fmt: skip
-        bench.workspace = bench.world.workspace = Machine(rng)  # type: ignore[assignment]
+        bench.workspace = bench.world.workspace = Machine(self)  # type: ignore[assignment]
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
 
@@ -336,6 +347,7 @@ class Scene:
         self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
         if self.bench.node(request.agent).ended:
             self.broken.append(f"{request.agent} sends a request after its end")
+        self._booked(request)
         if self.journal.broken:
             return
         prefixes = [e.event for e in self.journal.envelopes if e.agent == request.agent and isinstance(e.event, Prefix)]
@@ -349,11 +361,20 @@ class Scene:
         if number == len(prefixes) and request.messages[: len(before)] != before:
             self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
-    def spent(self, request: Request, usage: Usage) -> None:
-        """Note by how much the reservation of a request was too small: that much may be overspent."""
+    def _booked(self, request: Request) -> None:
+        """What is spent and what the requests in flight may spend stays within every limit above them."""
         agent = self.bench.agents[request.agent]
         prompt = prompt_tokens(agent)
-        reserved = (prompt if agent.cold else max(0, prompt - agent.sent)) + request.max_output
+        self.in_flight[agent.path] = (prompt if agent.cold else max(0, prompt - agent.sent)) + request.max_output
+        for node in agent.budget.up():
+            booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
+            excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
+            if node.tokens.limit is not None and booked > node.tokens.limit + excess + 1:
+                self.broken.append(f"{node.path} has {node.tokens.limit} tokens, and {booked} are booked")
+
+    def spent(self, request: Request, usage: Usage) -> None:
+        """Note by how much the reservation of a request was too small: that much may be overspent."""
+        agent, reserved = self.bench.agents[request.agent], self.in_flight[request.agent]
         counted = usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
         self.misjudged[agent.path] += max(0, counted - reserved)
         self.largest[agent.path] = max(self.largest.get(agent.path, 0), counted)
@@ -410,12 +431,23 @@ class Scene:
                 await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
                 self.reached["steered"] += 1
                 continue
+            if dice > 0.95:
+                self.cancel_from_outside()
+                continue
             levels: list[Any] = [rng.choice(["cancel", "abort"])]
             if rng.random() < 0.3:
                 levels.append(rng.choice(["cancel", "abort"]))
                 self.reached["two stops at once"] += 1
             for level in levels:
                 self.spawn(self.stop(path, level))
+
+    def cancel_from_outside(self) -> None:
+        """What the end of an event loop does to the root."""
+        root = self.bench.node("a")
+        if root.task is not None and root.begun and not root.task.cancelling():
+            self.reached["cancelled from outside"] += 1
+            self.stops.append(("a", "abort", []))
+            root.task.cancel()
 
     async def stop(self, path: str, level: Any) -> None:
         """Stop a subtree; when that returns nothing of it may be left."""
@@ -432,26 +464,30 @@ class Scene:
         for left in (self.model.open, self.working):
             if under := [p for p in left if is_under(p, path)]:
                 self.broken.append(f"{under} work after {level} of {path}")
-        if level == "abort" and asyncio.get_running_loop().time() - at > 2.0:
+        if level == "abort" and asyncio.get_running_loop().time() - at > 2.0 + 20 * self.journal.latency:
             self.broken.append(f"abort of {path} took {asyncio.get_running_loop().time() - at:.1f} s")
 
     async def sampler(self) -> None:
         """Looks at the agents from time to time."""
-        gap = 0
+        rounds = idle = 0
         while True:
-            await asyncio.sleep(0.3 + self.rng.random() * 2)
-            gap += 1
-            for node in self.bench.tree.living("a"):
+            await asyncio.sleep(0.3 + self.rng.random() * 2 if rounds < 200 else 500.0)
+            rounds += 1
+            living = self.bench.tree.living("a")
+            for node in living:
                 await self._sample(node)
-            if gap > 200:
-                await asyncio.sleep(500.0)
+            queued = [n.path for n in living if n.agent.presence.status == "queued" and not n.ending]
+            idle = idle + 1 if queued and not [p for p in self.working if p != "a"] else 0
+            if idle > 5:
+                self.broken.append(f"{queued} are queued, and nobody works")
+                idle = 0
 
     async def _sample(self, node: Node) -> None:
         presence, tree = node.agent.presence, self.bench.tree
         for _ in range(4):
-            if node.ended or presence.status != "waiting_user" or node.path in self.bench.desk.pending.values():
+            if node.ending or presence.status != "waiting_user" or node.path in self.bench.desk.pending.values():
                 break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05 + 2 * self.journal.latency)
         else:
             self.broken.append(f"{node.path} waits for a person, but no question of it stands open")
         waits = presence.status in ("waiting_user", "waiting_rate", "queued")

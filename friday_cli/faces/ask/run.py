@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
-import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
-from ...core.events import LIMIT_REASONS, AttemptFailed, Envelope
+from ...core.events import LIMIT_REASONS, AttemptFailed
+from ...debug import start_log, unforeseen
 from ...paths import store_path
 from ...session import Options, Session
 from .input import read_prompt
+from .terminal import remark
 from .writers import JsonWriter, StreamWriter, TextWriter, Writer
 
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
@@ -23,40 +26,78 @@ _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def ask(values: dict[str, Any]) -> int:
-    """Answer one prompt; `values` are those of `options.OPTIONS` by their `dest`, and `prompt`. Returns the exit code."""
-    say = _quiet if values["quiet"] else _say
-    log = _debug_log() if values["debug"] else None
+    """Answer one prompt; `values` are those of `options.OPTIONS` by their `dest`, and `prompt`. Returns the exit code.
+
+    Raises BrokenPipeError when nobody reads standard output any more; everything else that goes wrong is one line on
+    standard error, and a document where one was asked for.
+    """
+    say = _nothing if values["quiet"] else remark
+    signals = _Signals()
+    log: Path | None = None
     try:
-        return asyncio.run(_ask(values, say))
+        if values["debug"]:
+            log = start_log()
+        schema = _schema(values["json_schema"])
+        prompt = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
+        return asyncio.run(_ask(values, prompt, schema, say, signals))
     except FridayError as error:
-        return _fail(values["output_format"], error)
+        return _fail(values, str(error), error.exit_code)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return _fail(values, "Interrupted.", signals.code or 130)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(values, f"{where}{error.strerror or error}.", signals.code or 1)
+    except Exception as error:
+        return _fail(values, unforeseen(error), 1)
     finally:
         if log:
-            _say(f"log file: {log}")
+            remark(f"log file: {log}")
 
 
-def _say(text: str) -> None:
-    from ...core.plain import plain
-
-    print(f"friday: {plain(text)}", file=sys.stderr)
-
-
-def _quiet(text: str) -> None:
+def _nothing(text: str) -> None:
     """With --quiet remarks are not said."""
 
 
-def _fail(output_format: str | None, error: FridayError) -> int:
-    from ...core.plain import plain
+def _fail(values: dict[str, Any], text: str, code: int) -> int:
+    """Say why there is no answer; JSON has its document all the same."""
+    remark(text)
+    if values["output_format"] == "json":
+        JsonWriter.failure(text, code)
+    return code
 
-    if output_format == "json":
-        JsonWriter.failure(error)
-    print(f"friday: {plain(str(error))}", file=sys.stderr)
-    return error.exit_code
+
+class _Signals:
+    """What was sent to this process: the first signal calls `act` (at first: give up what is being opened), a second
+    one `leave`."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.act: Callable[[], object] = lambda: None
+        self.leave: Callable[[], object] = lambda: None
+
+    def watch(self) -> None:
+        """Take signals from now on; what runs just now is given up at the first."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        self.act = task.cancel
+        for number, code in _SIGNALS.items():
+            with suppress(NotImplementedError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(number, self._came, code)
+
+    def _came(self, code: int) -> None:
+        if self.code:
+            self.leave()
+            os._exit(self.code)
+        self.code = code
+        self.act()
 
 
-async def _ask(values: dict[str, Any], say: Any) -> int:
-    schema = _schema(values["json_schema"])
-    prompt = read_prompt(values["prompt"], say)
+async def _ask(
+    values: dict[str, Any], prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None], signals: _Signals
+) -> int:
+    signals.watch()
     cwd = Path(values["cwd"] or ".").resolve()  # noqa: ASYNC240 - nothing else runs yet
     options = Options(
         cwd,
@@ -80,8 +121,9 @@ async def _ask(values: dict[str, Any], say: Any) -> int:
         },
     )
     session = await Session.open(options)
-    writer = _writer(values, session)
-    run = _Run(session, writer)
+    gc.freeze()  # what was loaded stays; from here on a long run must not grow by its cycles
+    gc.enable()
+    run = _Run(session, _writer(values, session), signals)
     try:
         return await run.answer(prompt, schema, say)
     finally:
@@ -121,28 +163,36 @@ def _writer(values: dict[str, Any], session: Session) -> Writer:
 class _Run:
     """One prompt from the first event to the exit code."""
 
-    def __init__(self, session: Session, writer: Writer) -> None:
+    def __init__(self, session: Session, writer: Writer, signals: _Signals) -> None:
         self._session = session
         self._writer = writer
-        self._signal: signal.Signals | None = None
-        self._transient = False
+        self._signals = signals
+        self._failure = ""
+        self._unread: OSError | None = None
+        self._stopping: asyncio.Task[int] | None = None
         self._pump = asyncio.create_task(self._read())
+        signals.act = self._stop
+        signals.leave = lambda: writer.abandon(signals.code)
 
-    async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Any) -> int:
+    async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None]) -> int:
         from ...attach import attached
 
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            with suppress(NotImplementedError, RuntimeError):
-                loop.add_signal_handler(number, self._stop, number)
         text, images, remarks = await attached(prompt, self._session.world.workspace)
-        for remark in remarks:
-            say(remark)
+        for words in remarks:
+            say(words)
+        if self._signals.code:
+            raise asyncio.CancelledError
         outcome = await self._session.prompt(text, images=images, schema=schema)
         await self._session.log.flush()
         code = self._code(outcome)
         await self.close()
-        self._writer.finish(outcome, code)
+        try:
+            if self._unread is not None:
+                raise self._unread
+            self._writer.finish(outcome, code)
+        except OSError:
+            if not self._signals.code:  # a closed terminal sends its signal, too
+                raise
         return code
 
     async def close(self) -> None:
@@ -154,34 +204,31 @@ class _Run:
             if envelope.seq is not None and envelope.seq <= self._session.since:
                 self._writer.recall(envelope)
                 continue
-            self._note(envelope)
-            self._writer.take(envelope)
+            if envelope.agent == "a" and isinstance(envelope.event, AttemptFailed):
+                self._failure = envelope.event.error
+            if self._unread is None:
+                try:
+                    self._writer.take(envelope)
+                except OSError as error:  # nobody reads what is being paid for
+                    self._unread = error
+                    self._stop()
 
-    def _note(self, envelope: Envelope) -> None:
-        if envelope.agent == "a" and isinstance(envelope.event, AttemptFailed):
-            self._transient = envelope.event.error in TRANSIENT
-
-    def _stop(self, number: signal.Signals) -> None:
-        if self._signal is not None:  # a second one: leave at once, the log is written
-            self._writer.clear()
-            os._exit(_SIGNALS[self._signal])
-        self._signal = number
+    def _stop(self) -> None:
         self._stopping = asyncio.ensure_future(self._session.stop("a"))
 
     def _code(self, outcome: Outcome) -> int:
-        if self._signal is not None:
-            return _SIGNALS[self._signal]
+        if self._signals.code:
+            return self._signals.code
         if outcome.status == "cancelled":
             return 130
         if outcome.stop_reason in LIMIT_REASONS:
             return EXIT_LIMIT
         if outcome.status == "completed":
             return 0
-        if outcome.stop_reason == "provider" and self._transient:
-            return EXIT_TRANSIENT
-        if not outcome.result.strip() and self._writer.state.denials:
+        later = outcome.stop_reason == "provider" and self._failure in TRANSIENT
+        if self._writer.state.denials and not outcome.result.strip() and (not later or self._failure == "empty"):
             return EXIT_DENIED
-        return 1
+        return EXIT_TRANSIENT if later else 1
 
 
 def _schema(text: str | None) -> dict[str, Any] | None:
@@ -200,9 +247,3 @@ def _schema(text: str | None) -> dict[str, Any] | None:
     if not isinstance(schema, dict):
         raise UsageError("--json-schema: the schema must be a JSON object.")
     return schema
-
-
-def _debug_log() -> Path:
-    from ...debug import start_log
-
-    return start_log()

@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 from ...core.plain import plain
@@ -14,6 +15,12 @@ from ...core.plain import plain
 REFRESH_S = 0.1
 TAIL_LINES = 6
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+
+
+def remark(text: str) -> None:
+    """Say something to the person, on standard error; that nobody may read it there is no failure."""
+    with suppress(OSError):
+        print(f"friday: {plain(text)}", file=sys.stderr)
 
 
 class StatusArea:

@@ -7,12 +7,11 @@ import sys
 from typing import Any
 
 from ...core.agent import Outcome
-from ...core.errors import FridayError
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
 from ...core.plain import plain
 from ...view import AgentView, State, cost, seconds, tokens
-from .terminal import Answer, StatusArea
+from .terminal import Answer, StatusArea, remark
 
 
 class Writer:
@@ -32,8 +31,8 @@ class Writer:
     def finish(self, outcome: Outcome, code: int) -> None:
         """The run is over and leaves with exit code `code`."""
 
-    def clear(self) -> None:
-        """Leave nothing half drawn on the terminal."""
+    def abandon(self, code: int) -> None:
+        """The process leaves now, with exit code `code`: leave nothing half drawn."""
 
 
 class StreamWriter(Writer):
@@ -80,12 +79,18 @@ class JsonWriter(Writer):
             exit_code=code,
         )
 
+    def abandon(self, code: int) -> None:
+        root = self.state.root
+        said = root.reply.text.text if root and root.reply else ""
+        self.finish(Outcome("cancelled", "aborted", said, partial=True), code)
+        sys.stdout.flush()
+
     @classmethod
-    def failure(cls, error: FridayError) -> None:
+    def failure(cls, error: str, code: int) -> None:
         """The document of a run that never began."""
         cls._print(
             session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
-            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=str(error), exit_code=error.exit_code,
+            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=error, exit_code=code,
         )  # fmt: skip
 
     @staticmethod
@@ -148,7 +153,8 @@ class TextWriter(Writer):
             self._area.update(lambda: [*tail, *_working(self.state)])
 
     def finish(self, outcome: Outcome, code: int) -> None:
-        self.clear()
+        if self._area:
+            self._area.close()
         if self._answer is None:
             if outcome.result:
                 sys.stdout.write(plain(outcome.result).rstrip("\n") + "\n")
@@ -160,14 +166,14 @@ class TextWriter(Writer):
         if not self._quiet:
             self._say(self._summary())
 
-    def clear(self) -> None:
+    def abandon(self, code: int) -> None:
         if self._area:
             self._area.close()
 
     def _say(self, text: str) -> None:
         if self._area:
             self._area.erase()
-        print(f"friday: {plain(text)}", file=sys.stderr)
+        remark(text)
 
     def _summary(self) -> str:
         state = self.state
