@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from . import forms, models, prompt
+from .apart import Apart
 from .config import Settings
 from .core.agent import Agent, Inbox, World
 from .core.budget import Budget
@@ -24,14 +25,14 @@ from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
-from .tools import delegate, documents, files, memory, plan, search, shell, web
+from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
 
 
 class Crew:
-    """Builds agents. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
+    """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
     too long for a prompt is put into the folder `spill`."""
 
     def __init__(
@@ -46,11 +47,14 @@ class Crew:
         session: str,
         spill: Path,
         env: Mapping[str, str],
+        apart: Apart,
     ) -> None:
         self.world = world
+        self.apart = apart
         self.settings = settings
         self.profiles = profiles
         self.tree: Tree | None = None
+        self.offered: tuple[str, ...] = ()
         self._persona: Profile | None = None
         self._here = here
         self._instructions = instructions
@@ -94,6 +98,7 @@ class Crew:
             rules = self._rights(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
         offered = self._offered(persona, "a")
+        self.offered = tuple(profile.name for profile in offered)
         tools = self._with_delegation(tools, offered)
         if persona:
             rules.allowed = frozenset((*tools, "task_result"))  # its sub-agents have that one, whatever it has itself
@@ -138,9 +143,12 @@ class Crew:
         tools = self._with_delegation(tools, offered)
         tools["task_result"] = plan.result_tool(complaint)
         rules = self._rights(parent.rules, profile, tools)
-        system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
+        workspace = spec.workspace or parent.workspace
+        here = self.apart.seen_from(workspace, self._here)
+        system = prompt.child_prompt(profile, here, tools, children=offered, instructions=self._instructions)
         agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
-        agent.workspace = spec.workspace or parent.workspace
+        agent.workspace = workspace
+        self.apart.enter(agent)
         agent.accept = complaint or agent.accept
         agent.supervision = strictest(parent.supervision, profile.supervision or None)  # type: ignore[arg-type]
         wanted = spec.max_turns or TURNS_HARD
@@ -165,8 +173,16 @@ class Crew:
         record = records[path]
         most = self.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
-        again = msgspec.structs.replace(spec, profile=record.profile, max_tokens=tokens, max_cost=cost, fork=False)
-        agent, _ = self.child(parent, again, path)
+        place = await self.apart.workspace_again(parent, path)
+        again = msgspec.structs.replace(
+            spec, profile=record.profile, max_tokens=tokens, max_cost=cost, fork=False, workspace=place
+        )
+        try:
+            agent, _ = self.child(parent, again, path)
+        except BaseException:
+            if place is not None:
+                await self.apart.abandon(place)
+            raise
         self._as_it_was(agent, record)
         restore(agent, records)
         return agent
@@ -192,7 +208,11 @@ class Crew:
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
-        return user(prompt.fork_message(profile, agent.path, spec.task, agent.tools), source="parent")
+        here = self.apart.seen_from(agent.workspace, self._here)
+        task = spec.task
+        if here.copy_of:
+            task = f"[Your folder is now {here.folder}. {prompt.COPY.format(folder=here.copy_of)}]\n\n{task}"
+        return user(prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
 
     def _first_message(self, spec: Spec, path: str) -> Message:
         limit, rest = self.settings.agents.delegation.context_chars, ""
@@ -261,10 +281,12 @@ class Crew:
         delegation = self.settings.agents.delegation
         assert self.tree is not None
         settings = delegate.DelegateSettings(
-            prompt.catalog(offered), self._confirm, self._isolate, self._shorten, delegation.max_batch,
-            delegation.result_chars,
+            prompt.catalog(offered), self._confirm, self.apart.isolate, self._shorten, delegation.max_batch,
+            delegation.result_chars, isolated=frozenset(p.name for p in offered if p.isolation),
+            abandon=self.apart.abandon, worktree=self.apart.report,
         )  # fmt: skip
-        own = {t.name: t for t in delegate.delegate_tools(self.tree, settings)}
+        made = [*delegate.delegate_tools(self.tree, settings), *worktree.worktree_tools(self.apart.settings)]
+        own = {t.name: t for t in made}
         kept = {name: t for name, t in tools.items() if name not in own}
         return {**kept, **own} if offered else kept
 

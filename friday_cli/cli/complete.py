@@ -64,6 +64,16 @@ def notes() -> Iterable[Offer]:
 
 
 @_quietly
+def worktrees() -> Iterable[Offer]:
+    """Worktrees that are still there; none is looked into."""
+    from ..paths import data_dir
+    from ..worktrees.card import cards
+
+    found = [w.card for folder in sorted((data_dir() / "worktrees").glob("*")) for w in cards(folder)]
+    return [(card.name, f"{card.session[:8]} {card.agent}") for card in found]
+
+
+@_quietly
 def models() -> Iterable[Offer]:
     """Aliases and models of services that can be used now; local servers are not asked."""
     from .. import config

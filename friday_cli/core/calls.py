@@ -128,7 +128,7 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
-        near = get_close_matches(call.name, agent.tools, 1)
+        near = [] if listed else get_close_matches(call.name, agent.tools, 1)
         raise ToolError(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near[0]}?" if near else f"Tools you may use: {names or 'none'}.",

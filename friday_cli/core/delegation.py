@@ -44,7 +44,7 @@ class Tree:
         self._revive = revive
         self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
-        self._past = {k.path: k for k in known}
+        self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
 
     # ---- looking ---------------------------------------------------------------
@@ -60,8 +60,7 @@ class Tree:
 
     def below(self, path: str) -> list[Known]:
         """All descendants of an agent, in order of their birth."""
-        paths = {p: None for p in (*self._past, *self._nodes) if p != path and is_under(p, path)}
-        return [known for p in paths if (known := self.known(p))]
+        return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
 
     def living(self, path: str) -> list[Node]:
         """The runs at and below `path` that have not ended."""
@@ -74,10 +73,10 @@ class Tree:
         policy, node = self.world.policy, self._living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
-        count = len({p for p in (*self._past, *self._nodes) if depth_of(p) > 0})
+        count = len(self._past)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        path = f"{parent}.{1 + max((_number(p) for p in (*self._past, *self._nodes) if parent_of(p) == parent), default=0)}"
+        path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
         try:
             agent, message = self._build(node.agent, spec, path)
         except LimitReached as limit:
@@ -141,6 +140,8 @@ class Tree:
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         """Begin a run of an agent, with `message` as the newest of its history."""
         node = self._nodes[agent.path] = Node(agent, spec)
+        if depth_of(agent.path):
+            self._past.setdefault(agent.path, node.known)
         agent.run += 1
         agent.turn = 0
         agent.texts.clear()
@@ -247,11 +248,8 @@ class Tree:
             self.on_news(node.path)
         if node.why == "parent" or not depth_of(node.path):
             return  # whoever would be told is being stopped, too
-        inbox = node.agent.inbox
-        while not inbox.empty():  # news that it did not live to read
-            text, source = inbox.take()
-            if source == "harness":
-                await self._tell(parent_of(node.path), text)
+        for text in node.agent.inbox.news():  # that it did not live to read
+            await self._tell(parent_of(node.path), text)
         if node.background:
             known = node.known
             line = " ".join(known.task.split())[:200]

@@ -10,6 +10,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from .displays import AnyDisplay as AnyDisplay
+from .displays import Command as Command
+from .displays import Delegated as Delegated
+from .displays import Diff as Diff
+from .displays import Diffs as Diffs
+from .displays import Display as Display
+from .displays import Plain as Plain
+from .displays import Table as Table
 from .messages import Message, ResultStatus, Usage
 from .receipt import Facts, FileChange, Finding, Receipt
 
@@ -38,55 +46,6 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, Any]
-
-
-# ---- displays: data for a person; each face decides how to draw it ----------
-
-
-class Display(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """What a person sees of a tool's result."""
-
-
-class Plain(Display, frozen=True, tag="plain"):
-    text: str
-
-
-class Diff(Display, frozen=True, tag="diff"):
-    """A change of one file as unified diff lines."""
-
-    path: str
-    diff: str
-    added: int = 0
-    removed: int = 0
-
-
-class Diffs(Display, frozen=True, tag="diffs"):
-    """Changes of several files."""
-
-    files: tuple[Diff, ...]
-
-
-class Command(Display, frozen=True, tag="command"):
-    """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
-
-    command: str
-    exit_code: int | None
-    output: str
-    spill: str = ""
-
-
-class Table(Display, frozen=True, tag="table"):
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-class Delegated(Display, frozen=True, tag="delegated"):
-    """The agents a call started, by path; their state is in the view."""
-
-    agents: tuple[str, ...]
-
-
-AnyDisplay = Plain | Diff | Diffs | Command | Table | Delegated
 
 
 # ---- durable events ---------------------------------------------------------

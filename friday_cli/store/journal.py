@@ -16,12 +16,16 @@ from friday_cli.core.events import (
     AgentStarted,
     AnyEvent,
     AttemptFailed,
+    Compacted,
+    Detached,
     Envelope,
+    IntentStated,
     MessageAdded,
     Notice,
     Prefix,
     StatusChanged,
     TurnFinished,
+    Verdict,
     decode_event,
     depth_of,
     encode,
@@ -159,7 +163,12 @@ def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: Agent
         )
 
 
-def _spent(db: sqlite3.Connection, key: int, envelope: Envelope, event: TurnFinished | AttemptFailed) -> None:
+def _spent(
+    db: sqlite3.Connection,
+    key: int,
+    envelope: Envelope,
+    event: TurnFinished | AttemptFailed | Compacted | IntentStated | Verdict,
+) -> None:
     if event.usage != Usage():
         db.execute(
             "UPDATE agents SET input = input + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
@@ -174,6 +183,10 @@ def _changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Status
             "UPDATE agents SET status = ? WHERE session = ? AND path = ? AND finished IS NULL",
             (event.status, key, envelope.agent),
         )
+
+
+def _detached(db: sqlite3.Connection, key: int, envelope: Envelope, event: Detached) -> None:
+    db.execute("UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent))
 
 
 def _prefixed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
@@ -191,7 +204,11 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None
     AgentFinished: _finished,
     TurnFinished: _spent,
     AttemptFailed: _spent,
+    Compacted: _spent,
+    IntentStated: _spent,
+    Verdict: _spent,
     StatusChanged: _changed,
+    Detached: _detached,
     Prefix: _prefixed,
     MessageAdded: _said,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from friday_cli.core.errors import UsageError
@@ -21,6 +21,9 @@ from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
 from .schema import MIGRATIONS
 from .writer import Reader, Writer
+
+LOOK_S = 0.2
+"""How often a session of another process is looked at for news."""
 
 
 class Store:
@@ -72,6 +75,26 @@ class Store:
         """The events of a session above number `after`, of one agent or of all."""
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
 
+    async def follow(self, session: str, *, after: int = 0) -> AsyncIterator[list[Envelope]]:
+        """The events of a session above number `after`, then those that another process adds, as they come; over when
+        no process owns the session any more. What its process left open when it died is ended, as interrupted."""
+        newest, version, owned = after, 0, True
+        while owned:
+            owned = await asyncio.to_thread(locks.is_owned, self._locks, session)
+            if not owned and session in await self._reader.read(_at_work):
+                try:
+                    await self._bury(session)
+                except UsageError:
+                    owned = True  # somebody has just gone on with it
+            last, version = version, await self._reader.read(_version)
+            if version != last or not owned:
+                found = await self.events(session, after=newest)
+                if found:
+                    newest = found[-1].seq or newest
+                    yield found
+            if owned:
+                await asyncio.sleep(LOOK_S)
+
     async def agents(self, session: str) -> list[AgentRow]:
         """The agents of a session, parents before children."""
         return await self._reader.read(lambda db: sessions.agents(db, session))
@@ -80,6 +103,12 @@ class Store:
         """The right to write to a session, until it is released or the process ends. Raises UsageError when another
         process has it."""
         return await asyncio.to_thread(locks.own, self._locks, session)
+
+    async def title(self, session: str) -> str:
+        """What a session is called, "" for nothing."""
+        return await self._reader.read(
+            lambda db: str(db.execute("SELECT title FROM sessions WHERE key = ?", (key_of(db, session),)).fetchone()[0])
+        )
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session a title: its first line, clipped."""
@@ -152,19 +181,24 @@ class Store:
         mended = []
         for session in await self._reader.read(_at_work):
             try:
-                ownership = await self.own(session)
+                if await self._bury(session):
+                    mended.append(session)
             except UsageError:
                 continue  # its process lives
-            with ownership:
-                if await self._interrupt(session):
-                    mended.append(session)
         return mended
 
-    async def _interrupt(self, session: str) -> bool:
-        """Close what is open; False when there was nothing, or somebody else has done it meanwhile."""
-        found = await self.events(session)
-        made = closing(found, now=time.time())
-        return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
+    async def _bury(self, session: str) -> bool:
+        """End what a dead process left open; False when there was nothing, or somebody else has done it meanwhile.
+        Raises UsageError when the process lives."""
+        with await self.own(session):
+            found = await self.events(session)
+            made = closing(found, now=time.time())
+            return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """Another number whenever somebody else has written."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _at_work(db: sqlite3.Connection) -> list[str]:

@@ -17,8 +17,10 @@ from friday_cli.core.events import (
     CallDelta,
     Compacted,
     Denied,
+    Detached,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     Notice,
@@ -37,6 +39,7 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Verdict,
     WorktreeChanged,
 )
 from friday_cli.core.messages import Image, Message, Thinking, Usage
@@ -229,8 +232,25 @@ def _results(agent: AgentView, message: Message) -> None:
 
 def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> None:
     agent.context, agent.attempt, agent.reply = event.after, 1, None
+    agent.usage = agent.usage + event.usage
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
     agent.transcript.append(Note(text, "info", at))
+
+
+def _intent_stated(state: State, agent: AgentView, event: IntentStated, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+
+
+def _verdict(state: State, agent: AgentView, event: Verdict, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+    if event.verdict != "accept" or event.reasons:
+        why = "; ".join(words for words in (event.reason, *event.reasons) if words)
+        level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
+        agent.transcript.append(Note(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at))
+
+
+def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
+    agent.background = True
 
 
 def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> None:
@@ -357,6 +377,9 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     MessageAdded: _message_added,
     Compacted: _compacted,
+    IntentStated: _intent_stated,
+    Verdict: _verdict,
+    Detached: _detached,
     InboxMessage: _inbox,
     WorktreeChanged: _worktree,
     Notice: _notice,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .card import Card, Worktree
+from .left import Found, Left, Own, look_through
 from .worktrees import Applied, Worktrees
 
-__all__ = ["Applied", "Card", "Worktree", "Worktrees"]
+__all__ = ["Applied", "Card", "Found", "Left", "Own", "Worktree", "Worktrees", "look_through"]

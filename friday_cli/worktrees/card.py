@@ -27,7 +27,7 @@ OPEN: frozenset[State] = frozenset(("opened", "changed"))
 class Card(msgspec.Struct, frozen=True):
     """A worktree on disk: `folder` of `agent` in `session`, on `branch`, made of the working tree `top`.
 
-    `within` is the agent's folder in it. `common` is the repository's git folder, `admin` the worktree's own. `base` is
+    `within` is the agent's folder in it, `home` the folder of the session. `common` is the repository's git folder, `admin` the worktree's own. `base` is
     the commit it started from, `start` the git tree of its files at that moment, byte for byte.
     """
 
@@ -37,6 +37,7 @@ class Card(msgspec.Struct, frozen=True):
     folder: str
     within: str
     top: str
+    home: str
     common: str
     agent: str = ""
     admin: str = ""
@@ -47,7 +48,8 @@ class Card(msgspec.Struct, frozen=True):
 @dataclass
 class Worktree:
     """A worktree in use or of the past. `files` is what changed in it when it was last looked at, `changes` the same
-    path by path, `end` the git tree of its files then. `workspace` is where its agent works; None until it is needed.
+    path by path, `text` the difference (its beginning), `end` the git tree of its files then. `problem` says why it could
+    not be looked at. `workspace` is where its agent works; None until it is needed.
     `notes` are remarks on what was not taken along."""
 
     card: Card
@@ -57,6 +59,7 @@ class Worktree:
     files: tuple[FileChange, ...] = ()
     changes: tuple[Change, ...] = ()
     end: str = ""
+    text: str = ""
     problem: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -87,7 +90,8 @@ class Worktree:
     def event(self) -> WorktreeChanged:
         """How it stands, as an event of its agent."""
         card = self.card
-        return WorktreeChanged(self.state, card.branch, card.folder, card.base, self.files)
+        files = () if self.state == "opened" else self.files
+        return WorktreeChanged(self.state, card.branch, card.folder, card.base, files)
 
     def note(self, **fields: Any) -> None:
         """Change the card, on disk as well."""

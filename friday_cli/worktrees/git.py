@@ -138,9 +138,12 @@ class _Call:
             raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
         if self._unwanted:
             self._signal(signal.SIGTERM)
-        assert process.stdin and process.stdout
+        assert process.stdin
+        assert process.stdout
         assert process.stderr
-        reading = asyncio.gather(_all(process.stdout, limit), process.stderr.read(64 * 1024), _feed(process.stdin, data))
+        reading = asyncio.gather(
+            _all(process.stdout, limit), process.stderr.read(64 * 1024), _feed(process.stdin, data)
+        )
         try:
             out, err, _ = await reading
         except ToolError:

@@ -94,7 +94,9 @@ class _Look:
             raise _Conflict("a folder above it is a file or a link here")
 
     def _empties(self, folder: Path) -> bool:
-        """Whether the same changes remove all that is in `folder`."""
+        """Whether the same changes remove all that is in `folder`, and there is something."""
+        if not any(Path(name).is_relative_to(folder.relative_to(self.top)) for name in self.goes):
+            return False
         for where, folders, files in os.walk(folder):
             names = [*files, *(name for name in folders if os.path.islink(os.path.join(where, name)))]
             if any(os.path.relpath(os.path.join(where, name), self.top) not in self.goes for name in names):

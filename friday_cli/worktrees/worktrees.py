@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,11 +16,11 @@ from ..core.events import Diff, parent_of
 from ..core.fence import defused
 from ..core.receipt import FileChange
 from ..local import LocalWorkspace
-from . import include as taking
-from .card import Card, State, Worktree, cards, sweep
+from .card import State, Worktree, cards, sweep
 from .git import Git, Repository, discover
+from .making import Maker, commit, tree_of
 from .merge import Plan, plan
-from .trees import REPOSITORY, Trees, shown
+from .trees import Trees, shown
 
 ENDED: Mapping[State, str] = {
     "unchanged": "nothing was changed in it, so it was removed",
@@ -92,6 +91,10 @@ class Worktrees:
         """The open worktree that a workspace is the inside of."""
         return next((w for w in self._all if w.open and w.workspace is workspace), None)
 
+    def remember(self, worktree: Worktree) -> None:
+        """Know of a worktree that is gone."""
+        self._all.append(worktree)
+
     # ---- making -------------------------------------------------------------------
 
     async def open(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
@@ -102,9 +105,12 @@ class Worktrees:
             try:
                 top, git_dir = await self._ground(base)
                 repository = await Repository.read(self.git, git_dir)
-                await self._refuse_submodules(repository, top)
-                worktree = await self._begin(base, top, repository, again)
-                await self._fill(worktree, base, top, repository)
+                maker = Maker(self.git, self.folder, self.session, self._include)
+                inside = self.at(base)
+                home = inside.card.home if inside else ""
+                worktree = await maker.begin(base, top, repository, home=home, again=again)
+                await maker.fill(worktree, top, repository, index=inside.index if inside else None)
+                worktree.workspace = base.at(worktree.root, away=(top,))
             except BaseException as error:
                 if worktree is not None:
                     await asyncio.shield(self._remove(worktree, "discarded"))
@@ -122,16 +128,6 @@ class Worktrees:
         found.note(agent=path)
         return found
 
-    async def _begin(self, base: LocalWorkspace, top: Path, repository: Repository, again: str) -> Worktree:
-        """Choose the name and write it down, before anything else is made."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name, branch = await self._name(repository, again)
-        within = base.root.relative_to(top).as_posix()
-        card = Card(self.session, name, branch, str(self.folder / name), within, str(top), str(repository.common))
-        worktree = Worktree(card, self.folder)
-        worktree.note()
-        return worktree
-
     async def _ground(self, base: LocalWorkspace) -> tuple[Path, Path]:
         """The top and the git folder of the working tree that `base` lies in."""
         inside = self.at(base)
@@ -139,90 +135,14 @@ class Worktrees:
             return inside.folder, Path(inside.card.admin)
         return await discover(self.git, base.root)
 
-    async def _refuse_submodules(self, repository: Repository, top: Path) -> None:
-        listed = await self.git("ls-files", "-z", "-s", cwd=top, env={"GIT_DIR": str(repository.git_dir)})
-        for entry in listed.split(b"\0")[:-1]:
-            about, _, name = entry.partition(b"\t")
-            if int(about.split(b" ")[0], 8) == REPOSITORY and _filled(top / os.fsdecode(name)):
-                raise ToolError(
-                    f"{top} has submodules ({shown(name)}), which would be empty in a worktree.",
-                    hint="Go on without isolation.",
-                )
-
-    async def _name(self, repository: Repository, again: str) -> tuple[str, str]:
-        env = {"GIT_DIR": str(repository.git_dir)}
-        words = ("for-each-ref", "--format=%(refname:strip=2)", "refs/heads/friday/")
-        listed = await self.git(*words, cwd=repository.git_dir, env=env)
-        taken = set(listed.decode("utf-8", "replace").split("\n"))
-        start = self.session[:8]
-        if again and not self._taken(again):
-            number = 1
-            while (branch := f"friday/{again}" + (f"-{number}" if number > 1 else "")) in taken:
-                number += 1
-            return again, branch
-        number = 1
-        while self._taken(name := f"{start}-{number}") or f"friday/{name}" in taken:
-            number += 1
-        return name, f"friday/{name}"
-
-    def _taken(self, name: str) -> bool:
-        return os.path.lexists(self.folder / name) or (self.folder / f"{name}.json").exists()
-
-    async def _fill(self, worktree: Worktree, base: LocalWorkspace, top: Path, repository: Repository) -> None:
-        git, card, git_dir = self.git, worktree.card, repository.git_dir
-        inside = self.at(base)
-        seen = inside.index if inside is not None else self.folder / "main.index"
-        source = Trees(git, repository, top, seen, hidden=(self.folder.parent,))
-        start = await source.snapshot(git_dir / "index")
-        commit = await self._base(source, git_dir)
-        env = {"GIT_DIR": str(git_dir)}
-        words = ("worktree", "add", "-q", "--no-checkout", "-b", card.branch, card.folder, commit)
-        await git(*words, cwd=top, env=env)
-        admin = await asyncio.to_thread(_admin, worktree.folder)
-        worktree.note(admin=str(admin), base=commit, start=start)
-        await source.lay_out(worktree.folder, worktree.index)
-        own = {"GIT_DIR": str(admin), "GIT_WORK_TREE": card.folder}
-        await git("read-tree", commit, cwd=worktree.folder, env=own)
-        await git("update-ref", "refs/worktree/friday-start", start, cwd=worktree.folder, env=own)
-        worktree.notes += await taking.copy(source, worktree.folder, self._include)
-        await asyncio.to_thread(_inside, worktree.root)
-        worktree.workspace = base.at(worktree.root, away=(top,))
-
-    async def _base(self, source: Trees, git_dir: Path) -> str:
-        """The commit of the working tree as it is: HEAD itself where nothing was changed since."""
-        env = {"GIT_DIR": str(git_dir)}
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
-            index = Path(name) / "index"
-            tree = await Trees(self.git, source.repository, source.top, index, hidden=source.hidden).committed(
-                git_dir / "index"
-            )
-        code, head, _ = await self.git.ask("rev-parse", "-q", "--verify", "HEAD^{commit}", cwd=source.top, env=env)
-        if code != 0:
-            return await self._commit(
-                git_dir, tree, (), f"Files as a sub-agent of Friday found them ({self.session[:8]})"
-            )
-        parent = head.decode().strip()
-        if await self._tree(git_dir, parent) == tree:
-            return parent
-        words = f"Uncommitted changes as a sub-agent of Friday found them ({self.session[:8]})"
-        return await self._commit(git_dir, tree, (parent,), words)
-
-    async def _tree(self, git_dir: Path, commit: str) -> str:
-        out = await self.git("rev-parse", f"{commit}^{{tree}}", cwd=git_dir, env={"GIT_DIR": str(git_dir)})
-        return out.decode().strip()
-
-    async def _commit(self, git_dir: Path, tree: str, parents: Sequence[str], words: str) -> str:
-        above = [word for parent in parents for word in ("-p", parent)]
-        out = await self.git(
-            "commit-tree", "--no-gpg-sign", tree, *above, "-m", words, cwd=git_dir, env={"GIT_DIR": str(git_dir)}
-        )
-        return out.decode().strip()
-
     # ---- what came of it ----------------------------------------------------------
 
     async def look(self, worktree: Worktree) -> None:
         """Find out what changed in a worktree. Where nothing did, it and its branch are removed."""
         async with self._lock:
+            if worktree.open and not await asyncio.to_thread(worktree.folder.is_dir):
+                await self._remove(worktree, "discarded")
+                return
             await self._look(worktree)
             if worktree.state == "unchanged":
                 await self._remove(worktree, "unchanged")
@@ -232,10 +152,15 @@ class Worktrees:
         if not worktree.card.start:
             worktree.state = "unchanged"  # it was never finished, so nobody has worked in it
             return await worktree.trees(self.git)
+        if not await asyncio.to_thread(worktree.folder.is_dir):
+            raise ToolError(
+                f"The worktree of {worktree.path or worktree.card.name} cannot be used: its folder is gone."
+            )
         trees = await worktree.trees(self.git)
         worktree.end = await trees.snapshot(Path(worktree.card.admin) / "index")
         worktree.changes = tuple(await trees.between(worktree.card.start, worktree.end))
         worktree.files = await trees.summary(worktree.card.start, worktree.end) if worktree.changes else ()
+        worktree.text = await trees.patch(worktree.card.start, worktree.end, limit=DIFF) if worktree.changes else ""
         worktree.state = "changed" if worktree.changes or await self._committed(worktree) else "unchanged"
         return trees
 
@@ -350,17 +275,17 @@ class Worktrees:
         with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
             own = Trees(self.git, trees.repository, trees.top, Path(name) / "index")
             tree = await own.committed(Path(card.admin) / "index")
-        base = await self._tree(common, card.base)
+        base = await tree_of(self.git, common, card.base)
         mine = {change.path for change in worktree.changes}
         rows = [change for change in await trees.between(base, tree) if change.path in mine]
         whole = await trees.grafted(base, rows)
         tip = await self._tip(worktree)
-        if whole == await self._tree(common, tip):
+        if whole == await tree_of(self.git, common, tip):
             return
         words = f"Work of {worktree.path or 'a sub-agent'} in Friday session {self.session[:8]}"
-        commit = await self._commit(common, whole, (tip,), words)
+        made = await commit(self.git, common, whole, (tip,), words)
         env = {"GIT_DIR": str(common)}
-        await self.git("update-ref", f"refs/heads/{card.branch}", commit, cwd=common, env=env)
+        await self.git("update-ref", f"refs/heads/{card.branch}", made, cwd=common, env=env)
 
     async def _remove(self, worktree: Worktree, state: State) -> None:
         """Remove the folder, what git knows of it and its card; the branch too, unless it is kept."""
@@ -408,23 +333,3 @@ class Worktrees:
                 if not any(self.folder.glob("*.json")):
                     (self.folder / "main.index").unlink(missing_ok=True)
                     self.folder.rmdir()
-
-
-def _filled(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
-
-
-def _admin(folder: Path) -> Path:
-    """The git folder of a worktree that was just made."""
-    text = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-    found = re.fullmatch(r"gitdir: (.+)\n?", text, re.S)
-    if found is None:
-        raise ToolError(f"git made no worktree in {folder}.")
-    return Path(found[1].removesuffix("\n"))
-
-
-def _inside(root: Path) -> None:
-    """Make sure the agent's own folder is there: git knows no empty ones."""
-    root.mkdir(parents=True, exist_ok=True)
-    if not Path(os.path.realpath(root)) == root:
-        raise ToolError(f"{root} leads elsewhere in the worktree.")

@@ -53,7 +53,9 @@ class Stage:
 
     async def results(self, session: str, path: str) -> list[tuple[str, str]]:
         """The results of an agent's calls, in order: (status, text)."""
-        messages = [e.event.message for e in await self.log(session) if e.agent == path and isinstance(e.event, MessageAdded)]
+        messages = [
+            e.event.message for e in await self.log(session) if e.agent == path and isinstance(e.event, MessageAdded)
+        ]
         return [(r.status, r.text) for m in messages for r in m.results]
 
 

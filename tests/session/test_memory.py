@@ -63,7 +63,7 @@ async def test_a_grandchild_gets_no_memory_that_its_parent_has_not(stage: Stage)
     stage.profile("closed", "memory: none", "subAgents: [open]")
     stage.profile("open", "memory: tagged", "allowedTools: [memory_load, memory_save]")
     stage.plays({
-        "a": [does(save(SECRET)), delegates("closed"), says("end")], "a.1": [delegates("open"), says("end")],
+        "a": [does(save(SECRET)), delegates("closed"), says("end")], "a.1": [delegates("open", "dig"), says("end")],
         "a.1.1": [does(LOAD), says("end")],
     })  # fmt: skip
     async with stage.session() as session:

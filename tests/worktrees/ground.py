@@ -57,7 +57,7 @@ def listing(folder: Path) -> dict[str, str]:
                 found[short] = "-> " + os.fsdecode(os.readlink(path))
             else:
                 sign = "* " if os.access(path, os.X_OK) else ""
-                found[short] = sign + open(path, "rb").read().decode("latin-1")
+                found[short] = sign + Path(os.fsdecode(path)).read_bytes().decode("latin-1")
     return found
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.errors import ToolError
-
 from tests.worktrees.ground import git, ground, listing, own_state, repository
 
 
 async def test_it_holds_the_working_tree_as_it_is(tmp_path: Path) -> None:
-    root = repository(tmp_path / "repo", kept="1\n", changed="1\n", gone="1\n", staged="1\n", **{".gitignore": "*.log\n"})
+    root = repository(
+        tmp_path / "repo", kept="1\n", changed="1\n", gone="1\n", staged="1\n", **{".gitignore": "*.log\n"}
+    )
     (root / "changed").write_text("2\n")
     (root / "gone").unlink()
     (root / "staged").write_text("2\n")
@@ -34,7 +35,8 @@ async def test_it_holds_the_working_tree_as_it_is(tmp_path: Path) -> None:
         assert g.branches() == ["friday/7f3a1b2c-1"]
         assert git(made.folder, "branch", "--show-current").strip() == "friday/7f3a1b2c-1"
         assert git(made.folder, "status", "--porcelain") == ""
-        assert made.workspace is not None and made.workspace.root == made.folder
+        assert made.workspace is not None
+        assert made.workspace.root == made.folder
         await g.worktrees.look(made)
         assert made.state == "unchanged"
 
@@ -393,4 +395,3 @@ async def test_a_worktree_that_is_stopped_while_it_is_made_leaves_nothing(tmp_pa
                 await g.worktrees.discard(done)
             assert (g.cards(), g.branches()) == ([], [])
     assert own_state(root) == before
-

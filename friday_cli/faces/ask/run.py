@@ -177,7 +177,9 @@ class _Run:
     async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None]) -> int:
         from ...attach import attached
 
-        text, images, remarks = await attached(prompt, self._session.world.workspace)
+        text, images, remarks = await attached(
+            prompt, self._session.world.workspace, profiles=self._session.profiles
+        )
         for words in remarks:
             say(words)
         if self._signals.code:

@@ -4,109 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import SequenceMatcher
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from ..core.agent import Halt
-from ..core.delegation import Known, Node, Spec, Tree
-from ..core.errors import ToolError
-from ..core.events import Delegated, Table, depth_of, is_under
-from ..core.fence import defused
-from ..core.messages import Usage
-from ..core.tool import Output, Tool, ToolContext, tool
-from ..core.workspace import Workspace
+from ...core.agent import Halt
+from ...core.delegation import Known, Node, Spec, Tree
+from ...core.errors import ToolError
+from ...core.events import Delegated, Table, depth_of, is_under
+from ...core.fence import defused
+from ...core.messages import Usage
+from ...core.tool import Output, Tool, ToolContext, tool
+from ...core.workspace import Workspace
+from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
 SAME_TASK = 0.9
 """Likeness of texts above which a task counts as handed on whole."""
 
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
-
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One task of a batch."""
-
-    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
-    task: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="The complete task. The sub-agent sees nothing of this conversation: name files, limits and "
-            "the form of the answer you need.",
-        ),
-    ]
-    context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
-    max_tokens: Annotated[Count | None, Meta(description="Lower its token budget to this.")] = None
-    max_iterations: Annotated[Count | None, Meta(description="Lower its number of turns to this.")] = None
-    timeout_s: Annotated[Seconds | None, Meta(description="Lower its time to so many active seconds.")] = None
-    schema: Annotated[
-        dict[str, Any] | None,
-        Meta(description="JSON Schema that its result must fit, when you need data and not prose."),
-    ] = None
-    isolation: Annotated[
-        Literal["", "worktree"],
-        Meta(description="worktree: it works in a git worktree of its own; you then apply or discard its changes."),
-    ] = ""
-    fork: Annotated[
-        bool,
-        Meta(description="Start it from this conversation instead of an empty one, when the task needs all of it."),
-    ] = False
-
-
-class Single(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `delegate_task`."""
-
-    profile: Annotated[
-        str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
-    ] = ""
-    background: Annotated[
-        bool, Meta(description="Return at once; you are told when it has ended. For work you need not wait for.")
-    ] = False
-    resume: Annotated[
-        str,
-        Meta(
-            description="Id of a sub-agent that ended: it goes on with its conversation, and `task` as what to do next."
-        ),
-    ] = ""
-
-
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: Annotated[list[Task], Meta(min_length=1, description="Independent tasks; their results come in this order.")]
-
-
-class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `list_sub_agents`: none."""
-
-
-Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
-
-
-class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `get_delegation_result`."""
-
-    id: Id
-    offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
-
-
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `message_sub_agent`."""
-
-    id: Id
-    text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
-
-
-class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `cancel_sub_agent`."""
-
-    id: Id
-    mode: Annotated[
-        Literal["cancel", "abort"],
-        Meta(description="cancel: it may hand back what it has in one last turn; abort: it ends now."),
-    ] = "cancel"
+async def _kept(workspace: Any) -> None:
+    """Where no workspace was made, none is taken back."""
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
@@ -115,7 +34,9 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
     child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
     results are cut. `confirm(path, call_id, specs)` returns when
-    the number and the price of new agents are in order, and raises ToolError when they are not.
+    the number and the price of new agents are in order, and raises ToolError when they are not. `isolated` are the
+    profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
+    and `worktree(path)` tells what became of it, in words.
     """
 
     offered: str
@@ -124,6 +45,9 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     shorten: Callable[[str, Known], Awaitable[str | None]]
     max_batch: int = 10
     result_chars: int = 24_000
+    isolated: frozenset[str] = frozenset()
+    abandon: Callable[[Any], Awaitable[None]] = _kept
+    worktree: Callable[[str], str] = lambda path: ""
 
 
 def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
@@ -204,15 +128,23 @@ class _Delegation:
     async def _one(self, ctx: ToolContext, args: Single) -> Output:
         if args.resume:
             known = self._mine(ctx, args.resume)
-            spec = await self._spec(args, ctx, profile=known.profile)
+            if args.isolation:
+                raise ToolError(
+                    "Where a sub-agent works cannot change when it is continued.", hint="Leave isolation out."
+                )
+            spec = self._spec(args, ctx, profile=known.profile)
             node = await self._tree.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
                 raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
             self._not_the_whole_task(ctx.agent, args.task)
-            spec = await self._spec(args, ctx)
+            spec = self._spec(args, ctx)
             await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
-            node = self._tree.start(ctx.agent, spec)
+            spec = await self._placed(ctx, args, spec)
+            try:
+                node = self._tree.start(ctx.agent, spec)
+            finally:
+                await self._take_back([spec])
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
@@ -225,14 +157,19 @@ class _Delegation:
         most = self._settings.max_batch
         if len(args.tasks) == 1:
             self._not_the_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [await self._spec(task, ctx) for task in args.tasks[:most]]
+        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
         await self._settings.confirm(ctx.agent, ctx.call_id, specs)
         started: list[Node | ToolError] = []
-        for spec in specs:
-            try:
-                started.append(self._tree.start(ctx.agent, spec))
-            except ToolError as error:
-                started.append(error)
+        placed: list[Spec | ToolError] = []
+        try:
+            for task, spec in zip(args.tasks, specs, strict=False):
+                try:
+                    placed.append(await self._placed(ctx, task, spec))
+                except ToolError as error:
+                    placed.append(error)
+            started += [self._started(ctx, spec) for spec in placed]
+        finally:
+            await self._take_back(placed)
         nodes = [n for n in started if isinstance(n, Node)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -282,14 +219,32 @@ class _Delegation:
             raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
         return known
 
-    async def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
-        workspace = await self._settings.isolate(ctx.agent) if task.isolation and not profile else None
+    def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
         return Spec(
             profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
             max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
             background=isinstance(task, Single) and task.background, fork=task.fork, schema=task.schema,
-            workspace=workspace,
         )  # fmt: skip
+
+    async def _placed(self, ctx: ToolContext, task: Task, spec: Spec) -> Spec:
+        """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
+        if not task.isolation and spec.profile not in self._settings.isolated:
+            return spec
+        return msgspec.structs.replace(spec, workspace=await self._settings.isolate(ctx.agent))
+
+    async def _take_back(self, specs: Sequence[Spec | ToolError]) -> None:
+        """Let go of the worktrees that no child was started in."""
+        for spec in specs:
+            if isinstance(spec, Spec) and spec.workspace is not None:
+                await self._settings.abandon(spec.workspace)
+
+    def _started(self, ctx: ToolContext, spec: Spec | ToolError) -> Node | ToolError:
+        if isinstance(spec, ToolError):
+            return spec
+        try:
+            return self._tree.start(ctx.agent, spec)
+        except ToolError as error:
+            return error
 
     async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
         """The report of a run; a long result may be summarised first."""
@@ -332,6 +287,8 @@ class _Delegation:
         )
         lines.append("Receipt, made by the harness and not by the sub-agent:")
         lines += [f"- {line}" for line in known.receipt.lines()]
+        if worktree := self._settings.worktree(known.path):
+            lines.append(worktree)
         if below := self._tree.below(known.path):
             lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))
         return "\n".join(lines)
