@@ -27,6 +27,7 @@ from .instructions import Instructions
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
+SEARCH = "web_search"
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
 
@@ -62,15 +63,27 @@ class Crew:
         self._session = session
         self._spill = spill
         self._env = env
-        self._providers: dict[str, Provider] = {}
+        self._search_tool = web.search_tool(env)
+        self._providers: dict[tuple[str, bool], Provider] = {}
+        self._choices: dict[Provider, models.Choice] = {}
 
     # ---- models ------------------------------------------------------------------
 
-    def provider(self, choice: models.Choice) -> Provider:
-        """The provider of a model, made once."""
-        if choice.name not in self._providers:
-            self._providers[choice.name] = models.make(choice, self.settings, env=self._env)
-        return self._providers[choice.name]
+    def provider(self, choice: models.Choice, *, web_search: bool = False) -> Provider:
+        """The provider of a model, made once; with `web_search` another one, whose service searches the web by itself."""
+        key = choice.name, web_search
+        if key not in self._providers:
+            made = models.make(choice, self.settings, env=self._env, web_search=web_search)
+            self._providers[key] = made
+            self._choices[made] = choice
+        return self._providers[key]
+
+    def _searching(self, agent: Agent, profile: Profile | None) -> Provider:
+        """The agent's provider, with the web search of its service where no tool of ours searches and the agent may."""
+        choice = self._choices[agent.provider]
+        may = self._search_tool is None and (profile is None or SEARCH in profile.select((SEARCH,)))
+        may = may and models.can_search(choice, self.settings, env=self._env)
+        return self.provider(choice, web_search=may and agent.rules.decide(Call(SEARCH, "net")).decision == "allow")
 
     def _named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
@@ -113,8 +126,10 @@ class Crew:
         agent.supervision = delegation.supervision
         if delegation.supervisor_model and provider.name != "demo":
             self.world.supervisor, _ = self._named(delegation.supervisor_model, "supervisor_model")
+        agent.provider = self._searching(agent, persona)
         if self.settings.fallback_model:
             agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
+            _check_price(agent.fallback, budget)
         return agent
 
     def child(self, parent: Agent, spec: Spec, path: str) -> tuple[Agent, Message]:
@@ -126,17 +141,17 @@ class Crew:
             if profile not in self.profiles.children(sender):
                 raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
             provider, effort = self._child_provider(parent, profile)
+            most = delegation.token_budget.max
+            tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
+            complaint = _form(spec)
+            budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
         except FridayError as error:
             raise ToolError(str(error)) from None
-        complaint = _form(spec)
-        most = delegation.token_budget.max
-        tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
-        budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
         try:
             _check_price(provider, budget)
-        except ToolError:
+        except FridayError as error:
             budget.close_reserve()
-            raise
+            raise ToolError(str(error)) from None
         inherited = {name: t for name, t in parent.tools.items() if name != "task_result"}
         tools = {name: inherited[name] for name in profile.select(inherited)}
         offered = self._offered(profile, path)
@@ -155,6 +170,7 @@ class Crew:
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.effort = effort
+        agent.provider = self._searching(agent, profile)
         agent.fallback = parent.fallback
         granted = budget.tokens.limit
         if granted is not None and granted < TOKENS_USEFUL:
@@ -247,7 +263,7 @@ class Crew:
     def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
         mode: Mode | None = profile.mode or None  # type: ignore[assignment]
         return parent.child(
-            allowed=frozenset(tools),
+            allowed=frozenset((*tools, *profile.select((SEARCH,)))),
             mode=mode,
             rules=[parse_rule(text, "deny") for text in profile.deny],
             only=[parse_rule(text, "allow") for text in profile.only],
@@ -264,8 +280,8 @@ class Crew:
             *memory.memory_tools(self._recall, session=self._session),
             plan.todo_tool(),
         ]
-        if (web_search := web.search_tool(self._env)) is not None:
-            tools.append(web_search)
+        if self._search_tool is not None:
+            tools.append(self._search_tool)
         if self.world.desk.attended:
             tools.append(plan.ask_tool())
         return tools
@@ -347,7 +363,7 @@ def _least(*limits: float | None) -> float | None:
 def _check_price(provider: Provider, budget: Budget) -> None:
     """A cost limit cannot be kept for a model whose price nobody knows: refused rather than ignored."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
-        raise ToolError(
+        raise UsageError(
             f"No price is known for {provider.name}/{provider.model}, so a cost limit cannot be kept.",
             hint="Limit tokens, or set prices under [providers] in the config.",
         )

@@ -269,7 +269,7 @@ class Bench:
         self.log = Log(self.kept, now=asyncio.get_running_loop().time)
         self.desk = Desk(self.log, attended=self.attended)
         self.workspace = Nowhere()
-        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)  # type: ignore[arg-type]
+        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)
         self.tree = _Tree(self.world, build=self.build, revive=self.revive)
         self.tree.on_news = self._wake
         self.agents: dict[str, Agent] = {}
@@ -405,7 +405,7 @@ async def _nothing(*_: object) -> None:
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:
     """Let the world go on until `condition` holds (looked at every virtual millisecond)."""
     async with asyncio.timeout(most_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - on the virtual clock this costs nothing
             await asyncio.sleep(0.001)
 
 

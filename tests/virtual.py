@@ -56,7 +56,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual += seconds
 
 
-class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _Jump(selectors.DefaultSelector):
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop

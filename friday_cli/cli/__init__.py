@@ -82,7 +82,7 @@ def run(argv: list[str]) -> int:
     except SystemExit as end:  # how Typer's completion options end
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     except typer.TyperException as error:
-        return _misused(error)
+        return _misused(error, argv)
     except FridayError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -102,12 +102,19 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _misused(error: typer.TyperException) -> int:
+def _misused(error: typer.TyperException, argv: list[str]) -> int:
     """Words that Typer could not make sense of: what is wrong, and where it is explained."""
+    from ..faces.ask.options import asks_for_json
+
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "friday"
+    command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
-    return _fail(f"{text.rstrip('.')}. See `{command} --help`.", error.exit_code)
+    text = f"{text.rstrip('.')}. See `{command} --help`."
+    if argv[:1] == ["ask"] and asks_for_json(argv):
+        from ..faces.ask.writers import JsonWriter
+
+        JsonWriter.failure(text, error.exit_code)
+    return _fail(text, error.exit_code)
 
 
 def _completed(command: Any) -> int:

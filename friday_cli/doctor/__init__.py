@@ -22,7 +22,7 @@ __all__ = ["PACKAGES", "Fact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "anthropic", "openai", "httpx2", "msgspec", "platformdirs", "tomli-w", "PyYAML",
-    "pathspec", "html-to-markdown", "pypdf", "jsonschema",
+    "html-to-markdown", "pypdf", "jsonschema",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""
 

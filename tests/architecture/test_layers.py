@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,7 +27,6 @@ ROOMS = {
     "yaml": ("friday_cli.frontmatter", "friday_cli.providers"),
     "tomli_w": ("friday_cli.config", "friday_cli.models"),
     "platformdirs": ("friday_cli.paths",),
-    "pathspec": ("friday_cli.tools",),
     "jsonschema": ("friday_cli.session",),
     "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
     "msgspec": ("friday_cli",),
@@ -36,6 +37,9 @@ GROUPS = {
     "friday_cli.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
 }
 """Siblings that are one: modules of a room belong together by the beginning of their names."""
+
+IMPORTED_AS = {"yaml": "pyyaml"}
+UNUSED = {"textual": "for the full-screen face, which comes next"}
 
 
 @cache
@@ -69,6 +73,15 @@ def test_packages_of_others_are_known_only_in_their_rooms() -> None:
             if not any(under(module, room) for room in ROOMS.get(top, ())):
                 wrong.append(f"{module} imports {target}")
     assert not wrong
+
+
+def test_every_dependency_is_used_and_every_package_used_is_a_dependency() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [*project["dependencies"], "genai-prices"]  # the last one only where the price list is made
+    named = {re.split(r"[<>=]", entry)[0].lower().replace("-", "_") for entry in extras}
+    used = {target.split(".")[0] for module in ours() for target in graph().find_modules_directly_imported_by(module)}
+    used = {IMPORTED_AS.get(name, name) for name in used - {"friday_cli"} if name not in sys.stdlib_module_names}
+    assert named - UNUSED.keys() == used
 
 
 def test_the_core_stands_on_the_standard_library_and_msgspec_alone() -> None:

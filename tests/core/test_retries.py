@@ -148,7 +148,9 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     bench = Bench(Model({"a": [thinking, *failing("overloaded", 6)]}), [make("look")], fallback=spare)
     outcome = await bench.prompt()
     assert (outcome.status, outcome.result) == ("completed", "from the spare")
-    assert [n.text for n in bench.of(Notice)] == ["fake/m does not answer; going on with the fallback model fake/spare."]
+    assert [n.text for n in bench.of(Notice)] == [
+        "fake/m does not answer; going on with the fallback model fake/spare."
+    ]
     assert [p.model for p in bench.of(Prefix)] == ["fake/m", "fake/spare"]
     (request,) = spare.requests
     assert not any(isinstance(p, Thinking) for m in request.messages for p in m.parts), "thinking belongs to one model"

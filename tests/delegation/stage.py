@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pytest
 
 from friday_cli import opening
-from friday_cli.crew import Crew
 from friday_cli.core.events import AgentFinished, Envelope, Event, MessageAdded, PermissionAsked, QuestionAsked
 from friday_cli.core.log import MemoryJournal
 from friday_cli.core.provider import Chunk, Request
@@ -216,7 +215,4 @@ async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) ->
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(opening, "Store", Shelf)
-    if not hasattr(Crew, "_isolate"):  # TEMPORARY
-        async def none(self, path): return None
-        monkeypatch.setattr(Crew, "_isolate", none, raising=False)
     return Stage(tmp_path)

@@ -85,7 +85,8 @@ class Friday:
         self.model = MODELS[brain.wire]
         api = f'api = "{brain.wire}"\n' if name == "own" else ""
         self.config.write_text(
-            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}', encoding="utf-8"
+            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}',
+            encoding="utf-8",
         )
         self.setenv("ANTHROPIC_API_KEY" if name == "anthropic" else "OWN_API_KEY", KEY)
 

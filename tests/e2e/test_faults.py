@@ -3,14 +3,14 @@ was said is kept, one clear sentence, and never a success that was none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.e2e.friday import Friday, Ran
-from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
+from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
 from tests.servers.play import DROP, HANG, RESET, Fault, Reply, Wait, document
 
 SPOKEN = Say(("The answer ", "is forty", "-two."))
@@ -25,7 +25,9 @@ def refused(status: int, kind: str = "", message: str = "no", **headers: str) ->
 def inside(wire: Wire, kind: str, message: str = "no") -> Reply:
     """An error that comes after a part of the text, with status 200."""
     error = {"type": kind, "code": kind, "message": message}
-    bad: dict[str, Any] = {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
+    bad: dict[str, Any] = (
+        {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
+    )
     return Reply(sse(wire, [*until(wire, SPOKEN, "forty"), bad]))
 
 
@@ -130,10 +132,9 @@ in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
 
 
 @pytest.fixture(autouse=True)
-def _quick(friday: Friday) -> Iterator[None]:
+def _quick(friday: Friday) -> None:
     friday.hurry()
     (friday.project / "secret-plan.txt").write_text("to be read by nobody\n", encoding="utf-8")
-    yield
 
 
 def sound(brain: Brain) -> None:
@@ -195,7 +196,9 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
             return SPOKEN
         if turn.turn:
             return Say("They failed.")
-        return Say(calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})])
+        return Say(
+            calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})]
+        )
 
     with thinking(rule, wire) as brain:
         friday.reach(brain, transport=transport, extra=CROWD)

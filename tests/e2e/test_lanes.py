@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.e2e.friday import Friday
 from tests.servers.brain import Brain, Say, Turn, reply, thinking
-from tests.servers.play import Reply, document
+from tests.servers.play import Reply, Wait, document
 
 PLACES = 2
 ROUNDS = 4
@@ -32,7 +32,7 @@ class Narrow:
         self.there += 1
         self.flight.append(self.there)
         if turn.agent.startswith("root"):
-            return self._admit(Say(calls=[self._batch(turn.agent)]) if not turn.turn else Say("all there"), 0.0)
+            return self._admit(Say(calls=[self._batch(turn.agent)]) if not turn.turn else Say(turn.last), 0.0)
         if self.running >= PLACES:
             self.refused += 1
             error = {"error": {"type": "rate_limit_error", "message": "slow down"}}
@@ -45,7 +45,7 @@ class Narrow:
     def _admit(self, say: Say, delay_s: float) -> Reply:
         self.running += 1
         self.admitted += 1
-        return reply("chat", Say(say.text, say.calls, delay_s=0.0), *([_wait(delay_s)] if delay_s else []))
+        return reply("chat", say, *([Wait(delay_s)] if delay_s else []))
 
     def _batch(self, root: str) -> tuple[str, dict[str, Any]]:
         tasks = [{"profile": "researcher", "task": f"#{root}-c{n} look"} for n in range(self.children)]
@@ -67,12 +67,6 @@ class Narrow:
             yield brain
 
 
-def _wait(seconds: float) -> Any:
-    from tests.servers.play import Wait
-
-    return Wait(seconds)
-
-
 def test_twenty_children_against_two_places(friday: Friday) -> None:
     narrow = Narrow(20, delay_s=0.03, retry_after="0.2")
     with narrow.open() as brain:
@@ -81,8 +75,9 @@ def test_twenty_children_against_two_places(friday: Friday) -> None:
     assert (ran.code, brain.complaints) == (0, [])
     children = ran.document["agents"][1:]
     assert [child["status"] for child in children] == ["completed"] * 20
-    assert [child["result"] for child in children] == [f"found root-c{n}" for n in range(20)]
+    assert [n for n in range(20) if f"found root-c{n}\n" not in ran.document["result"]] == []
     needed = 20 * ROUNDS
+    print(narrow.refused, narrow.admitted, narrow.flight)
     assert narrow.admitted == needed + 2
     assert narrow.refused <= 0.5 * needed, f"{narrow.refused} refused for {needed} replies; in flight: {narrow.flight}"
     burst = next(n for n, there in enumerate(narrow.flight) if n > 20 and there <= PLACES)
@@ -98,9 +93,9 @@ def test_two_processes_on_one_lane_all_finish(friday: Friday) -> None:
     assert brain.complaints == []
     assert [process.returncode for process in started] == [0, 0], ends
     for number, (out, _) in enumerate(ends, 1):
-        results = [agent["result"] for agent in json.loads(out)["agents"][1:]]
-        assert results == [f"found root{number}-c{n}" for n in range(10)]
+        assert [n for n in range(10) if f"found root{number}-c{n}\n" not in json.loads(out)["result"]] == []
     needed = 2 * 10 * ROUNDS
+    print(narrow.refused, narrow.admitted, narrow.flight)
     assert narrow.refused <= 0.5 * needed, f"{narrow.refused} refused for {needed} replies; in flight: {narrow.flight}"
 
 

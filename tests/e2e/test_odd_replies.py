@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ READ = ("read_file", {"path": "a.txt"})
 
 
 @pytest.fixture(autouse=True)
-def _quick(friday: Friday) -> Iterator[None]:
+def _quick(friday: Friday) -> None:
     friday.hurry()
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
-    yield
 
 
 def sound(brain: Brain) -> None:
@@ -45,7 +43,7 @@ def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]
 @on_every_wire
 def test_f2_a_short_wait_that_is_asked_for_is_kept(friday: Friday, wire: Wire) -> None:
     limited = refused(429, "rate_limit_error", retry_after="0.05")
-    ran, brain = done(friday, lambda t: limited if t.tries < 2 else SPOKEN, wire)
+    _ran, brain = done(friday, lambda t: limited if t.tries < 2 else SPOKEN, wire)
     assert len(brain.turns) == 3
     assert '"retry_s":0.' in friday.attempts()
 
@@ -221,10 +219,17 @@ def test_f36_two_calls_of_one_id(friday: Friday, wire: Wire) -> None:
 def test_f37_a_tool_that_the_profile_lacks_does_not_run(friday: Friday, wire: Wire) -> None:
     def rule(turn: Turn) -> Say:
         if turn.agent == "root":
-            return Say("ok") if turn.turn else Say(calls=[("delegate_task", {"profile": "researcher", "task": "#kid look"})])
+            return (
+                Say("ok")
+                if turn.turn
+                else Say(calls=[("delegate_task", {"profile": "researcher", "task": "#kid look"})])
+            )
         if turn.turn == 0:
             assert not {"bash", "write_file", "delegate_task"} & set(turn.tools)
-            calls: list[tuple[str, Any]] = [("bash", {"command": "touch here"}), ("write_file", {"path": "b", "content": "b"})]
+            calls: list[tuple[str, Any]] = [
+                ("bash", {"command": "touch here"}),
+                ("write_file", {"path": "b", "content": "b"}),
+            ]
             return Say(calls=[*calls, ("delegate_task", {"profile": "coder", "task": "do it"})])
         assert all("There is no tool" in r for r in turn.results)
         return Say("I could not.")
@@ -274,7 +279,7 @@ def test_f30_a_call_that_was_cut_is_not_run(friday: Friday, wire: Wire) -> None:
             return Say(calls=[("write_file", '{"path": "half.txt", "content": "ha')], stop="max_tokens")
         return Say("I stop here.")
 
-    ran, brain = done(friday, rule, wire, "--mode", "edits")
+    _ran, brain = done(friday, rule, wire, "--mode", "edits")
     assert not (friday.project / "half.txt").exists()
     assert len(brain.turns) == 2
 

@@ -118,7 +118,13 @@ def check_partial(scene: Scene, log: Sequence[Envelope]) -> list[str]:
 
 
 def check_asks(scene: Scene, log: Sequence[Envelope]) -> list[str]:
-    """Every question is asked, then answered or withdrawn once, by the same agent; none is left."""
+    """No question is left open, in the log and at the desk."""
+    left = scene.bench.desk.pending
+    return asked_and_ended(log) + ([f"open questions are left at the desk: {left}"] if left else [])
+
+
+def asked_and_ended(log: Sequence[Envelope]) -> list[str]:
+    """Every question is asked, then answered or withdrawn once, in the name of the same agent, before that ends."""
     faults = []
     waiting: dict[str, str] = {}
     for envelope in log:
@@ -132,9 +138,7 @@ def check_asks(scene: Scene, log: Sequence[Envelope]) -> list[str]:
                     faults.append(f"{ask_id} ended twice, or in the name of another")
             case AgentFinished() if left := [i for i, path in waiting.items() if path == envelope.agent]:
                 faults.append(f"{envelope.agent} ended with open questions {left}")
-    if waiting or scene.bench.desk.pending:
-        faults.append(f"open questions are left: {waiting} {scene.bench.desk.pending}")
-    return faults
+    return faults + ([f"open questions are left: {waiting}"] if waiting else [])
 
 
 def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
@@ -164,10 +168,11 @@ def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
 
 def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[str, str]]) -> list[str]:
     """Rights are looked at from outside: every agent on the way up must let the call pass, or a person said yes."""
-    agent: Agent | None = scene.bench.agents[path]
-    if name not in agent.tools:
+    tools = scene.bench.agents[path].tools
+    if name not in tools:
         return [f"{path} ran {name}, which is not among its tools"]
-    effect = agent.tools[name].effect
+    effect = tools[name].effect
+    agent: Agent | None = scene.bench.agents[path]
     while agent is not None:
         decision = _right(agent.rules, name, effect)
         if decision == "deny":
@@ -238,10 +243,10 @@ def check_budgets(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     for path, agent in agents.items():
         children = [a for p, a in agents.items() if parent_of(p) == path]
         for name in ("tokens", "cost"):
-            pool = agent.budget._pool(name)  # type: ignore[arg-type]
+            pool = agent.budget._pool(name)
             if abs(pool.reserved) > DUST or abs(pool.kept) > DUST:
                 faults.append(f"{path}: {pool.reserved} {name} reserved and {pool.kept} kept at the end")
-            below = sum(c.budget._pool(name).spent for c in children)  # type: ignore[arg-type]
+            below = sum(c.budget._pool(name).spent for c in children)
             if pool.spent < below - DUST:
                 faults.append(f"{path} counts {pool.spent} {name}, its children {below}")
         over = agent.budget.tokens.spent - (agent.budget.tokens.limit or float("inf"))
@@ -249,7 +254,9 @@ def check_budgets(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         if over > sum(scene.misjudged[a.path] for a in under) + DUST:
             faults.append(f"{path} overspent {over} tokens of {agent.budget.tokens.limit}: more than was misjudged")
         if over > sum(scene.largest.get(a.path, 0) for a in under) + DUST:
-            faults.append(f"{path} overspent {over} tokens of {agent.budget.tokens.limit}: more than one reply an agent")
+            faults.append(
+                f"{path} overspent {over} tokens of {agent.budget.tokens.limit}: more than one reply an agent"
+            )
         if agent.below.billed != sum(c.tree_usage.billed for c in children):
             faults.append(f"{path}: usage of its children is not in its tree's")
         if depth_of(path) > scene.bench.policy.max_depth:
@@ -349,7 +356,9 @@ async def _reopened(scene: Scene, whole: list[Envelope], cut: int) -> list[str]:
     faults = [] if kept == whole[:cut] else ["an event changes on its way through JSON"]
     records = log_reader.replay(kept)
     for path, record in records.items():
-        faults += [f"cut at {cut}, history of {path}: {fault}" for fault in strict(record.history)] if record.history else []
+        faults += (
+            [f"cut at {cut}, history of {path}: {fault}" for fault in strict(record.history)] if record.history else []
+        )
         if record.history != log_reader.history(kept, path):
             faults.append(f"cut at {cut}: two histories of {path}")
     if "a" not in records or not records["a"].history:
@@ -390,4 +399,3 @@ def count(scene: Scene, log: Sequence[Envelope]) -> None:
             case event:
                 scene.reached[msgspec.to_builtins(event)["kind"]] += 1
     scene.reached["broken journals"] += scene.journal.broken
-

@@ -4,185 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict
 from contextlib import contextmanager
 from typing import Any
 
 from friday_cli.core.agent import Policy
 from friday_cli.core.compaction import PROMPT
 from friday_cli.core.delegation import Node
-from friday_cli.core.errors import ErrorKind, ProviderError, StoreError, ToolError
+from friday_cli.core.errors import ToolError
 from friday_cli.core.events import Envelope, PermissionAsked, Prefix, QuestionAsked, is_under
-from friday_cli.core.log import MemoryJournal
-from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
+from friday_cli.core.messages import Message, Usage
 from friday_cli.core.model import prompt_tokens
 from friday_cli.core.permission import MODES, Answer, Rule
 from friday_cli.core.presence import Presence
-from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
+from friday_cli.core.provider import Request
 from friday_cli.core.tool import ToolContext
-from tests.engine import Arguments, Bench, Model, Nowhere, Profile, make, task_result
+from tests.engine import Arguments, Bench, Profile, make, task_result
 from tests.strict import strict
+
+from .whims import Journal, Machine, Whim
 
 HORIZON_S = 50_000.0
 """A run that is not over by then waits for itself."""
-KINDS: tuple[ErrorKind, ...] = (
-    "rate", "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",
-    "auth", "quota", "invalid", "not_found", "context", "refusal",
-)  # fmt: skip
-TOOLS = ("look", "look", "change", "change", "shell", "boom", "ask", "own_cancel")
-
-
-class Journal(MemoryJournal):
-    """Keeps what it is given after a while, in order; may break for good at some event."""
-
-    def __init__(self, rng: random.Random) -> None:
-        super().__init__()
-        self.latency = rng.choice([0.0, 0.0, 0.0, 0.002, 0.2])
-        self._rng = rng
-        self._busy_until = 0.0
-        self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
-        self.breaks_at = rng.randint(5, 80) if rng.random() < 0.04 else None
-        self.broken = False
-
-    def append(self, envelopes: Any) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self.broken = self.broken or (self.breaks_at is not None and len(self.envelopes) >= self.breaks_at)
-        if self.broken:
-            done.set_exception(StoreError("disk full"))
-        elif not self.latency:
-            self._keep(list(envelopes), done)
-        else:
-            self._queue.append((list(envelopes), done))
-            self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self.latency)
-            loop.call_at(self._busy_until, self._next)
-        return done
-
-    def _next(self) -> None:
-        self._keep(*self._queue.popleft())
-
-    def _keep(self, envelopes: list[Envelope], done: asyncio.Future[None]) -> None:
-        self.envelopes.extend(envelopes)
-        done.set_result(None)
-
-
-class Machine(Nowhere):
-    """Ending processes takes a moment and sometimes goes wrong."""
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__()
-        self._scene, self._rng = scene, scene.rng
-
-    async def release(self, agent: str) -> None:
-        if agent == "a" and self._rng.random() < 0.1:
-            asyncio.get_running_loop().call_later(0.005, self._scene.cancel_from_outside)
-        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01, 0.4]))
-        if self._rng.random() < 0.02:
-            raise OSError("no such process")
-        self.released.append(agent)
-
-
-class Whim(Model):
-    """A provider that replies by the dice. It looks at each request as a strict server does, and tells the scene."""
-
-    def __init__(self, scene: Scene, *, model: str, window: int) -> None:
-        super().__init__({}, model=model, window=window, max_output=2000, price=scene.price)
-        self._scene = scene
-
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
-        rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
-        self._scene.served(request)
-        said = ""
-        self.open.add(request.agent)
-        try:
-            with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
-                await asyncio.sleep(rng.random() * 2)
-                async for chunk in self._reply(request, rng):
-                    said += chunk.text if isinstance(chunk, TextChunk) else ""
-                    yield chunk
-        except asyncio.CancelledError:
-            if said.strip() and not request.messages[-1].text.endswith(PROMPT):
-                self._scene.cut.append((request.agent, said.strip()))
-            raise
-        finally:
-            try:
-                with self._scene.cleans_up():
-                    await asyncio.sleep(rng.choice([0.0, 0.005]))
-            finally:
-                self.open.discard(request.agent)
-                self._scene.in_flight.pop(request.agent, None)
-
-    async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
-        words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
-        thinking = "hm" if rng.random() < 0.2 else ""
-        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.7) else ()
-        if not calls and not words:
-            words = "so be it"
-        if rng.random() < self._scene.trouble_rate:
-            for _ in range(rng.randint(0, 2)):
-                yield TextChunk("broken ")
-                await asyncio.sleep(rng.random())
-            if rng.random() < 0.2:
-                return  # a stream that ends without its end mark
-            if rng.random() < 0.05:
-                raise RuntimeError("a defect of the provider")
-            wait = rng.choice([None, None, 0.0, 1.0, 20.0, 90.0])
-            usage = rng.choice([None, Usage(input=10, output=3)])
-            raise ProviderError(rng.choice(KINDS), "no luck", retry_after=wait, usage=usage)
-        if thinking:
-            yield ThinkingChunk(thinking)
-        for piece in words.split(" ") if words else ():
-            yield TextChunk(piece)
-            if rng.random() < 0.3:
-                await asyncio.sleep(rng.random())
-        for index, wish in enumerate(calls):
-            yield CallChunk(index, wish.name, 5)
-        parts: list[Any] = [Thinking(thinking, self.model)] if thinking else []
-        parts += [Text(words)] if words else []
-        message = Message("assistant", (*parts, *calls))
-        stop: Stop = "tool_use" if calls else "end_turn"
-        if rng.random() < 0.08:
-            stop = rng.choice(["max_tokens", "pause_turn", "refusal", "context", "other"])
-        yield Done(message, self._usage(request, message, rng), stop, "it said no" if stop == "refusal" else "")
-
-    def _usage(self, request: Request, message: Message, rng: random.Random) -> Usage:
-        usage = self._used(request, message, rng)
-        self._scene.spent(request, usage)
-        return usage
-
-    def _used(self, request: Request, message: Message, rng: random.Random) -> Usage:
-        full, output = estimate_request(request), estimate_message(message)
-        if not self._scene.honest and rng.random() < 0.2:
-            return rng.choice([Usage(), Usage(input=full * 3, output=output * 20), Usage(output=output)])
-        if self._scene.caches:
-            known = full * 3 // 4
-            return Usage(input=full - known, cache_read=known, output=output)
-        return Usage(input=full, output=output, cached=False)
-
-    def _calls(self, request: Request, rng: random.Random) -> tuple[ToolCall, ...]:
-        return tuple(self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3)))
-
-    def _call(self, rng: random.Random, call_id: str) -> ToolCall:
-        dice = rng.random() * rng.choice([0.6, 1.0])
-        task = {"profile": rng.choice(["one", "one", "one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
-        if rng.random() < 0.2:
-            task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
-        if dice < 0.34:
-            return ToolCall(call_id, "delegate_task", task)
-        if dice < 0.44:
-            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
-        if dice < 0.47:
-            return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
-        if dice < 0.49:
-            return ToolCall(call_id, "hidden", {})
-        if dice < 0.50:
-            return ToolCall(call_id, "look", {"seconds": "many"})
-        if dice < 0.53:
-            return ToolCall(call_id, "task_result", {"text": "the result", "fail": rng.random() < 0.3})
-        arguments = {"text": f"f{rng.randint(0, 3)}", "seconds": rng.random() * 3, "fail": rng.random() < 0.1}
-        return ToolCall(call_id, rng.choice(TOOLS), arguments)
 
 
 class Scene:
@@ -205,7 +48,7 @@ class Scene:
         self.tasks: list[asyncio.Task[Any]] = []
         self.stops: list[tuple[str, str, list[Node]]] = []
         self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
-        self.misjudged: Counter[str] = Counter()
+        self.misjudged: dict[str, float] = defaultdict(float)
         self.largest: dict[str, float] = {}
         self.in_flight: dict[str, float] = {}
         self.cut: list[tuple[str, str]] = []
@@ -221,9 +64,13 @@ class Scene:
         policy = Policy(
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
-        limits = {"tokens": rng.choice([1200, 8000, 50_000, 50_000]), "turns": rng.randint(2, 5)}
-        deep = Profile(offers=("one", "two"), time_s=rng.choice([0.0, 3.0, 30.0, 300.0]), **limits)
-        flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True)
+        deep = Profile(
+            offers=("one", "two"), tokens=rng.choice([1200, 8000, 50_000, 50_000]), turns=rng.randint(2, 5),
+            time_s=rng.choice([0.0, 3.0, 30.0, 300.0]),
+        )  # fmt: skip
+        flat = Profile(
+            tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True
+        )
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
@@ -232,7 +79,7 @@ class Scene:
             self.model, self._tools(), {"one": deep, "two": flat}, me, policy, rng.choice(MODES), self._rules(),
             rng.random() < 0.9, self.journal, self.spare, self.seed,
         )  # fmt: skip
-        bench.workspace = bench.world.workspace = Machine(self)  # type: ignore[assignment]
+        bench.workspace = bench.world.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
 
@@ -284,7 +131,9 @@ class Scene:
     async def _boom(self, ctx: ToolContext, args: Arguments) -> str:
         self.dispatched(ctx)
         await asyncio.sleep(args.seconds / 10)
-        raise self.rng.choice([RuntimeError("boom"), ToolError("no"), ValueError(), TimeoutError("late"), OSError(28, "full")])
+        raise self.rng.choice(
+            [RuntimeError("boom"), ToolError("no"), ValueError(), TimeoutError("late"), OSError(28, "full")]
+        )
 
     async def _ask(self, ctx: ToolContext, args: Arguments) -> str:
         self.dispatched(ctx)
@@ -394,7 +243,7 @@ class Scene:
     async def _answer(self, event: PermissionAsked | QuestionAsked) -> None:
         rng, desk = self.rng, self.bench.desk
         await asyncio.sleep(rng.choice([0.0, 1.0, 40.0]) * rng.random())
-        scope = rng.choice(["once", "session"])
+        scope: Any = rng.choice(["once", "session"])
         decision: Any = rng.choice(["allow", "allow", "deny"])
         answer: Answer | str = Answer(decision, scope) if isinstance(event, PermissionAsked) else "this"
         if rng.random() < 0.1 and await desk.answer(event.id, "hm" if isinstance(answer, Answer) else Answer("allow")):
@@ -485,7 +334,13 @@ class Scene:
     async def _sample(self, node: Node) -> None:
         presence, tree = node.agent.presence, self.bench.tree
         for _ in range(4):
-            if node.ending or presence.status != "waiting_user" or node.path in self.bench.desk.pending.values():
+            if (
+                node.soft
+                or node.why
+                or node.ending
+                or presence.status != "waiting_user"
+                or node.path in self.bench.desk.pending.values()
+            ):
                 break
             await asyncio.sleep(0.05 + 2 * self.journal.latency)
         else:
@@ -523,4 +378,3 @@ class Scene:
         for task in (*self.tasks, *watchers):
             if not task.cancelled() and (error := task.exception()):
                 raise error
-

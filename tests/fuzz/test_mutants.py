@@ -1,7 +1,6 @@
 """Is the fuzz worth anything? For each invariant of the engine one small fault is put into its code; the fuzz must find it."""
 
 from __future__ import annotations
-
 import __future__
 
 import inspect
@@ -11,7 +10,20 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core import budget, calls, compaction, delegation, gate, log, loop, messages, model, permission, presence, replay
+from friday_cli.core import (
+    budget,
+    calls,
+    compaction,
+    delegation,
+    gate,
+    log,
+    loop,
+    messages,
+    model,
+    permission,
+    presence,
+    replay,
+)
 
 from .play import play
 from .test_trees import FIXED

@@ -23,13 +23,14 @@ FIXED = 1_000_000
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 
 LEAST = {
-    "agents of depth 3": 3, "stopped in a change": 1, "two stops at once": 4, "questions withdrawn": 4, "reopened": 150,
-    "wrap-ups": 100, "compactions": 2, "attempt_failed": 30, "a tool's own cancellation": 15, "answered too late": 1,
-    "another run": 50, "steered": 5, "denied": 15, "ends: completed, done": 100, "ends: cancelled, aborted": 20,
-    "ends: cancelled, cancelled": 4, "ends: cancelled, parent": 10, "ends: timeout, time": 15, "ends: failed, tokens": 20,
-    "ends: failed, provider": 8, "ends: failed, refusal": 2,
+    "agents of depth 3": 5, "reopened": 300, "wrap-ups": 150, "compactions": 1, "attempt_failed": 50, "stopped in a change": 1,
+    "two stops at once": 8, "cancelled from outside": 12, "questions withdrawn": 4, "a tool's own cancellation": 12,
+    "another run": 60, "steered": 12, "denied": 40, "permission_asked": 12, "question_asked": 12, "stopped: abort": 25,
+    "stopped: cancel": 20, "ends: completed, done": 150, "ends: completed, iterations": 25, "ends: cancelled, aborted": 40,
+    "ends: cancelled, cancelled": 10, "ends: cancelled, parent": 20, "ends: timeout, time": 15, "ends: failed, tokens": 60,
+    "ends: failed, provider": 8, "ends: failed, refusal": 3,
 }  # fmt: skip
-"""What a part must reach to prove anything: about a third of what it does on average."""
+"""What a part must reach to prove anything: less than half of what it does on average, so that chance does not fail it."""
 
 
 def seeds_of(kind: str, part: int) -> range:
@@ -42,7 +43,9 @@ def seeds_of(kind: str, part: int) -> range:
 
 @pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
 @pytest.mark.parametrize("kind", ["fixed", "random"])
-def test_every_invariant_holds_in_every_scene(kind: str, part: int, record_property: Callable[[str, object], None]) -> None:
+def test_every_invariant_holds_in_every_scene(
+    kind: str, part: int, record_property: Callable[[str, object], None]
+) -> None:
     seeds = seeds_of(kind, part)
     reached: Counter[str] = Counter(scenes=len(seeds))
     for seed in seeds:

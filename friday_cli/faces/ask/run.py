@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
 from ...core.events import LIMIT_REASONS, AttemptFailed
+from ...core.plain import line
 from ...debug import start_log, unforeseen
 from ...paths import store_path
 from ...session import Options, Session
@@ -21,6 +23,7 @@ from .input import read_prompt
 from .terminal import remark
 from .writers import JsonWriter, StreamWriter, TextWriter, Writer
 
+log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
@@ -33,10 +36,10 @@ def ask(values: dict[str, Any]) -> int:
     """
     say = _nothing if values["quiet"] else remark
     signals = _Signals()
-    log: Path | None = None
+    written: Path | None = None
     try:
         if values["debug"]:
-            log = start_log()
+            written = start_log()
         schema = _schema(values["json_schema"])
         prompt = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
         return asyncio.run(_ask(values, prompt, schema, say, signals))
@@ -52,8 +55,8 @@ def ask(values: dict[str, Any]) -> int:
     except Exception as error:
         return _fail(values, unforeseen(error), 1)
     finally:
-        if log:
-            remark(f"log file: {log}")
+        if written:
+            remark(f"log file: {written}")
 
 
 def _nothing(text: str) -> None:
@@ -64,7 +67,8 @@ def _fail(values: dict[str, Any], text: str, code: int) -> int:
     """Say why there is no answer; JSON has its document all the same."""
     remark(text)
     if values["output_format"] == "json":
-        JsonWriter.failure(text, code)
+        with suppress(OSError):  # where standard output is what failed
+            JsonWriter.failure(text, code)
     return code
 
 
@@ -203,6 +207,8 @@ class _Run:
 
     async def _read(self) -> None:
         async for envelope in self._session.events():
+            if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
+                log.debug("%s %s", envelope.agent, line(repr(envelope.event), 300))
             if envelope.seq is not None and envelope.seq <= self._session.since:
                 self._writer.recall(envelope)
                 continue

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections import Counter
 from typing import Any
 
 from ...core.agent import Outcome
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
-from ...core.plain import plain
+from ...core.plain import line, plain
 from ...view import AgentView, State, cost, seconds, tokens
-from .terminal import Answer, StatusArea, remark
+from .live import Live
+from .terminal import Answer, StatusArea, can_redraw, remark
+
+MOST_DENIALS = 20
+"""Refused calls that are listed at the end."""
 
 
 class Writer:
@@ -83,7 +89,6 @@ class JsonWriter(Writer):
         root = self.state.root
         said = root.reply.text.text if root and root.reply else ""
         self.finish(Outcome("cancelled", "aborted", said, partial=True), code)
-        sys.stdout.flush()
 
     @classmethod
     def failure(cls, error: str, code: int) -> None:
@@ -96,6 +101,7 @@ class JsonWriter(Writer):
     @staticmethod
     def _print(**document: Any) -> None:
         sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -133,14 +139,16 @@ class TextWriter(Writer):
         super().__init__()
         self._quiet = quiet
         self._badge = badge
-        self._area = StatusArea(sys.stderr) if sys.stderr.isatty() and not quiet else None
+        self._area = StatusArea(sys.stderr) if can_redraw(sys.stderr) and not quiet else None
         self._answer = Answer(self._area) if sys.stdout.isatty() else None
+        self._live = Live(self.state)
         if badge and not quiet:
             self._say(badge)
 
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)
         event = envelope.event
+        self._live.signs[envelope.agent] = envelope.at
         if self._answer and envelope.agent == "a":
             if isinstance(event, TextDelta):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
@@ -149,8 +157,7 @@ class TextWriter(Writer):
         if isinstance(event, Notice) and not self._quiet:
             self._say(event.text)
         if self._area:
-            tail = self._answer.tail if self._answer else []
-            self._area.update(lambda: [*tail, *_working(self.state)])
+            self._area.update(self._lines)
 
     def finish(self, outcome: Outcome, code: int) -> None:
         if self._area:
@@ -161,8 +168,8 @@ class TextWriter(Writer):
         else:
             self._answer.settle(None if outcome.stop_reason == "done" and not outcome.partial else "")
         sys.stdout.flush()
-        for line in _remarks(self.state, outcome):
-            self._say(line)
+        for words in _remarks(self.state, outcome):
+            self._say(words)
         if not self._quiet:
             self._say(self._summary())
 
@@ -174,6 +181,10 @@ class TextWriter(Writer):
         if self._area:
             self._area.erase()
         remark(text)
+
+    def _lines(self, width: int) -> list[str]:
+        tail = self._answer.tail(width) if self._answer else []
+        return [*tail, *self._live.lines(width, time.time())]
 
     def _summary(self) -> str:
         state = self.state
@@ -189,30 +200,20 @@ class TextWriter(Writer):
         return " · ".join(parts)
 
 
-def _working(state: State) -> list[str]:
-    """A line per agent at work: path, profile, task, tool or what it waits for, time, tokens."""
-    import time
-
-    from ...view import agent_line
-
-    now = time.time()
-    agents = [a for a in state.working if a.path != "a"] or [a for a in state.working if a.current]
-    return [agent_line(state, agent, now=now) for agent in agents]
-
-
 def _remarks(state: State, outcome: Outcome) -> list[str]:
     """What a person must know beside the answer: how it ended, and what was refused."""
     lines = []
+    error = f": {outcome.error}" if outcome.error else ""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached")
+        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached{error}")
     elif outcome.status != "completed":
-        lines.append(f"{outcome.status} ({outcome.stop_reason})")
+        lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
     if outcome.partial and outcome.result:
-        lines.append("what stands above is partial: it is not the agent's last word")
-    if outcome.error:
-        lines.append(outcome.error)
-    for denial in state.denials:
-        subject = " ".join(denial.subject.split())[:200]
-        lines.append(f"denied: {denial.agent} {denial.tool} {subject}: {denial.reason}")
+        lines.append("what was answered so far is partial: it is not the agent's last word")
+    denials = Counter((d.agent, d.tool, line(d.subject, 200), d.reason) for d in state.denials)
+    for (agent, tool, subject, reason), times in list(denials.items())[:MOST_DENIALS]:
+        lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
+    if len(denials) > MOST_DENIALS:
+        lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
     return lines
