@@ -80,7 +80,9 @@ class Crew:
 
     def _searching(self, agent: Agent, profile: Profile | None) -> Provider:
         """The agent's provider, with the web search of its service where no tool of ours searches and the agent may."""
-        choice = self._choices[agent.provider]
+        choice = self._choices.get(agent.provider)
+        if choice is None:  # not made here
+            return agent.provider
         may = self._search_tool is None and (profile is None or SEARCH in profile.select((SEARCH,)))
         may = may and models.can_search(choice, self.settings, env=self._env)
         return self.provider(choice, web_search=may and agent.rules.decide(Call(SEARCH, "net")).decision == "allow")
@@ -213,12 +215,14 @@ class Crew:
             return
         try:
             agent.provider, _ = self._named(model, f"the model of {agent.path}")
+            agent.provider = self._searching(agent, self.profiles.get(record.profile))
         except FridayError as error:
             agent.news.append(Notice(f"{agent.path} goes on with {agent.model}: {error}", "warning"))
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:
         """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
+        agent.provider = self._searching(agent, profile)  # what it may not search cannot be refused at dispatch
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Goes on in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold

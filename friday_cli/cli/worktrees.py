@@ -216,7 +216,7 @@ async def _shown(name: str) -> tuple[Left, str]:
     if left.living:
         return left, ""
     async with _held(name) as (worktrees, worktree, _):
-        return type(left)(worktree), await worktrees.diff(worktree, limit=0)
+        return type(left)(worktree), await worktrees.diff(worktree, limit=10_000_000)
 
 
 async def _apply(name: str) -> tuple[Any, str]:

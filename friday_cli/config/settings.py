@@ -172,12 +172,13 @@ class Tools(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long sessions are kept. What is in use is never removed."""
+    """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
+    session whose worktree holds work, is never removed."""
 
     days: Annotated[float, Meta(ge=0)] = 90
-    """Sessions untouched for longer are removed. 0: never."""
+    """Sessions untouched for longer are removed, and logs of `--debug` that are older. 0: never."""
     gigabytes: Annotated[float, Meta(ge=0)] = 2
-    """When sessions take more, the oldest are removed. 0: never."""
+    """When sessions take more, the oldest are removed, but none that was used within the hour. 0: never."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ import signal
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,11 +84,12 @@ class Git:
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
         ok: Collection[int] = (0,),
-        limit: int = OUTPUT,
+        cut: int = 0,
     ) -> bytes:
-        """What a call prints. Raises ToolError with git's own words when it does not end with a code in `ok`."""
-        code, out, err = await self.ask(*words, cwd=cwd, env=env, data=data, limit=limit)
-        if code not in ok:
+        """What a call prints, of which `cut` bytes are enough (0: all). Raises ToolError with git's own words when it
+        does not end with a code in `ok`."""
+        code, out, err = await self.ask(*words, cwd=cwd, env=env, data=data, cut=cut)
+        if code not in ok and not (cut and len(out) == cut):
             raise ToolError(f"git {words[0]} failed: {said(err) or f'exit {code}'}")
         return out
 
@@ -97,12 +99,12 @@ class Git:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
-        limit: int = OUTPUT,
+        cut: int = 0,
     ) -> tuple[int, bytes, str]:
         """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much; a
         cancelled call has ended when this returns."""
         call = _Call([self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
-        task = asyncio.create_task(call.run(data, limit))
+        task = asyncio.create_task(call.run(data, cut))
         try:
             async with asyncio.timeout(CALL_S):
                 return await asyncio.shield(task)
@@ -122,7 +124,7 @@ class _Call:
         self._process: asyncio.subprocess.Process | None = None
         self._unwanted = False
 
-    async def run(self, data: bytes, limit: int) -> tuple[int, bytes, str]:
+    async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
         try:
             process = self._process = await asyncio.create_subprocess_exec(
                 *self._argv,
@@ -141,17 +143,19 @@ class _Call:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        reading = asyncio.gather(
-            _all(process.stdout, limit), process.stderr.read(64 * 1024), _feed(process.stdin, data)
-        )
+        errors = asyncio.create_task(process.stderr.read(64 * 1024))
+        feeding = asyncio.create_task(_feed(process.stdin, data))
         try:
-            out, err, _ = await reading
-        except ToolError:
-            self._signal(signal.SIGTERM)
-            raise
+            out = await _read(process.stdout, cut or OUTPUT)
+            if out.more:
+                self._signal(signal.SIGTERM)
+            if out.more and not cut:
+                raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
         finally:
             code = await process.wait()
-        return code, out, err.decode("utf-8", "replace")
+            err = await errors
+            await feeding
+        return code, out.data, err.decode("utf-8", "replace")
 
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
         """End the call, and wait for that even where the waiter is cancelled."""
@@ -180,14 +184,20 @@ async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
         pass  # its exit code tells why it did not read on
 
 
-async def _all(stream: asyncio.StreamReader, limit: int) -> bytes:
-    pieces, room = [], limit
+class _Output(NamedTuple):
+    data: bytes
+    more: bool
+
+
+async def _read(stream: asyncio.StreamReader, most: int) -> _Output:
+    """The first `most` bytes of a stream, and whether there were more."""
+    pieces, room = [], most
     while piece := await stream.read(1024 * 1024):
+        pieces.append(piece[:room])
+        if len(piece) > room:
+            return _Output(b"".join(pieces), True)
         room -= len(piece)
-        if room < 0:
-            raise ToolError(f"git printed more than {limit // 1_000_000} MB.")
-        pieces.append(piece)
-    return b"".join(pieces)
+    return _Output(b"".join(pieces), False)
 
 
 def said(err: str) -> str:
@@ -239,7 +249,7 @@ class Repository(msgspec.Struct, frozen=True):
         `raw` takes files as they are, byte for byte; else line ends and encodings are those of the repository's
         attributes. Filters run in neither. `hidden` are folders it must not see.
         """
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
+        with tempfile.TemporaryDirectory(prefix="git-", dir=index.parent) as name:
             folder = Path(name)
             for part in ("refs", "objects", "info"):
                 (folder / part).mkdir()

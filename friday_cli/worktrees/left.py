@@ -46,7 +46,7 @@ async def look_through(folder: Path, own: Own, environ: Mapping[str, str], *, sk
                 found = await worktrees.recall()
                 await worktrees.close()
         except UsageError:
-            left += [Left(w, True) for w in await asyncio.to_thread(lambda s=session: list(cards(folder / s)))]
+            left += [Left(worktree, True) for worktree in await asyncio.to_thread(_cards, folder / session)]
             continue
         except (FridayError, OSError):
             continue  # one that cannot be looked at must not hide the others
@@ -60,3 +60,7 @@ def _sessions(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if _SESSION.fullmatch(path.name))
     except OSError:
         return []
+
+
+def _cards(folder: Path) -> list[Worktree]:
+    return list(cards(folder))

@@ -43,6 +43,8 @@ class Maker(msgspec.Struct, frozen=True):
         return worktree
 
     async def _refuse_submodules(self, repository: Repository, top: Path) -> None:
+        if not await asyncio.to_thread((top / ".gitmodules").exists):
+            return
         listed = await self.git("ls-files", "-z", "-s", cwd=top, env={"GIT_DIR": str(repository.git_dir)})
         for entry in listed.split(b"\0")[:-1]:
             about, _, name = entry.partition(b"\t")
@@ -94,7 +96,7 @@ class Maker(msgspec.Struct, frozen=True):
     async def _base(self, source: Trees, git_dir: Path) -> str:
         """The commit of the working tree as it is: HEAD itself where nothing was changed since."""
         env = {"GIT_DIR": str(git_dir)}
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
+        with tempfile.TemporaryDirectory(prefix="git-", dir=self.folder) as name:
             index = Path(name) / "index"
             tree = await Trees(self.git, source.repository, source.top, index, hidden=source.hidden).committed(
                 git_dir / "index"

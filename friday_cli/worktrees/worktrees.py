@@ -30,6 +30,8 @@ ENDED: Mapping[State, str] = {
 }
 DIFF = 6_000
 """Characters of a difference that are shown to a model."""
+MOST = 5_000
+"""Changed files that are brought over at once; more are a matter for git itself."""
 DIFFS = 40
 """Changed files whose difference is shown to a person."""
 
@@ -188,7 +190,7 @@ class Worktrees:
     def touched(self, worktree: Worktree, target: LocalWorkspace) -> tuple[str, ...]:
         """Every path that applying a worktree to `target` would change, as rules name it."""
         top = self._target(worktree, target)
-        return tuple(target.label(top / change.path) for change in worktree.changes)
+        return tuple(target.label(top / change.path) for change in worktree.changes[: MOST + 1])
 
     def _target(self, worktree: Worktree, target: LocalWorkspace) -> Path:
         """The folder of `target` that answers to the top of the worktree."""
@@ -214,6 +216,11 @@ class Worktrees:
             if allowed is not None and not set(self.touched(worktree, target)) <= set(allowed):
                 raise ToolError(
                     "More was changed in the worktree meanwhile, and nothing was applied.", hint="Try again."
+                )
+            if len(worktree.changes) > MOST:
+                raise ToolError(
+                    f"{len(worktree.changes):,} files changed in the worktree, more than the {MOST:,} that are applied.",
+                    hint="Keep the branch and merge it with git, or let the sub-agent clean up first.",
                 )
             top = self._target(worktree, target)
             if outside := [c.path for c in worktree.changes if not target.holds(top / c.path)]:
@@ -272,7 +279,7 @@ class Worktrees:
         if not worktree.card.start:
             return
         common, card = Path(worktree.card.common), worktree.card
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
+        with tempfile.TemporaryDirectory(prefix="git-", dir=self.folder) as name:
             own = Trees(self.git, trees.repository, trees.top, Path(name) / "index")
             tree = await own.committed(Path(card.admin) / "index")
         base = await tree_of(self.git, common, card.base)
@@ -292,6 +299,7 @@ class Worktrees:
         worktree.state = state
         if worktree.workspace is not None:
             await worktree.workspace.close()
+            worktree.workspace = None
         card, common = worktree.card, Path(worktree.card.common)
         await asyncio.to_thread(sweep, worktree.folder)
         if await asyncio.to_thread(common.is_dir):
@@ -331,5 +339,6 @@ class Worktrees:
         async with self._lock:
             with contextlib.suppress(OSError):
                 if not any(self.folder.glob("*.json")):
-                    (self.folder / "main.index").unlink(missing_ok=True)
+                    for path in (*self.folder.glob("*.index*"), *self.folder.glob("git-*")):
+                        sweep(path) if path.is_dir() else path.unlink()
                     self.folder.rmdir()

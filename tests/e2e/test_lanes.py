@@ -31,7 +31,7 @@ class Narrow:
     def rule(self, turn: Turn) -> Say | Reply:
         self.there += 1
         self.flight.append(self.there)
-        if turn.agent.startswith("root"):
+        if "-" not in turn.agent:
             return self._admit(Say(calls=[self._batch(turn.agent)]) if not turn.turn else Say(turn.last), 0.0)
         if self.running >= PLACES:
             self.refused += 1
@@ -68,7 +68,7 @@ class Narrow:
 
 
 def test_twenty_children_against_two_places(friday: Friday) -> None:
-    narrow = Narrow(20, delay_s=0.03, retry_after="0.2")
+    narrow = Narrow(20, delay_s=0.03, retry_after="0.05")
     with narrow.open() as brain:
         friday.reach(brain, extra=SETTINGS)
         ran = friday.json("#root go")
@@ -77,15 +77,14 @@ def test_twenty_children_against_two_places(friday: Friday) -> None:
     assert [child["status"] for child in children] == ["completed"] * 20
     assert [n for n in range(20) if f"found root-c{n}\n" not in ran.document["result"]] == []
     needed = 20 * ROUNDS
-    print(narrow.refused, narrow.admitted, narrow.flight)
     assert narrow.admitted == needed + 2
     assert narrow.refused <= 0.5 * needed, f"{narrow.refused} refused for {needed} replies; in flight: {narrow.flight}"
-    burst = next(n for n, there in enumerate(narrow.flight) if n > 20 and there <= PLACES)
-    assert max(narrow.flight[burst:]) <= 2 * PLACES + 1, f"in flight: {narrow.flight}"
+    later = narrow.flight[30:]  # at first nobody knows better than to come
+    assert max(later) <= 2 * PLACES, f"in flight: {narrow.flight}"
 
 
 def test_two_processes_on_one_lane_all_finish(friday: Friday) -> None:
-    narrow = Narrow(10, delay_s=0.03, retry_after="0.3")
+    narrow = Narrow(10, delay_s=0.03, retry_after="0.05")
     with narrow.open() as brain:
         friday.reach(brain, extra=SETTINGS)
         started = [friday.start(f"#root{n} go", "--output-format", "json") for n in (1, 2)]
@@ -95,7 +94,6 @@ def test_two_processes_on_one_lane_all_finish(friday: Friday) -> None:
     for number, (out, _) in enumerate(ends, 1):
         assert [n for n in range(10) if f"found root{number}-c{n}\n" not in json.loads(out)["result"]] == []
     needed = 2 * 10 * ROUNDS
-    print(narrow.refused, narrow.admitted, narrow.flight)
     assert narrow.refused <= 0.5 * needed, f"{narrow.refused} refused for {needed} replies; in flight: {narrow.flight}"
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from friday_cli.core.errors import StoreError, ToolError
-from friday_cli.core.events import Table
+from friday_cli.core.events import Plain, Table
 from friday_cli.core.tool import PARALLEL, Tool
 from friday_cli.tools.memory import Memory, memory_tools
 from tests.tools.seat import call, seat
@@ -57,6 +57,7 @@ async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) ->
         tags=["#Build Steps", "ci", "CI"],
     )
     assert saved.text == "Saved for the project as 1. Only you see it until the user has kept it."
+    assert saved.display == Plain("project: Tests need[2J Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
     assert shelf.notes[0] == Note(
         "1", "Tests need[2J Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False
     )

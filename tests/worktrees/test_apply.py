@@ -403,4 +403,4 @@ async def test_the_difference_as_text(place: Ground) -> None:
     assert "-1\n+2\n" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert "more characters" in await place.worktrees.diff(made, limit=60)
+    assert "this diff goes on" in await place.worktrees.diff(made, limit=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -20,6 +21,8 @@ from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
+_HARNESS = re.compile(r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I)
+_MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.9
 """Likeness of texts above which a task counts as handed on whole."""
 
@@ -269,18 +272,18 @@ class _Delegation:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
         if known.error:
-            lines.append(f"error: {known.error}")
+            lines.append(f"error: {_words(known.error)}")
         if summary is None:
-            lines.append(_excerpt(defused(known.result), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_words(known.result), known.path, offset, self._settings.result_chars))
         else:
-            lines.append(defused(summary))
+            lines.append(_words(summary))
             lines.append(
                 f"[truncated: this is a summary of {len(known.result)} characters; "
                 f"get_delegation_result(id={known.path!r}) has them all]"
             )
         for finding in known.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {defused(finding.claim)}\n  evidence: {defused(finding.evidence)} [{mark}]")
+            lines.append(f"- {_words(finding.claim)}\n  evidence: {_words(finding.evidence)} [{mark}]")
         cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
@@ -299,6 +302,11 @@ def _in_background(node: Node) -> str:
         f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
         f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
     )
+
+
+def _words(text: str) -> str:
+    """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
+    return _MARKED.sub(r"‹\1›", _HARNESS.sub(r"\1‹its own words› \2", defused(text)))
 
 
 def _standing(known: Known) -> str:
