@@ -27,7 +27,7 @@ from .core.replay import AgentRecord, replay
 from .crew import Crew, session_rules
 from .lanes import SharedLane
 from .local import LocalWorkspace
-from .paths import config_dir, data_dir, store_path
+from .paths import config_dir, data_dir, store_path, text_of
 from .store import Ownership, Store
 from .worktrees import Worktrees
 
@@ -122,7 +122,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
                 await _resume(opened, records)
                 await crew.apart.restore(records)
             elif not last:
-                await log.emit("a", SessionStarted(SCHEMA, session_id, str(ground.cwd), __version__))
+                await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
             tidy.daily(ground.settings.retention, ground.env)
@@ -204,7 +204,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         profiles=ground.profiles,
         here=here,
         instructions=ground.instructions,
-        recall=store.memory(str(ground.standing.root), session_id, shared=shared),
+        recall=store.memory(text_of(ground.standing.root), session_id, shared=shared),
         session=session_id,
         spill=spill,
         env=ground.env,

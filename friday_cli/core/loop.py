@@ -69,7 +69,9 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
             end = ("completed", "done") if ending.success else ("failed", "reported")
             return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
         if done.stop == "refusal":
-            raise Halt("failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
+            raise Halt(
+                "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")
+            )
         if done.message.calls or done.stop == "pause_turn":
             reply.clear()
             continue

@@ -11,6 +11,7 @@ from pathlib import Path
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import Envelope
 from friday_cli.core.plain import line
+from friday_cli.paths import text_of
 
 from . import locks, memory, sessions
 from .journal import SessionJournal, append_events, key_of, read_events, remove
@@ -59,7 +60,7 @@ class Store:
         from uuid import uuid4
 
         name, now = str(uuid4()), time.time()
-        values = (name, str(cwd), line(title), model, now, now)
+        values = (name, text_of(cwd), line(title), model, now, now)
         await self._writer.submit(
             lambda db: db.execute(
                 "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values
@@ -126,11 +127,11 @@ class Store:
     async def find(self, prefix: str, *, cwd: str | Path | None = None) -> str:
         """The id that begins with `prefix`, among those of the folder `cwd` or all. Raises UsageError, naming the
         candidates, when there is not exactly one."""
-        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else str(cwd)))
+        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else text_of(cwd)))
 
     async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
         """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""
-        return await self._reader.read(lambda db: sessions.list_sessions(db, None if cwd is None else str(cwd), limit))
+        return await self._reader.read(lambda db: sessions.list_sessions(db, None if cwd is None else text_of(cwd), limit))
 
     async def last_session(self, cwd: str | Path) -> str | None:
         """The session of exactly this folder that was used last."""

@@ -81,6 +81,19 @@ def test_a_prompt_that_looks_like_an_option(friday: Friday) -> None:
     assert friday("--", "--help me").out == "--help me\n"
 
 
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_prompt_and_a_folder_that_are_no_text(friday: Friday, output: str) -> None:
+    friday.plays(ECHO)
+    folder = os.fsdecode(os.fsencode(friday.project) + b"/d\xff")
+    Path(folder).mkdir()
+    ran = friday.run(os.fsdecode(b"say \xff it"), "-C", folder, "--output-format", output)
+    assert ran.code == 0
+    assert "say \ufffd it" in ran.out
+    assert friday.run("again", "-c", "-C", folder, "--output-format", output).code == 0
+    for line in ran.out.splitlines() if output != "text" else ():
+        json.loads(line)
+
+
 # ---- files ------------------------------------------------------------------------------
 
 

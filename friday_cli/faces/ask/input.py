@@ -27,6 +27,7 @@ def read_prompt(argument: str | None, say: Callable[[str], None]) -> str:
         if not text.strip():
             raise UsageError("Standard input was empty: nothing to answer.")
         return text
+    argument = _decoded(os.fsencode(argument))
     if not argument.strip():
         raise UsageError("The prompt is empty.")
     piped = _piped(say)

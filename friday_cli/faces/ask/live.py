@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from rich.cells import cell_len
+
 from ...core.plain import line
 from ...view import AgentView, State, tokens
 from ...view.tree import GLYPHS
-from .terminal import clipped, filled
+from .terminal import clipped
 
 MOST = 10
 """Lines shown at once; of more agents it is said how many there are."""
@@ -36,21 +38,21 @@ class Live:
             line(f"{GLYPHS[a.status]} {a.path} {a.profile}" if a.parent else f"{GLYPHS[a.status]} {a.profile}", 40)
             for a in shown
         ]
-        first = max(map(len, names), default=0)
-        found = [self._line(agent, filled(name, first), width, now) for agent, name in zip(shown, names, strict=True)]
+        first = max(map(cell_len, names), default=0)
+        found = [self._line(agent, _fit(name, first), width, now) for agent, name in zip(shown, names, strict=True)]
         return [*found, f"  … and {len(agents) - len(shown)} more"] if len(shown) < len(agents) else found
 
     def _line(self, agent: AgentView, name: str, width: int, now: float) -> str:
         spent = tokens(agent.usage) if agent.usage.billed else ""
         end = f"{_clock(agent.active_s(now)):>7}{spent:>8}"
-        room = width - len(name) - len(end) - 4
+        room = width - cell_len(name) - len(end) - 4
         doing = self._doing(agent, now)
         if not agent.parent:
             return clipped(f"{name}  {doing}  {end.strip()}", width)
         part = min(_DOING, room // 2)
         if part < _TASK:
             return clipped(f"{name}  {doing}", width)
-        return f"{name}  {filled(clipped(line(agent.task, 200), room - part - 1), room - part)} {filled(clipped(doing, part), part)} {end}"
+        return f"{name}  {_fit(agent.task, room - part - 1)}  {_fit(doing, part)} {end}".rstrip()
 
     def _doing(self, agent: AgentView, now: float) -> str:
         match agent.status:
@@ -74,6 +76,12 @@ class Live:
         if agent.reply and agent.reply.calls:
             return f"calls {line(max(agent.reply.calls.items())[1][0], 40)}"
         return "writes" if agent.reply and agent.reply.text.text else "thinks"
+
+
+def _fit(text: str, width: int) -> str:
+    """`text` on just so many places."""
+    short = clipped(line(text, 200), width)
+    return short + " " * (width - cell_len(short))
 
 
 def _number(text: str) -> float:

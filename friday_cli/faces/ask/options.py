@@ -88,7 +88,7 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
         elif not arg.startswith("-") or arg == "-":
             words.append(arg)
         else:
-            name, equals, given = arg.partition("=")
+            name, equals, given = arg.partition("=") if arg.startswith("--") else (arg, "", "")
             option = names.get(name)
             if option is None or (option.kind == "flag" and equals):
                 return None

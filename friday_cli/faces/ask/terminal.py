@@ -31,7 +31,7 @@ def remark(text: str) -> None:
 
 def can_redraw(stream: TextIO) -> bool:
     """Whether lines of this stream can be drawn over: a terminal that knows how to move its cursor."""
-    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return stream.isatty() and (os.environ.get("TERM") or "dumb") not in ("dumb", "unknown")
 
 
 def clipped(text: str, width: int) -> str:
@@ -40,13 +40,6 @@ def clipped(text: str, width: int) -> str:
 
     text = plain(text, keep="")
     return text if cell_len(text) <= width else set_cell_size(text, max(0, width - 1)) + "…"
-
-
-def filled(text: str, width: int) -> str:
-    """`text` with blanks behind it, `width` places in all."""
-    from rich.cells import cell_len
-
-    return text + " " * (width - cell_len(text))
 
 
 class StatusArea:

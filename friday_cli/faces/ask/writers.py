@@ -6,15 +6,17 @@ import json
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.agent import Outcome
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
 from ...core.plain import line, plain
 from ...view import AgentView, State, cost, seconds, tokens
-from .live import Live
 from .terminal import Answer, StatusArea, can_redraw, remark
+
+if TYPE_CHECKING:
+    from .live import Live
 
 MOST_DENIALS = 20
 """Refused calls that are listed at the end."""
@@ -47,13 +49,22 @@ class StreamWriter(Writer):
     def recall(self, envelope: Envelope) -> None:
         super().recall(envelope)
         if isinstance(envelope.event, SessionStarted):
-            sys.stdout.buffer.write(encode(envelope) + b"\n")
+            sys.stdout.buffer.write(_json(envelope))
 
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)
-        sys.stdout.buffer.write(encode(envelope) + b"\n")
+        sys.stdout.buffer.write(_json(envelope))
         if not isinstance(envelope.event, LIVE):
             sys.stdout.buffer.flush()
+
+
+def _json(envelope: Envelope) -> bytes:
+    try:
+        return encode(envelope) + b"\n"
+    except UnicodeEncodeError:  # half a character, as in a file name that is no UTF-8
+        import msgspec
+
+        return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
 
 
 class JsonWriter(Writer):
@@ -100,7 +111,8 @@ class JsonWriter(Writer):
 
     @staticmethod
     def _print(**document: Any) -> None:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        text = json.dumps(document, ensure_ascii=False) + "\n"
+        sys.stdout.write(text.encode("utf-8", "replace").decode())  # half a character cannot be written
         sys.stdout.flush()
 
 
@@ -139,16 +151,21 @@ class TextWriter(Writer):
         super().__init__()
         self._quiet = quiet
         self._badge = badge
-        self._area = StatusArea(sys.stderr) if can_redraw(sys.stderr) and not quiet else None
+        self._area: StatusArea | None = None
+        self._live: Live | None = None
+        if can_redraw(sys.stderr) and not quiet:
+            from .live import Live  # with `rich`, which a run through pipes does not need
+
+            self._area, self._live = StatusArea(sys.stderr), Live(self.state)
         self._answer = Answer(self._area) if sys.stdout.isatty() else None
-        self._live = Live(self.state)
         if badge and not quiet:
             self._say(badge)
 
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)
         event = envelope.event
-        self._live.signs[envelope.agent] = envelope.at
+        if self._live:
+            self._live.signs[envelope.agent] = envelope.at
         if self._answer and envelope.agent == "a":
             if isinstance(event, TextDelta):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
@@ -184,7 +201,7 @@ class TextWriter(Writer):
 
     def _lines(self, width: int) -> list[str]:
         tail = self._answer.tail(width) if self._answer else []
-        return [*tail, *self._live.lines(width, time.time())]
+        return [*tail, *(self._live.lines(width, time.time()) if self._live else [])]
 
     def _summary(self) -> str:
         state = self.state
