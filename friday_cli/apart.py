@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -170,6 +170,22 @@ class Apart:
             "(keep_branch=true: keeps them on the branch)."
         )
         return defused("\n".join([*lines, "The difference:", made.text]))
+
+    def pending(self, path: str) -> str:
+        """In a few words: whether the work of an agent waits in its worktree, "" when it does not."""
+        made = self.worktrees.of(path)
+        waits = made is not None and made.state == "changed" and not self.tree.living(path)
+        return "its changes wait in its worktree: apply_delegation or discard_delegation" if waits else ""
+
+    def remembering(self, others: Callable[[str], str]) -> Callable[[str], str]:
+        """What a compacted agent must not forget: what `others` say, and the work that waits for its word."""
+
+        def remember(path: str) -> str:
+            mine = [w.path for w in self.worktrees.all if w.path != path and is_under(w.path, path)]
+            lines = [f"{p}: {words}" for p in dict.fromkeys(mine) if (words := self.pending(p))]
+            return "\n".join(filter(None, [others(path), *lines]))
+
+        return remember
 
     # ---- what becomes of the work -------------------------------------------------------
 

@@ -14,7 +14,7 @@ from .core.agent import Agent, Inbox, World
 from .core.budget import Budget
 from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import Notice, depth_of
+from .core.events import Notice, depth_of, is_under
 from .core.messages import Message, Usage, closed, user
 from .core.permission import Call, Mode, Rule, Rules, parse_rule
 from .core.presence import Presence
@@ -187,7 +187,7 @@ class Crew:
 
         A person or its parent may give it more tokens (`spec.max_tokens`), out of what is left above it.
         """
-        records = replay(await self.world.log.history())
+        records = replay(e for e in await self.world.log.history() if is_under(e.agent, path))
         record = records[path]
         most = self.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
@@ -303,7 +303,7 @@ class Crew:
         settings = delegate.DelegateSettings(
             prompt.catalog(offered), self._confirm, self.apart.isolate, self._shorten, delegation.max_batch,
             delegation.result_chars, isolated=frozenset(p.name for p in offered if p.isolation),
-            abandon=self.apart.abandon, worktree=self.apart.report,
+            abandon=self.apart.abandon, worktree=self.apart.report, pending=self.apart.pending,
         )  # fmt: skip
         made = [*delegate.delegate_tools(self.tree, settings), *worktree.worktree_tools(self.apart.settings)]
         own = {t.name: t for t in made}

@@ -111,6 +111,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             known = [_known(record) for path, record in records.items() if path != "a"]
             tree = crew.tree = crew.apart.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
             tree.on_end = crew.apart.settle
+            crew.world.remember = crew.apart.remembering(crew.world.remember)
             mode = options.mode or ground.settings.mode
             rules = session_rules(ground.settings, allow=options.allow, deny=options.deny, mode=mode)
             root = crew.root(ground.choice, profile=options.profile, rules=rules)

@@ -192,7 +192,9 @@ class _Play:
         getattr(self, actor.phase)(actor)
 
     def between(self, actor: _Actor) -> None:
-        match self.pick("turn", "turn", "turn", "user", "inbox", "notice", "status", "compact", "mode", "look", "apart"):
+        match self.pick(
+            "turn", "turn", "turn", "user", "inbox", "notice", "status", "compact", "mode", "look", "apart"
+        ):
             case "turn":
                 actor.turn, actor.attempt, actor.offset, actor.thought = actor.turn + 1, 1, 0, 0
                 actor.phase = "asking"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..store import MemoryItem
 
 _IDS = typer.Argument(
-    metavar="ID...", help="The notes, by their numbers in the list.", autocompletion=complete.notes, show_default=False
+    metavar="ID", help="The notes, by their numbers in the list.", autocompletion=complete.notes, show_default=False
 )  # fmt: skip
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 

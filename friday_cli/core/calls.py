@@ -86,12 +86,14 @@ async def _strand(
     try:
         if after is not None:
             await after.wait()
-        return await _run_call(agent, world, call)
+        ran = await _run_call(agent, world, call)
     finally:
         if mine is not None:
             mine.set()
         if last:
             agent.presence.strand_done()
+    await agent.presence.show()  # what is left may only wait
+    return ran
 
 
 async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:

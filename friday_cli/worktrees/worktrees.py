@@ -322,7 +322,7 @@ class Worktrees:
             try:
                 await self.look(worktree)
             except ToolError as error:
-                worktree.problem = str(error)
+                worktree.state, worktree.problem = "changed", str(error)
         return fresh
 
     def enter(self, worktree: Worktree, base: LocalWorkspace) -> LocalWorkspace:

@@ -110,9 +110,15 @@ class Notes:
 class Scene:
     """An open session with its model and its journal."""
 
-    def __init__(self, session: Session, model: Actors, journal: Drawer) -> None:
-        self.session, self.model, self.journal = session, model, journal
+    def __init__(self, session: Session, model: Actors) -> None:
+        self.session, self.model = session, model
         self.root, self.tree = session.root, session.tree
+
+    @property
+    def journal(self) -> Drawer:
+        journal = self.session.log._journal
+        assert isinstance(journal, Drawer)
+        return journal
 
     @property
     def envelopes(self) -> list[Envelope]:
@@ -163,6 +169,7 @@ class Stage:
     """A home and a project, and sessions in them."""
 
     def __init__(self, path: Path) -> None:
+        """Without the fixture `stage` its sessions are kept on disk."""
         self.home, self.project = path / "home", path / "project"
         self.home.mkdir()
         self.project.mkdir()
@@ -195,10 +202,8 @@ class Stage:
         self.ids.append(session.id)
         model = play if isinstance(play, Actors) else Actors(play)
         session.root.provider = model
-        journal = session.log._journal
-        assert isinstance(journal, Drawer)
         try:
-            yield Scene(session, model, journal)
+            yield Scene(session, model)
         finally:
             await session.close()
 

@@ -116,7 +116,7 @@ MUTANTS: dict[str, Seed] = {
         presence.Presence, "_release", "self.clock.stop()", "pass"
     ),
     "12 a reader that is slow loses events": changed(
-        log.Subscription, "put", "self._queue.append(envelope)", "self._queue.append(envelope) if len(self._queue) < 6 else None"
+        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"
     ),
     "budget: a child's spending stays with the child": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,12 @@ import pytest
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import AgentStarted, Diffs, PermissionAsked, Prefix, ToolFinished, WorktreeChanged
 from friday_cli.core.permission import Answer
+from friday_cli.core.replay import replay
 from friday_cli.paths import data_dir
 from friday_cli.session import Session
 from friday_cli.view import State, render_tree
+from friday_cli.worktrees import trees, worktrees
+from friday_cli.worktrees.making import Maker
 from tests.session.stage import Stage, delegates, does, says
 from tests.worktrees.ground import git, listing, own_state
 
@@ -288,7 +293,7 @@ async def test_only_what_is_below_the_caller(stage: Stage) -> None:
     stage.plays({
         "a": [apart(), delegates("worker"), says("Done.")],
         "a.1": [writes("x", "x"), says("ok")],
-        "a.2": [delegates("helper"), applies("a.1"), discards("a.1"), applies("a.2"), applies("a.2.1"), says("ok")],
+        "a.2": [delegates("helper", "a part"), applies("a.1"), discards("a.1"), applies("a.2"), applies("a.2.1"), says("ok")],
     })  # fmt: skip
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
@@ -301,8 +306,6 @@ async def test_only_what_is_below_the_caller(stage: Stage) -> None:
 
 
 async def test_without_a_repository(stage: Stage) -> None:
-    import shutil
-
     shutil.rmtree(stage.project / ".git")
     tasks = [{"profile": "hermit", "task": "x"}, {"profile": "worker", "task": "y"}]
     stage.plays({"a": [apart(), does(("delegate_tasks", {"tasks": tasks})), says("Done.")]})
@@ -463,3 +466,95 @@ async def test_the_config_names_ignored_files_to_take_along(stage: Stage) -> Non
     async with stage.session(**YOLO, flags=flags) as session:
         await session.prompt("go")
         assert "A=1" in (await stage.results(session.id, "a.1"))[0][1]
+
+
+# ---- the rest ------------------------------------------------------------------------
+
+
+async def test_it_is_looked_at_when_the_last_one_in_it_has_ended(stage: Stage) -> None:
+    mark = stage.project.parent / "go"
+    late = does(("bash", {"command": f"until test -e {mark}; do sleep 0.01; done; echo late > late"}))
+    stage.plays({
+        "a": [apart(), applies(), does(("bash", {"command": f"touch {mark}"})), says("Waiting."), applies(), says("Done.")],
+        "a.1": [writes("early", "x"), delegates("helper", "the rest of it", background=True), says("ok")],
+        "a.1.1": [late, says("ok")],
+    })  # fmt: skip
+    async with stage.session(**YOLO) as session:
+        await session.prompt("go")
+        results = await stage.results(session.id, "a")
+        assert await states(stage, session.id) == ["opened", "changed", "applied"]
+    assert "still in use by a.1.1" in results[0][1]
+    assert (results[1][0], "a.1.1 still works in that worktree" in results[1][1]) == ("error", True)
+    assert {"early", "late"} <= listing(stage.project).keys()
+
+
+async def test_work_that_waits_is_in_the_list_and_outlives_a_compaction(stage: Stage) -> None:
+    stage.plays({"a": [apart(), does(("list_sub_agents", {})), says("Done.")], "a.1": [writes("x", "x"), says("ok")]})
+    async with stage.session(**YOLO) as session:
+        await session.prompt("go")
+        assert "its changes wait in its worktree" in (await stage.results(session.id, "a"))[1][1]
+        assert "a.1: its changes wait in its worktree" in session.world.remember("a")
+        await session.discard_worktree("a.1")
+        assert "worktree" not in session.world.remember("a")
+
+
+async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "MOST_BYTES", 10_000)
+    stage.plays({
+        "a": [apart(), applies(), says("Done.")],
+        "a.1": [does(("bash", {"command": "head -c 20000 /dev/zero > big"})), says("ok")],
+    })  # fmt: skip
+    async with stage.session(**YOLO) as session:
+        await session.prompt("go")
+        results = await stage.results(session.id, "a")
+        assert "what changed in it could not be told" in results[0][1]
+        assert results[1][0] == "error"
+        assert len(cards()) == 1
+        monkeypatch.undo()
+        monkeypatch.setattr(trees, "MOST_BYTES", 1_000_000)
+        assert [f.path for f in await session.apply_worktree("a.1")] == ["big"]
+
+
+async def test_stopped_while_the_worktree_is_made(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = asyncio.Event()
+
+    async def fill(*args: Any, **more: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Maker, "fill", fill)
+    before = own_state(stage.project)
+    stage.plays({"a": [apart(), says("never")]})
+    async with stage.session(**YOLO) as session:
+        node = session.start("go")
+        await begun.wait()
+        await session.stop()
+        await node.over()
+        assert node.outcome.status == "cancelled"
+        assert cards() == []
+    assert own_state(stage.project) == before
+
+
+async def test_too_many_changed_files_are_left_to_git(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worktrees, "MOST", 3)
+    monkeypatch.setattr(trees, "LISTED", 2)
+    stage.plays({
+        "a": [apart(), applies(), discards(keep_branch=True), says("Done.")],
+        "a.1": [does(("bash", {"command": "touch f1 f2 f3 f4"})), says("ok")],
+    })  # fmt: skip
+    async with stage.session(**YOLO) as session:
+        await session.prompt("go")
+        results = await stage.results(session.id, "a")
+    assert "(2 more files)" in results[0][1]
+    assert (results[1][0], "4 files changed in the worktree, more than the 3" in results[1][1]) == ("error", True)
+    assert results[2][0] == "ok"
+
+
+async def test_the_log_knows_how_it_stands(stage: Stage) -> None:
+    stage.plays({"a": [apart(), says("Done.")], "a.1": [writes("x", "x"), says("ok")]})
+    async with stage.session(**YOLO) as session:
+        await session.prompt("go")
+    known = replay(await stage.log(session.id))["a.1"].worktree
+    assert known is not None
+    assert (known.state, [f.path for f in known.files]) == ("changed", ["x"])
+    assert known.folder == str(cards()[0].with_suffix(""))

@@ -21,7 +21,9 @@ from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
-_HARNESS = re.compile(r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I)
+_HARNESS = re.compile(
+    r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
+)
 _MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.9
 """Likeness of texts above which a task counts as handed on whole."""
@@ -39,7 +41,7 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     results are cut. `confirm(path, call_id, specs)` returns when
     the number and the price of new agents are in order, and raises ToolError when they are not. `isolated` are the
     profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
-    and `worktree(path)` tells what became of it, in words.
+    `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
     """
 
     offered: str
@@ -51,6 +53,7 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     isolated: frozenset[str] = frozenset()
     abandon: Callable[[Any], Awaitable[None]] = _kept
     worktree: Callable[[str], str] = lambda path: ""
+    pending: Callable[[str], str] = lambda path: ""
 
 
 def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
@@ -187,9 +190,13 @@ class _Delegation:
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
-        rows = tuple((k.path, k.profile, _standing(k), _line(k.task)) for k in known)
+        rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
         text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
         return Output(text, Table(("id", "profile", "status", "task"), rows))
+
+    def _status(self, known: Known) -> str:
+        pending = self._settings.pending(known.path)
+        return f"{_standing(known)}; {pending}" if pending else _standing(known)
 
     async def _result(self, ctx: ToolContext, args: Which) -> Output:
         known = self._mine(ctx, args.id)
