@@ -131,7 +131,9 @@ class Store:
 
     async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
         """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""
-        return await self._reader.read(lambda db: sessions.list_sessions(db, None if cwd is None else text_of(cwd), limit))
+        return await self._reader.read(
+            lambda db: sessions.list_sessions(db, None if cwd is None else text_of(cwd), limit)
+        )
 
     async def last_session(self, cwd: str | Path) -> str | None:
         """The session of exactly this folder that was used last."""

@@ -64,12 +64,13 @@ def measured(line: Line, scale: float) -> str:
         goal *= scale
     floor = f"{line.floor:.4g} {line.unit} ({line.floor_name})" if line.floor else ""
     ratio = f"{line.value / line.floor:.2f}" if line.floor else ""
+    cpu = f"{line.cpu:.2f}" if line.cpu else ""
     verdict = "" if goal is None else f"{goal:.4g} {line.unit}: {'reached' if line.value <= goal else 'missed'}"
     print(
-        f"  {line.name:42} {line.value:9.4g} {line.unit:3} {ratio and 'x' + ratio:>8}  {verdict:26} {line.note}",
+        f"  {line.name:42} {line.value:9.4g} {line.unit:3} {ratio and 'x' + ratio:>8} {cpu and 'cpu x' + cpu:>10}  {verdict:26} {line.note}",
         flush=True,
     )
-    return f"| {line.name} | {line.value:.4g} {line.unit} | {floor} | {ratio} | {verdict} |"
+    return f"| {line.name} | {line.value:.4g} {line.unit} | {floor} | {ratio} | {cpu} | {verdict} |"
 
 
 def machine() -> str:
@@ -83,7 +84,15 @@ def machine() -> str:
 def write(name: str, about: str, rows: list[str]) -> None:
     """Put the figures of one section in the place of the old ones."""
     head, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    table = [head, f"*{about}*", "", "| line | Friday | floor | ratio | goal |", "|---|---|---|---|---|", *rows, end]
+    table = [
+        head,
+        f"*{about}*",
+        "",
+        "| line | Friday | floor | ratio | processor | goal |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        end,
+    ]
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(head)
     PAGE.write_text(before + "\n".join(table) + rest.partition(end)[2], encoding="utf-8")
 

@@ -237,3 +237,37 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     sound(brain)
     assert (ran.code, ran.document["result"], ran.document["error"]) == (0, "The answer is forty-two.", None)
     assert len(brain.turns) == 2
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+@pytest.mark.parametrize(
+    ("base_url", "proxy", "words"),
+    [
+        ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
+        ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
+        ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
+    ],
+)
+def test_f8_a_service_that_cannot_be_reached(
+    friday: Friday, base_url: str, proxy: str, words: str, transport: str
+) -> None:
+    friday.config.write_text(
+        f'[providers.anthropic]\nbase_url = "{base_url}"\ntransport = "{transport}"\n', encoding="utf-8"
+    )
+    friday.setenv("ANTHROPIC_API_KEY", "sk-canary-0123456789abcdefghij")
+    if proxy:
+        friday.setenv("HTTPS_PROXY", proxy)
+    ran = friday.json("hi", model="anthropic/claude-test")
+    assert (ran.code, ran.document["stop_reason"]) == (75, "provider")
+    assert words in one_sentence(ran.document["error"])
+    assert "hush" not in ran.out + ran.err
+    assert friday.attempts().count("attempt_failed") == 3
+
+
+def test_f8_tls_that_is_none(friday: Friday) -> None:
+    with thinking(lambda turn: SPOKEN) as brain:
+        friday.reach(brain)
+        friday.config.write_text(friday.config.read_text().replace("http://", "https://"))
+        ran = friday.json("hi")
+    assert (ran.code, brain.turns) == (75, [])
+    assert "Cannot reach Anthropic" in one_sentence(ran.document["error"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.e2e.test_exits import asleep, until
+from tests.e2e.test_exits import NAP, asleep, until
 from tests.screen import Terminal
 from tests.screen import friday as command
 from tests.servers.brain import Say, Turn, thinking
@@ -168,14 +168,14 @@ agents:
 WORKING = """
 agents:
   a: [{text: "I hand it on.", calls: [{name: delegate_task, arguments: {profile: coder, task: build}}]}]
-  a.1: [{calls: [{name: bash, arguments: {command: "sleep 611.25"}}]}]
-"""
+  a.1: [{calls: [{name: bash, arguments: {command: "NAP"}}]}]
+""".replace("NAP", NAP)
 
 
 def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
     friday.plays(WORKING)
     with shown(friday, "go", "--yolo") as terminal:
-        terminal.shows("bash sleep 611.25")
+        terminal.shows(f"bash {NAP}")
         os.killpg(terminal.process.pid, signal.SIGINT)  # what the terminal does to its foreground processes
         assert terminal.end() == 130
         assert terminal.clean
@@ -189,7 +189,7 @@ def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
 def test_a_closed_terminal_ends_everything(friday: Friday) -> None:
     friday.plays(WORKING)
     with shown(friday, "go", "--yolo") as terminal:
-        terminal.shows("bash sleep 611.25")
+        terminal.shows(f"bash {NAP}")
         process = terminal.process
         process.send_signal(signal.SIGHUP)
         assert terminal.end() == 129

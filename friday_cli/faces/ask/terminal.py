@@ -105,7 +105,7 @@ class Answer:
         self._area = area
         self._console = Console(file=sys.stdout, highlight=False)
         self._attempt = (0, 0)
-        self._pending = ""
+        self._pending: list[str] = []
         self._block: list[str] = []
         self._fence = ""
         self._seen = 0
@@ -115,7 +115,7 @@ class Answer:
         from rich.text import Text
 
         rows: list[str] = []
-        for text in [*self._block, self._pending][-TAIL_LINES:]:
+        for text in [*self._block, "".join(self._pending)][-TAIL_LINES:]:
             rows += [row.plain.rstrip() for row in Text(text[-TAIL_CHARS:].expandtabs()).wrap(self._console, width)]
         return rows[-TAIL_LINES:] if self._block or self._pending else []
 
@@ -126,21 +126,25 @@ class Answer:
                 self._drop()
             self._attempt = attempt
         self._seen += len(text)
-        *lines, self._pending = (self._pending + plain(text)).split("\n")
+        *lines, rest = plain(text).split("\n")
         for line in lines:
-            self._line(line)
+            self._line("".join((*self._pending, line)))
+            self._pending.clear()
+        if rest:
+            self._pending.append(rest)
 
     def settle(self, text: str | None) -> None:
         """The reply is whole: print what is left of it; `text` is printed where nothing of it was streamed."""
         if text and not self._seen:
             self.feed(text, attempt=self._attempt)
         if self._pending:
-            self._line(self._pending)
+            self._line("".join(self._pending))
+            self._pending.clear()
         self._flush()
-        self._pending, self._seen = "", 0
+        self._seen = 0
 
     def _drop(self) -> None:
-        self._pending, self._block, self._fence, self._seen = "", [], "", 0
+        self._pending, self._block, self._fence, self._seen = [], [], "", 0
         self._print("[the reply broke off; it is written again]")
 
     def _line(self, line: str) -> None:
