@@ -243,14 +243,16 @@ class Apart:
     async def _may_write(self, ctx: ToolContext, labels: Sequence[str]) -> None:
         """Rules about writing files hold here, too: a call must not do what the same files edited would be refused."""
         rules = self.tree.node(ctx.agent).agent.rules
-        for tool in ("write_file", "edit_file"):
-            for label in labels:
+        asked = ""
+        for label in labels:
+            for tool in ("write_file", "edit_file"):
                 verdict = rules.decide(Call(tool, "write", (label,)))
                 if verdict.decision == "deny" and verdict.rule:
                     raise PermissionDenied(f"Not permitted: {label}: {verdict.reason}. Nothing was applied.")
                 if verdict.decision == "ask" and verdict.rule:
-                    await self._ask(ctx, Call("apply_delegation", "write", tuple(labels)), verdict.reason)
-                    return
+                    asked = asked or f"{label}: {verdict.reason}"
+        if asked:
+            await self._ask(ctx, Call("apply_delegation", "write", tuple(labels)), asked)
 
     async def _ask(self, ctx: ToolContext, call: Call, reason: str) -> None:
         desk, agent = self._world.desk, self.tree.node(ctx.agent).agent

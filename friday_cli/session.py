@@ -102,8 +102,10 @@ class Session:
         """Begin a run of the root; its end is in the events. The root must be idle (else: `send`).
 
         `@NAME` of a profile at the start of `text` makes the root hand this to a sub-agent of that profile: without
-        having tried it cannot answer. Raises UsageError where it could not.
+        having tried it cannot answer. Raises UsageError where it could not, or the root is at work.
         """
+        if any(node.path == "a" for node in self.tree.living("a")):
+            raise UsageError("The main agent is at work.", hint="Send it a message instead, or stop it first.")
         profile = self._wanted(text)
         self.tree.started_now = 0
         notes, self._notes = self._notes, []

@@ -245,7 +245,7 @@ class _Tree(Tree):
 
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         node = super().run(agent, spec, message)
-        self.__dict__.setdefault("runs", {})[agent.path] = node
+        self.runs[agent.path] = node
         self.bench.agents[agent.path] = agent
         return node
 
@@ -278,7 +278,7 @@ class Bench:
         self.workspace = Nowhere()
         self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)
         self.tree = _Tree(self.world, build=self.build, revive=self.revive)
-        self.tree.bench = self
+        self.tree.bench, self.tree.runs = self, {}
         self.tree.on_news = self._wake
         self.agents: dict[str, Agent] = {}
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)

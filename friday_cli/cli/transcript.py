@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.events import Command, Diff
+from ..core.events import Command, Diff, Diffs
 from ..core.plain import line
 from ..view import AgentView, Item, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
 from .output import Style, show_hanging, show_painted
@@ -81,6 +81,9 @@ def _tool(run: ToolRun, room: int) -> Iterator[Painted]:
 def _facts(run: ToolRun) -> Iterator[str]:
     if isinstance(run.display, Diff):
         yield f"+{run.display.added} -{run.display.removed}"
+    if isinstance(run.display, Diffs):
+        rows = run.display.files
+        yield f"{len(rows)} files +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
     if isinstance(run.display, Command) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
     if run.agents:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from .agent import Agent, Source, World
@@ -44,6 +44,7 @@ class Tree:
         self._revive = revive
         self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
+        self._resuming = asyncio.Lock()  # two at once would not see each other's budgets
         self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
 
@@ -90,9 +91,11 @@ class Tree:
         known = self.known(path)
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
             raise ToolError(f"There is no sub-agent {path!r} to go on with.")
-        if by is not None:
-            self._living_parent(by)
-        self._at_rest(path)
+        async with self._resuming:
+            return await self._resumed(path, spec, by)
+
+    async def _resumed(self, path: str, spec: Spec, by: str | None) -> Node:
+        self._may_resume(path, by)
         try:
             agent = await self._revive(await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
@@ -101,16 +104,21 @@ class Tree:
                 hint="Give it max_tokens from what you have left." if limit.whose == path else "",
             ) from None
         try:
-            self._at_rest(path)  # somebody else may have been quicker while the log was read
-            if by is not None:
-                self._living_parent(by)
+            self._may_resume(path, by)  # something may have been stopped while the log was read
         except ToolError:
             agent.budget.close_reserve()
             raise
-        return self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node.waiter = by or ""
+        return node
 
-    def _at_rest(self, path: str) -> None:
-        """Raises ToolError when an agent, or any below it, is at work."""
+    def _may_resume(self, path: str, by: str | None) -> None:
+        """Raises ToolError when somebody above an agent is being stopped, or it or any below it is at work."""
+        if by is not None:
+            self._living_parent(by)
+        for node in self._nodes.values():
+            if is_under(path, node.path) and path != node.path and not node.ended and node.leaving:
+                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
         living = [node.path for node in self.living(path)]
         if path in living:
             raise ToolError(f"{path} is still at work: send it a message instead.")
@@ -126,6 +134,12 @@ class Tree:
             return self._nodes[path].agent
         if self.root is not None and path == self.root.path:
             return self.root
+        for node in self.living(path):  # one below it was continued, under an agent made for that
+            above = node.agent.parent
+            while above is not None:
+                if above.path == path:
+                    return above
+                above = above.parent
         known = self._past[path]
         agent = await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
         agent.budget.close_reserve()  # it will not wrap anything up
@@ -133,7 +147,7 @@ class Tree:
 
     def _living_parent(self, parent: str) -> Node:
         node = self._nodes[parent]
-        if node.why or node.soft or node.ending:
+        if node.leaving:
             raise ToolError("You are being stopped: no new agents.")
         return node
 
@@ -186,7 +200,9 @@ class Tree:
     async def send(self, path: str, text: str, source: Source) -> None:
         """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
         node = self._nodes.get(path)
-        if node is None or node.ended or node.ending or node.why or node.soft or (node.wrapping and depth_of(path)):
+        if node is not None and not node.begun:
+            await asyncio.sleep(0)  # the log tells of its start before it tells of the message
+        if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(text, source)
 
@@ -205,6 +221,8 @@ class Tree:
             self.soften(node, "cancelled")
             assert node.task
             await asyncio.wait([node.task])
+            while doomed := [n.task for n in self.living(path) if n.why and n.task]:  # it may have wrapped up already
+                await asyncio.wait(doomed)
             return count
         while self.living(path):  # a child may be born while its parent is being stopped
             self._doom(path, why)
@@ -227,16 +245,19 @@ class Tree:
         else:
             stop(node.work)
 
-    def _children(self, path: str) -> Iterator[str]:
-        return (p for p in list(self._nodes) if parent_of(p) == path)
+    def _children(self, path: str) -> list[str]:
+        """Those at work right below an agent, or below children of it that ended."""
+        below = [p for p in self._nodes if p != path and is_under(p, path)]
+        return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
 
     # ---- what a life asks of its home -------------------------------------------
 
     async def leave(self, node: Node, *, stopped: bool) -> None:
         """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
-        for child in self._children(node.path):
-            if stopped or not self._nodes[child].background:
-                await self.stop(child, why="parent")
+        for path in self._children(node.path):
+            child = self._nodes.get(path)  # it may end while another is stopped
+            if child and (stopped or (child.waiter == node.path and not child.background)):
+                await self.stop(path, why="parent")
 
     async def gone(self, node: Node) -> None:
         """Keep of an ended child only what may be known of it: the log has the rest."""
@@ -265,10 +286,11 @@ class Tree:
         while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
             path = parent_of(path)
         target = self._nodes.get(path)
-        if target is None:
+        agent = target.agent if target else self.root
+        if agent is None:
             return
-        await target.agent.inbox.put(text, "harness")
-        if target.ended:
+        await agent.inbox.put(text, "harness")
+        if target and target.ended and target.outcome.status != "cancelled":  # who was stopped waits for a person
             self.on_news(path)
 
     def _remember(self, path: str) -> str:

@@ -34,6 +34,7 @@ from .events import (
     TurnStarted,
     Verdict,
     WorktreeChanged,
+    is_under,
 )
 from .messages import Message, Usage, closed
 from .receipt import Receipt, Tally
@@ -156,9 +157,18 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     record = records.get(envelope.agent)
     if record is not None:
         record.seen_at = envelope.at
+        if isinstance(event, InboxMessage) and event.source == "harness":
+            _pass_on(records, record.path, event.text)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(record, event)
+
+
+def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
+    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time."""
+    for record in records.values():
+        if record.inbox and record.path != path and is_under(record.path, path):
+            record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:
@@ -194,7 +204,8 @@ def _message(record: AgentRecord, event: MessageAdded) -> None:
         record.text = message.text or record.text
     elif message.role == "user" and record.inbox:
         text = message.text
-        record.inbox = [waiting for waiting in record.inbox if waiting.text not in text]
+        joined = next((waiting for waiting in record.inbox if waiting.text == text), None)
+        record.inbox = [waiting for waiting in record.inbox if waiting is not joined]
 
 
 def _turn_started(record: AgentRecord, event: TurnStarted) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from .agent import Agent
 from .budget import OUTPUT_FLOOR, LimitReached
-from .events import is_under
+from .events import Prefix, is_under
 from .messages import Usage
 from .model import without_thinking
 from .replay import AgentRecord
@@ -63,4 +63,5 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     if record.prefix and record.prefix.model == agent.model:
         agent.system, agent.specs = record.prefix.system, record.prefix.tools
     else:
+        agent.news.append(Prefix(agent.model, agent.system, agent.specs))
         agent.history = [without_thinking(m) for m in agent.history]

@@ -190,7 +190,7 @@ class Worktrees:
     def touched(self, worktree: Worktree, target: LocalWorkspace) -> tuple[str, ...]:
         """Every path that applying a worktree to `target` would change, as rules name it."""
         top = self._target(worktree, target)
-        return tuple(target.label(top / change.path) for change in worktree.changes[: MOST + 1])
+        return tuple(shown(target.label(top / change.path)) for change in worktree.changes[: MOST + 1])
 
     def _target(self, worktree: Worktree, target: LocalWorkspace) -> Path:
         """The folder of `target` that answers to the top of the worktree."""

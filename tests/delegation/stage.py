@@ -18,6 +18,7 @@ from friday_cli.core.provider import Chunk, Request
 from friday_cli.core.replay import AgentRecord, replay
 from friday_cli.session import Options, Session
 from friday_cli.store.reconcile import closing
+from friday_cli.store.rows import MemoryItem
 from tests.engine import Model, Play, Say
 
 E = TypeVar("E", bound=Event)
@@ -98,12 +99,12 @@ class Drawer(MemoryJournal):
 
 
 class Notes:
-    """A memory that holds one note and takes no other."""
+    """A memory that takes a note and forgets it."""
 
-    async def save(self, text: str, **_: object) -> str:
-        return "n1"
+    async def save(self, text: str, *, scope: str, tags: Sequence[str], agent: str) -> MemoryItem:
+        return MemoryItem("1", text, scope, tuple(tags), agent, 0.0)
 
-    async def load(self, query: str, **_: object) -> list[object]:
+    async def load(self, query: str, **_: object) -> list[MemoryItem]:
         return []
 
 

@@ -245,7 +245,7 @@ async def test_no_child_gets_back_what_its_parent_or_a_rule_withheld(stage: Stag
     stage.file("x.txt", "x\n")
     stage.profile("narrow", "allowedTools: [read_file]", 'subAgents: "*"', "mode: plan")
     wanted = ["write_file", "edit_file", "bash", "web_fetch", "memory_save", "grep"]
-    arguments = {"write_file": {"path": "y", "content": "y"}, "edit_file": {"path": "x.txt", "old": "x", "new": "y"}, "bash": {"command": "id"},
+    arguments = {"write_file": {"path": "y", "content": "y"}, "edit_file": {"path": "x.txt", "edits": [{"old": "x", "new": "y"}]}, "bash": {"command": "id"},
                  "web_fetch": {"url": "http://127.0.0.1/"}, "memory_save": {"text": "x"}, "grep": {"pattern": "x"}}  # fmt: skip
     grabs = [ToolCall(f"g{n}", name, arguments[name]) for n, name in enumerate(wanted)]
     script = {"a": [Say("", [delegate("narrow", "x")])], "a.1": [Say("", [delegate("general", "y")]), Say("ok")],

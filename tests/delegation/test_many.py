@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from friday_cli.core.events import AgentFinished, AgentStarted, StatusChanged, depth_of
-from friday_cli.core.provider import Request
+from friday_cli.core.provider import Chunk, Request
 from friday_cli.core.replay import replay
-from tests.delegation.stage import Actors, Stage
+from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, batch, call
 
 HEAVY = 32_000
@@ -33,14 +34,23 @@ async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
             number = request.agent.partition(".")[2]
-            return Say("", [call("read_file", path="heavy.txt")]) if count == 0 else Say(f"child {number} has read it", delay_s=0.02)
+            return Say("", [call("read_file", path="heavy.txt")]) if count == 0 else Say(f"child {number} has read it")
         model.requests.clear()
         gc.collect()
         used.append(tracemalloc.get_traced_memory()[0])
         tasks = [{"profile": "researcher", "task": f"read it, number {count * 10 + n}"} for n in range(1, 11)]
         return Say("", [batch(*tasks)]) if count < 10 else Say("all read")
 
-    model = Actors(play)
+    class Together(Actors):
+        """The first five answer only when all of them were asked."""
+
+        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+            async for chunk in super().stream(request):
+                if request.agent in ("a.1", "a.2", "a.3", "a.4", "a.5"):
+                    await until(lambda: self.most_at_once >= 5)
+                yield chunk
+
+    model = Together(play)
     async with disk.open(model) as s:
         tracemalloc.start(1)
         try:

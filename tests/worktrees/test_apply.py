@@ -253,7 +253,7 @@ async def test_a_failure_in_the_middle_takes_everything_back(place: Ground, monk
         await place.worktrees.apply(made, place.base)
     assert listing(place.root) == before
     assert [name for name in os.listdir(place.root) if name.endswith(".tmp")] == []
-    monkeypatch.undo()
+    monkeypatch.setattr(disk, "appear", appear)
     await place.worktrees.apply(made, place.base)
     assert (place.root / "zz").read_text() == "theirs\n"
 

@@ -248,6 +248,19 @@ async def test_rules_about_files_hold_for_applying(stage: Stage, rule: str) -> N
     assert {"src/x", "y"}.isdisjoint(listing(stage.project))
 
 
+async def test_rules_that_ask_about_files_hold_and_a_deny_comes_first(stage: Stage) -> None:
+    stage.plays({"a": [apart(), applies(), says("Done.")], "a.1": [writes("x", "x"), writes("y", "y"), says("ok")]})
+    flags = {"permissions.ask": ("edit_file(x)",)}
+    async with stage.session(**YOLO, flags=flags) as session:
+        await session.prompt("go")
+        assert "nobody can be asked here" in (await stage.results(session.id, "a"))[1][1]
+    async with stage.session(**YOLO, flags=flags, deny=("edit_file(y)",), attended=True) as session:
+        await session.prompt("go")
+        status, text = (await stage.results(session.id, "a"))[1]
+        assert (status, text.startswith("Not permitted: y: ")) == ("denied", True)
+    assert {"x", "y"}.isdisjoint(listing(stage.project))
+
+
 async def test_protected_files_are_asked_about_in_every_mode(stage: Stage) -> None:
     stage.plays(
         {
@@ -510,7 +523,6 @@ async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypat
         assert "what changed in it could not be told" in results[0][1]
         assert results[1][0] == "error"
         assert len(cards()) == 1
-        monkeypatch.undo()
         monkeypatch.setattr(trees, "MOST_BYTES", 1_000_000)
         assert [f.path for f in await session.apply_worktree("a.1")] == ["big"]
 
