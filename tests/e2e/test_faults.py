@@ -3,6 +3,8 @@ was said is kept, one clear sentence, and never a success that was none."""
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -265,9 +267,20 @@ def test_f8_a_service_that_cannot_be_reached(
 
 
 def test_f8_tls_that_is_none(friday: Friday) -> None:
-    with thinking(lambda turn: SPOKEN) as brain:
-        friday.reach(brain)
-        friday.config.write_text(friday.config.read_text().replace("http://", "https://"))
-        ran = friday.json("hi")
-    assert (ran.code, brain.turns) == (75, [])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            for _ in range(3):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        friday.config.write_text(f'[providers.anthropic]\nbase_url = "{url}"\n', encoding="utf-8")
+        friday.setenv("ANTHROPIC_API_KEY", "sk-canary-0123456789abcdefghij")
+        ran = friday.json("hi", model="anthropic/claude-test")
+    assert ran.code == 75
     assert "Cannot reach Anthropic" in one_sentence(ran.document["error"])
+    assert friday.attempts().count("attempt_failed") == 3

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.e2e.test_exits import NAP, asleep, until
+from tests.e2e.test_exits import linux
+from tests.e2e.test_signals import NAP, asleep, until
 from tests.screen import Terminal
 from tests.screen import friday as command
 from tests.servers.brain import Say, Turn, thinking
@@ -172,6 +173,7 @@ agents:
 """.replace("NAP", NAP)
 
 
+@linux
 def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
     friday.plays(WORKING)
     with shown(friday, "go", "--yolo") as terminal:
@@ -186,6 +188,7 @@ def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
     until(lambda: not asleep(), "the end of the command")
 
 
+@linux
 def test_a_closed_terminal_ends_everything(friday: Friday) -> None:
     friday.plays(WORKING)
     with shown(friday, "go", "--yolo") as terminal:

@@ -189,15 +189,15 @@ class _Run:
         if self._signals.code:
             raise asyncio.CancelledError
         outcome = await self._session.prompt(text, images=images, schema=schema)
-        await self._session.log.flush()
-        code = self._code(outcome)
-        await self.close()
+        interrupted = self._signals.code
+        await self.close()  # everything that happened is read now
+        code = interrupted or self._code(outcome)
         try:
             if self._unread is not None:
                 raise self._unread
             self._writer.finish(outcome, code)
         except OSError:
-            if not self._signals.code:  # a closed terminal sends its signal, too
+            if not interrupted:  # a closed terminal sends its signal, too
                 raise
         return code
 
@@ -225,8 +225,6 @@ class _Run:
         self._stopping = asyncio.ensure_future(self._session.stop("a"))
 
     def _code(self, outcome: Outcome) -> int:
-        if self._signals.code:
-            return self._signals.code
         if outcome.status == "cancelled":
             return 130
         if outcome.stop_reason in LIMIT_REASONS:
