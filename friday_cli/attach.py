@@ -33,6 +33,8 @@ async def attached(
         try:
             found = await _find(name, workspace)
             if found is None:
+                if "/" in name or "." in name.strip("."):
+                    remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
             part = await _read(*found, workspace)
         except ToolError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Notice, depth_of, is_under
 from .core.messages import Message, Usage, closed, user
-from .core.permission import Call, Mode, Rule, Rules, parse_rule
+from .core.permission import Call, Mode, Rules, parse_rule
 from .core.presence import Presence
 from .core.provider import Effort, Provider
 from .core.replay import AgentRecord, replay
@@ -27,6 +28,8 @@ from .instructions import Instructions
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
+ROOT = "friday"
+"""The profile name of the root without a persona."""
 SEARCH = "web_search"
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
@@ -63,6 +66,7 @@ class Crew:
         self._session = session
         self._spill = spill
         self._env = env
+        self._planned: float | None = 0.0
         self._search_tool = web.search_tool(env)
         self._providers: dict[tuple[str, bool], Provider] = {}
         self._choices: dict[Provider, models.Choice] = {}
@@ -120,7 +124,7 @@ class Crew:
         system = prompt.root_prompt(
             self._here, tools, children=offered, instructions=self._instructions, persona=persona
         )
-        agent = self._agent("a", persona.name if persona else "friday", provider, system, tools, rules, budget)
+        agent = self._agent("a", persona.name if persona else ROOT, provider, system, tools, rules, budget)
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = choice.effort
@@ -193,8 +197,9 @@ class Crew:
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
         place = await self.apart.workspace_again(parent, path)
         again = msgspec.structs.replace(
-            spec, profile=record.profile, max_tokens=tokens, max_cost=cost, fork=False, workspace=place
-        )
+            spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
+            workspace=place,
+        )  # fmt: skip
         try:
             agent, _ = self.child(parent, again, path)
         except BaseException:
@@ -315,7 +320,7 @@ class Crew:
         assert self.tree is not None
         delegation, parent = self.settings.agents.delegation, self.tree.node(path).agent
         count = self.tree.started_now + len(specs)
-        price = delegate.price_of(specs, delegation.token_budget.default, parent.provider.cost)
+        price = self._price(parent, specs)
         words = f"{len(specs)} more agents, {count} in this turn; at most about " + (
             "an unknown price" if price is None else f"${price:.2f}"
         )
@@ -331,6 +336,25 @@ class Crew:
             answer = await self.world.desk.permission(path, call_id, call, reason=over)
         if answer.decision == "deny":
             raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+
+    def _price(self, parent: Agent, specs: Sequence[Spec]) -> float | None:
+        """US dollars that the sub-agents of this turn may cost with `specs`: whole budgets, four parts read to one part
+        written; None where a price is unknown."""
+        assert self.tree is not None
+        if self.tree.started_now == 0:
+            self._planned = 0.0
+        delegation = self.settings.agents.delegation
+        for spec in specs:
+            profile = self.profiles.found.get(spec.profile)
+            own = (profile and profile.max_token_budget) or delegation.token_budget.default
+            tokens = min(delegation.token_budget.max, own, spec.max_tokens or own)
+            provider = parent.provider
+            if profile is not None:
+                with suppress(FridayError):  # what is wrong with its model is said when it is started
+                    provider, _ = self._child_provider(parent, profile)
+            one = provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+            self._planned = None if one is None or self._planned is None else self._planned + one
+        return self._planned
 
     async def _shorten(self, path: str, known: Known) -> str | None:
         """A long result in short, by the summarizer; None where the settings want head and tail, or it failed."""
@@ -371,16 +395,3 @@ def _check_price(provider: Provider, budget: Budget) -> None:
             f"No price is known for {provider.name}/{provider.model}, so a cost limit cannot be kept.",
             hint="Limit tokens, or set prices under [providers] in the config.",
         )
-
-
-def session_rules(settings: Settings, *, allow: Sequence[str], deny: Sequence[str], mode: Mode) -> Rules:
-    """The rights of the root: the settings' rules and the command line's. Raises UsageError for a bad rule."""
-    permissions = settings.permissions
-    rules: list[Rule] = []
-    for decision, texts in (
-        ("deny", (*permissions.deny, *deny)),
-        ("ask", permissions.ask),
-        ("allow", (*permissions.allow, *allow)),
-    ):
-        rules += [parse_rule(text, decision) for text in texts]  # type: ignore[arg-type]
-    return Rules(mode=mode, rules=rules)

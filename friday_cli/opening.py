@@ -24,10 +24,11 @@ from .core.model import without_thinking
 from .core.permission import Desk, Mode, Rules, parse_rule
 from .core.provider import Effort
 from .core.replay import AgentRecord, replay
-from .crew import Crew, session_rules
+from .crew import ROOT, Crew
 from .lanes import SharedLane
 from .local import LocalWorkspace
 from .paths import config_dir, data_dir, store_path, text_of
+from .rights import session_rules
 from .store import Ownership, Store
 from .worktrees import Worktrees
 
@@ -93,13 +94,15 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
 
     Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a line for a person.
     """
-    ground = await _look(options, os.environ if env is None else env)
-    store = Store(store_path(ground.env))
+    env = os.environ if env is None else env
+    store = Store(store_path(env))
     try:
-        records: dict[str, AgentRecord] = {}
-        last = 0
         if options.resume:
             await store.reconcile()
+            options = _as_before(options, replay(await store.events(options.resume)).get("a"))
+        ground = await _look(options, env)
+        records: dict[str, AgentRecord] = {}
+        last = 0
         session_id = options.resume or await store.create_session(ground.cwd)
         ownership = await store.own(session_id)
         try:
@@ -135,6 +138,19 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     except BaseException:
         await store.close()
         raise
+
+
+def _as_before(options: Options, record: AgentRecord | None) -> Options:
+    """The options of a session that goes on: its profile and model, where no others are named."""
+    if record is None:
+        return options
+    profile, model = options.profile, options.model
+    if profile is None and record.profile != ROOT:
+        profile = record.profile
+    last = record.prefix.model if record.prefix else record.granted.model
+    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+        model = "demo" if last.startswith("demo/") else last
+    return msgspec.structs.replace(options, profile=profile, model=model)
 
 
 async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
@@ -227,6 +243,8 @@ async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
     if record.prefix and record.prefix.model == root.model:
         root.system, root.specs = record.prefix.system, record.prefix.tools
+        names = {spec.name for spec in root.specs}
+        root.tools = {name: t for name, t in root.tools.items() if name in names}
         opened.notes.append(f"{NOTE} The session goes on. Today is {date.today().isoformat()}; mode: {rules.mode}.")
     else:
         root.history = [without_thinking(m) for m in root.history]

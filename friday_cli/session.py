@@ -52,13 +52,13 @@ class Session:
     # ---- talking -------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
     ) -> Outcome:
         """Run the root on a message of the user until it and every background child has ended and been reported.
 
-        Returns the end of the root's last run.
+        `task` is what the person wrote, where `text` holds more. Returns the end of the root's last run.
         """
-        node = self.start(text, images=images, schema=schema)
+        node = self.start(text, task=task, images=images, schema=schema)
         while True:
             await node.over()
             node = self.tree.node("a")
@@ -81,24 +81,40 @@ class Session:
             waiting, source = self.root.inbox.take()
             self._run(waiting, Message("user", (Text(waiting),), source))
 
-    async def resume_agent(self, path: str, text: str, *, max_tokens: int | None = None) -> Outcome:
+    async def resume_agent(
+        self,
+        path: str,
+        text: str,
+        *,
+        max_tokens: int | None = None,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+        schema: dict[str, object] | None = None,
+    ) -> Outcome:
         """Continue an ended sub-agent with a message of the person; returns how its run ended.
 
-        `max_tokens` is what it may use from now on, in place of what its budget has left. Raises UsageError when there
-        is no such agent, or it cannot be continued.
+        `max_tokens` is what it may use from now on, in place of what its budget has left; the other limits (turns, US
+        dollars, active seconds) only lower. Raises UsageError when there is no such agent, or it cannot be continued.
         """
         known = self.tree.known(path)
         if known is None:
             raise UsageError(f"There is no agent {path!r} in session {self.id[:8]}.")
         try:
-            node = await self.tree.resume(path, Spec(known.profile, text, max_tokens=max_tokens), by=None)
+            spec = Spec(
+                known.profile, text, max_tokens=max_tokens, max_turns=max_turns, max_cost=max_cost, timeout_s=timeout,
+                schema=schema,
+            )  # fmt: skip
+            node = await self.tree.resume(path, spec, by=None)
         except ToolError as error:
             raise UsageError(str(error)) from None
         await node.over()
         await self._opened.store.sync()
         return node.outcome
 
-    def start(self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None) -> Node:
+    def start(
+        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+    ) -> Node:
         """Begin a run of the root; its end is in the events. The root must be idle (else: `send`).
 
         `@NAME` of a profile at the start of `text` makes the root hand this to a sub-agent of that profile: without
@@ -117,7 +133,7 @@ class Session:
             notes.append(mention.note(profile))
             self.root.accept = mention.demand(self.root, self.tree, profile, self.root.accept)
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *images)
-        return self._run(text, Message("user", parts))
+        return self._run(task or text, Message("user", parts))
 
     def _wanted(self, text: str) -> str:
         """The profile that a prompt is addressed to, "" for the root itself."""
@@ -126,7 +142,9 @@ class Session:
             return ""
         if name not in self._opened.offered:
             words = ", ".join(self._opened.offered)
-            raise UsageError(f"@{name}: the main agent cannot delegate to it now.", hint=f"It can to {words or 'nobody'}.")
+            raise UsageError(
+                f"@{name}: the main agent cannot delegate to it now.", hint=f"It can to {words or 'nobody'}."
+            )
         if not mention.task_of(text):
             raise UsageError(f"@{name} what? Write the task behind the name.")
         return name

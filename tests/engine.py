@@ -284,7 +284,9 @@ class Bench:
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
         rules = Rules(mode=self.mode, rules=self.rules)
         table = {t.name: t for t in self.tools}
-        self.root = self.agents["a"] = self._agent("a", "root", self.me, budget, rules, table, tuple(self.profiles), None)
+        self.root = self.agents["a"] = self._agent(
+            "a", "root", self.me, budget, rules, table, tuple(self.profiles), None
+        )
         self.root.supervision = self.me.supervision or "unsupervised"
         self.tree.root = self.root
 
@@ -318,7 +320,9 @@ class Bench:
     async def revive(self, parent: Agent, path: str, spec: Spec) -> Agent:
         records = replay(await self.log.history())
         tokens, cost = budget_left(records, path, more=spec.max_tokens)
-        again = msgspec.structs.replace(spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False)
+        again = msgspec.structs.replace(
+            spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False
+        )
         agent, _ = self.build(parent, again, path)
         agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].granted.tools}
         restore(agent, records)
@@ -418,7 +422,14 @@ class Bench:
 
 
 DELEGATION = frozenset(
-    "delegate_task delegate_tasks list_sub_agents get_delegation_result message_sub_agent cancel_sub_agent".split()
+    [
+        "delegate_task",
+        "delegate_tasks",
+        "list_sub_agents",
+        "get_delegation_result",
+        "message_sub_agent",
+        "cancel_sub_agent",
+    ]
 )
 
 

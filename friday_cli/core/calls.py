@@ -40,7 +40,9 @@ async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> En
         )
         tasks.append(asyncio.create_task(strand))
         before = mine or before
-    agent.presence.fork(len(calls) - max(0, len(lined) - 1))  # those in line are one strand: one of them works at a time
+    agent.presence.fork(
+        len(calls) - max(0, len(lined) - 1)
+    )  # those in line are one strand: one of them works at a time
     try:
         await asyncio.wait(tasks)
     finally:

@@ -127,7 +127,7 @@ class TurnStarted(Event, frozen=True, tag="turn_started"):
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """A turn is over, its tools included. `stop` is the provider's reason, `context` the tokens now in the context."""
+    """The reply of a turn is whole; its tools, if it called any, run now. `stop` is the provider's reason, `context` the tokens now in the context."""
 
     turn: int
     usage: Usage

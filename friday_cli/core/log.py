@@ -65,6 +65,19 @@ class Subscription:
             self._queue.append(place)
         self._ready.set()
 
+    def skip(self, newest: int) -> None:
+        """Forget what a replay up to number `newest` has shown, and the live events of each agent that came before it."""
+        shown: set[str] = set()
+        kept: list[list[Envelope]] = []
+        for place in reversed(self._queue):
+            envelope = place[0]
+            if envelope.seq is not None and envelope.seq <= newest:
+                shown.add(envelope.agent)
+            elif envelope.seq is not None or envelope.agent not in shown:
+                kept.append(place)
+        self._queue = deque(reversed(kept))
+        self._newest = {place[0].agent: place for place in self._queue}
+
     def close(self) -> None:
         self._closed = True
         self._ready.set()
@@ -151,6 +164,8 @@ class Log:
                 assert envelope.seq is not None
                 newest = envelope.seq
                 yield envelope
+            await self.flush()  # what the journal holds is published, too
+            reader.skip(newest)
             async for envelope in reader:
                 if envelope.seq is None or envelope.seq > newest:
                     yield envelope

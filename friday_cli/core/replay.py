@@ -50,8 +50,8 @@ class Stopwatch(msgspec.Struct):
     since: float = 0.0
     runs: bool = False
 
-    def begin(self, at: float) -> None:
-        self.active, self.since, self.runs = 0.0, at, True
+    def begin(self, at: float, *, runs: bool = True) -> None:
+        self.active, self.since, self.runs = 0.0, at, runs
 
     def turn(self, status: Status, at: float) -> None:
         """The agent's status is `status` from `at` on."""
@@ -175,11 +175,11 @@ def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStar
     record = records.get(envelope.agent)
     if record is None:
         record = records[envelope.agent] = AgentRecord(envelope.agent, event)
-    record.granted, record.end, record.status = event, None, "running"
+    record.granted, record.end, record.status = event, None, "queued" if event.parent else "running"
     record.started = record.seen_at = envelope.at
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
-    record.watch.begin(envelope.at)
+    record.watch.begin(envelope.at, runs=not event.parent)
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:

@@ -133,13 +133,13 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
     db.execute(
         "INSERT INTO agents(session, path, parent, depth, profile, task, model, call_id, background, run, status,"
         " stop_reason, input, cache_read, cache_write, output, reasoning, cost, started, finished, active_s)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', '', 0, 0, 0, 0, 0, 0.0, ?, NULL, 0.0)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, 0, 0, 0, 0, 0.0, ?, NULL, 0.0)"
         " ON CONFLICT(session, path) DO UPDATE SET profile = excluded.profile, task = excluded.task,"
         " model = excluded.model, call_id = excluded.call_id, background = excluded.background, run = excluded.run,"
-        " status = 'running', stop_reason = '', finished = NULL",
+        " status = excluded.status, stop_reason = '', finished = NULL",
         (
             key, path, event.parent, depth_of(path), event.profile, line(event.task, 400), event.model, event.call_id,
-            event.background, event.run, envelope.at,
+            event.background, event.run, "queued" if event.parent else "running", envelope.at,
         ),
     )  # fmt: skip
     if depth_of(path) == 0:

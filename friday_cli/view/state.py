@@ -145,10 +145,10 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
     agent.mode = event.mode or agent.mode
     agent.turn_limit, agent.token_limit = event.turns, event.tokens
     agent.cost_limit, agent.time_limit_s = event.cost_usd, event.time_s
-    agent.status, agent.stop_reason, agent.waiting, agent.finished = "running", None, "", None
-    agent.result = agent.error = agent.limit_of = ""
-    agent.partial, agent.turn = False, 0
-    agent.watch.begin(at)
+    agent.status, agent.stop_reason = "queued" if event.parent else "running", None
+    agent.waiting = agent.result = agent.error = agent.limit_of = ""
+    agent.finished, agent.partial, agent.turn = None, False, 0
+    agent.watch.begin(at, runs=not event.parent)
     if not event.parent and event.mode:
         state.mode = event.mode
 

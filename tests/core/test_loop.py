@@ -292,8 +292,8 @@ async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
     await bench.prompt()
     kinds = [type(e.event).__name__ for e in bench.envelopes]
     assert kinds == [
-        "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "ToolStarted", "ToolFinished",
-        "MessageAdded", "TurnFinished", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
+        "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "ToolStarted",
+        "ToolFinished", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
     ]  # fmt: skip
     assert [e.message for e in bench.of(MessageAdded)] == bench.root.history
     assert [e.turn for e in bench.of(TurnFinished)] == [1, 2]

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -54,7 +54,7 @@ class Actors(Model):
 class Shelf:
     """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
 
-    shelves: dict[str, dict[str, Drawer]] = {}
+    shelves: ClassVar[dict[str, dict[str, Drawer]]] = {}
 
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})

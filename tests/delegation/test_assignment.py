@@ -63,7 +63,11 @@ def offered(request: Any) -> str:
 async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_with_its_rules(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher, helper]")
     stage.profile("helper", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("helper", "y")])], "a.1.1": [Say("ok")]}
+    script = {
+        "a": [Say("", [delegate("lead", "x")])],
+        "a.1": [Say("", [delegate("helper", "y")])],
+        "a.1.1": [Say("ok")],
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         root, lead, helper = (s.requests(path)[0] for path in ("a", "a.1", "a.1.1"))
@@ -74,7 +78,13 @@ async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_wi
         assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
         for request in (root, lead, helper):
             assert offered(request) in request.system
-            for rule in ("Give the full task", "Give what it needs to begin", "Wait for the result", "Use the result", "Do not delegate"):
+            for rule in (
+                "Give the full task",
+                "Give what it needs to begin",
+                "Wait for the result",
+                "Use the result",
+                "Do not delegate",
+            ):
                 assert rule in request.system
 
 

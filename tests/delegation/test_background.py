@@ -46,7 +46,11 @@ async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> Non
         outcome = await s.session.prompt("go")
         assert outcome.result == "it found y"
         assert len(s.of(AgentFinished, "a")) == 1, "it was at work all the time: nothing had to wake it"
-        order = [type(e.event).__name__ for e in s.envelopes if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))]
+        order = [
+            type(e.event).__name__
+            for e in s.envelopes
+            if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))
+        ]
         assert order == ["MessageAdded", "TurnStarted", *["MessageAdded"] * 2, "TurnStarted", *["MessageAdded"] * 3, "TurnStarted",
                          *["MessageAdded"] * 2, "TurnStarted", "MessageAdded"]  # fmt: skip
         (news,) = [text for text in s.heard() if text.startswith(NOTE)]
@@ -101,7 +105,9 @@ async def test_asking_waits_for_every_child_in_the_background_and_reports_each(s
 
 
 @virtual
-async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no_longer_than_those(stage: Stage) -> None:
+async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no_longer_than_those(
+    stage: Stage,
+) -> None:
     stage.profile("slow", "timeout: 20")
     script = {"a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
               "a.1": [Say("never", delay_s=10_000, wrap_up="half")]}  # fmt: skip
@@ -144,8 +150,16 @@ async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(sta
 async def test_news_that_an_agent_did_not_live_to_read_goes_to_the_one_above(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]", "maxIterations: 2")
     script = {
-        "a": [Say("", [delegate("lead", "all")]), Say("", [call("get_delegation_result", id="a.1.1")]), Say("I know both")],
-        "a.1": [Say("", [behind("researcher", "deep")]), Say("", [call("list_sub_agents")]), Say("out of turns", delay_s=20)],
+        "a": [
+            Say("", [delegate("lead", "all")]),
+            Say("", [call("get_delegation_result", id="a.1.1")]),
+            Say("I know both"),
+        ],
+        "a.1": [
+            Say("", [behind("researcher", "deep")]),
+            Say("", [call("list_sub_agents")]),
+            Say("out of turns", delay_s=20),
+        ],
         "a.1.1": [Say("deep finding", delay_s=10)],
     }
     async with stage.open(script) as s:
@@ -170,7 +184,9 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
         assert "truncated: 3500 characters in all; get_delegation_result(id='a.1', offset=650) goes on" in head
         assert text[:650] in head
         assert text[-350:].strip() in head
-        body = "".join(r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3])
+        body = "".join(
+            r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3]
+        )
         assert body.replace("\n", "") == text[1000:].replace("\n", "")
         assert "[2000 of 3500 characters; go on with offset=2000]" in rest[0]
         assert "[the result has 3500 characters]" in rest[3]

@@ -18,7 +18,6 @@ import pytest
 from friday_cli.core.errors import ErrorKind, FileError, ProviderError
 from friday_cli.core.events import (
     ENDED,
-    AgentFinished,
     AgentStarted,
     Compacted,
     PermissionAsked,
@@ -50,7 +49,9 @@ def behind(profile: str, task: str) -> ToolCall:
 # ---- 1 ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"])
+@pytest.mark.parametrize(
+    "kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"]
+)
 @virtual
 async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: ErrorKind) -> None:
     def play(request: Request, count: int) -> Say:
@@ -101,7 +102,11 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
 
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
-            return Say("", [delegate("worker", "look")]) if count == 0 else Say("I see", delay_s=0 if reason != "parent" else 99)
+            return (
+                Say("", [delegate("worker", "look")])
+                if count == 0
+                else Say("I see", delay_s=0 if reason != "parent" else 99)
+            )
         if supervised:
             return Say("the finding, I changed it", usage=Usage(input=10)) if count else Say("{}")
         if count == 0:
@@ -195,7 +200,12 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
     stage.profile("lead", 'subAgents: "*"', "supervision: supervised")
     script = {
         "a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
-        "a.1": [Say("{}"), Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]), Say("lead"), Say('{"verdict": "accept"}')],
+        "a.1": [
+            Say("{}"),
+            Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
+            Say("lead"),
+            Say('{"verdict": "accept"}'),
+        ],
         "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)],
     }
     async with stage.open(script) as s:
@@ -215,7 +225,11 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
 async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
-            return Say("", [batch(*[{"profile": "researcher", "task": f"part {n}"} for n in range(6)])]) if count == 0 else Say("fin")
+            return (
+                Say("", [batch(*[{"profile": "researcher", "task": f"part {n}"} for n in range(6)])])
+                if count == 0
+                else Say("fin")
+            )
         match request.agent:
             case "a.1":
                 raise RuntimeError("a defect of the provider")
@@ -231,7 +245,14 @@ async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
 
     async with stage.open(play) as s:
         await s.session.prompt("go")
-        assert [s.finished(p).status for p in s.agents()] == ["interrupted", "interrupted", "failed", "cancelled", "interrupted", "completed"]
+        assert [s.finished(p).status for p in s.agents()] == [
+            "interrupted",
+            "interrupted",
+            "failed",
+            "cancelled",
+            "interrupted",
+            "completed",
+        ]
         assert s.end("a") == ("completed", "done")
         assert "fine" in s.results()[0]
 
@@ -256,7 +277,9 @@ async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -
         agents = 1 + len(s.agents())
         assert agents <= 41
         assert len(s.model.requests) <= agents * (turns + 1)
-        assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, "one reply too much for each that ran or wrapped up"
+        assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, (
+            "one reply too much for each that ran or wrapped up"
+        )
 
 
 # ---- 6 ------------------------------------------------------------------------------------------------------------
@@ -276,7 +299,9 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
         assert [a.agent for a in State.of(s.envelopes).asks.values()] == sorted(askers)
         for path, event in sorted(askers.items(), reverse=True):
             assert isinstance(event, PermissionAsked)
-            await s.session.answer(event.id, Answer("deny", reason="not this one") if path == "a.2" else Answer("allow"))
+            await s.session.answer(
+                event.id, Answer("deny", reason="not this one") if path == "a.2" else Answer("allow")
+            )
         await asking
         assert {s.end(p) for p in askers} == {("completed", "done")}
         assert s.results("a.2")[0].startswith("denied: The user said no to this write_file call: not this one")
@@ -309,7 +334,13 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
         if depth == 0:
             return Say("", [delegate("p1", "go down")]) if count == 0 else Say("fin")
         if count == 0:
-            return Say("", [ToolCall(f"{request.agent}-{n}", name, arguments) for n, (name, arguments) in enumerate(ARGUMENTS.items())])
+            return Say(
+                "",
+                [
+                    ToolCall(f"{request.agent}-{n}", name, arguments)
+                    for n, (name, arguments) in enumerate(ARGUMENTS.items())
+                ],
+            )
         if count == 1 and depth < 3:
             return Say("", [delegate(f"p{depth + 1}", "go further down, please")])
         return Say("ok")
@@ -340,7 +371,16 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
             return Say("We sent helpers.")
         if count == 0:
             return Say("", [behind("general", "the long one"), behind("researcher", "the short one")])
-        return Say("", [call("todo", items=[{"text": f"{count} " + "x" * 250}])], usage=Usage(input=count * 2000), delay_s=1) if count < 8 else Say("fin")
+        return (
+            Say(
+                "",
+                [call("todo", items=[{"text": f"{count} " + "x" * 250}])],
+                usage=Usage(input=count * 2000),
+                delay_s=1,
+            )
+            if count < 8
+            else Say("fin")
+        )
 
     stage.profile("general", "timeout: 5000")
     async with stage.open(Actors(play, window=16_000, max_output=2000)) as s:
@@ -360,15 +400,29 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody", ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"]),
-        ("---\nname: x\ndescription: d\nalowedTools: []\n---\nbody", ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"]),
+        (
+            "---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody",
+            ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"],
+        ),
+        (
+            "---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
+            ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"],
+        ),
         ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
-        ("---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody", ["x.md:4", "looks like milliseconds", "write 300"]),
-        ("---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody", ["x.md:4", "An agent cannot assign itself as a sub-agent"]),
+        (
+            "---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
+            ["x.md:4", "looks like milliseconds", "write 300"],
+        ),
+        (
+            "---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
+            ["x.md:4", "An agent cannot assign itself as a sub-agent"],
+        ),
         ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"]),
     ],
 )
-def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(tmp_path: Path, text: str, words: list[str]) -> None:
+def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
     (tmp_path / "x.md").write_text(text)
     (tmp_path / "good.md").write_text("---\nname: good\ndescription: d\n---\nbody")
     found, (problem,) = check(tmp_path)
@@ -376,7 +430,10 @@ def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(tmp
     assert [p.name for p in found] == ["good"], "one bad file hides no other"
 
 
-@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody", b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody", b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"],
+)
 def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
     assert parse("x.md", raw).prompt == "body"
 
@@ -427,7 +484,9 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         pumping = asyncio.ensure_future(pump())
         await s.session.prompt("go")
         durable = len(s.envelopes)
-        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"
+        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), (
+            "what waits for a slow reader is merged"
+        )
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
         await s.session.log.flush()
         await asyncio.sleep(1)
@@ -463,12 +522,23 @@ def test_11_the_json_of_a_run_with_children_is_one_document(friday: Friday) -> N
     assert ran.code == 0
     document = ran.document
     assert document["result"] == "last answer"
-    assert {a["path"]: a["status"] for a in document["agents"]} == {"a": "completed", "a.1": "completed", "a.2": "failed", "a.3": "completed"}
+    assert {a["path"]: a["status"] for a in document["agents"]} == {
+        "a": "completed",
+        "a.1": "completed",
+        "a.2": "failed",
+        "a.3": "completed",
+    }
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(friday: Friday, number: signal.Signals, code: int) -> None:
-    friday.plays(PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace("text: three}", "text: never, delay_s: 600}"))
+def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
+    friday: Friday, number: signal.Signals, code: int
+) -> None:
+    friday.plays(
+        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace(
+            "text: three}", "text: never, delay_s: 600}"
+        )
+    )
     process = friday.start("go", "--output-format", "json", stderr=subprocess.PIPE)
     _wait_for(friday, "a.3")
     process.send_signal(number)

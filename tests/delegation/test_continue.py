@@ -252,7 +252,12 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
 
 @virtual
 async def test_news_that_the_crash_came_before_is_read_after_it(stage: Stage) -> None:
-    model = Actors({"a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)], "a.1": [Say("found y", delay_s=5)]})
+    model = Actors(
+        {
+            "a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
+            "a.1": [Say("found y", delay_s=5)],
+        }
+    )
     async with stage.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))

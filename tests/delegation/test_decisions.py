@@ -19,7 +19,14 @@ from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, batch, call, delegate
 from tests.virtual import virtual
 
-DELEGATION = {"delegate_task", "delegate_tasks", "list_sub_agents", "get_delegation_result", "message_sub_agent", "cancel_sub_agent"}
+DELEGATION = {
+    "delegate_task",
+    "delegate_tasks",
+    "list_sub_agents",
+    "get_delegation_result",
+    "message_sub_agent",
+    "cancel_sub_agent",
+}
 
 
 def names(request: Request) -> set[str]:
@@ -38,7 +45,9 @@ async def test_c1_the_ceiling_is_configured_and_the_tools_need_sub_agents(stage:
         if count:
             return Say("ok")
         other = "pix" if depth_of(request.agent) % 2 else "imp"
-        return Say("", [delegate(task=chr(97 + next(numbers)) * 30, profile=profile) for profile in (other, "researcher")])
+        return Say(
+            "", [delegate(task=chr(97 + next(numbers)) * 30, profile=profile) for profile in (other, "researcher")]
+        )
 
     async with stage.open(play) as s:
         await s.session.prompt("go")
@@ -48,7 +57,9 @@ async def test_c1_the_ceiling_is_configured_and_the_tools_need_sub_agents(stage:
             offered = depth_of(path) < ceiling and not researcher
             assert bool(names(s.requests(path)[0]) & DELEGATION) is offered
             if not offered:
-                assert s.results(path)[0].startswith("error: There is no tool 'delegate_task'"), "refused at execution, too"
+                assert s.results(path)[0].startswith("error: There is no tool 'delegate_task'"), (
+                    "refused at execution, too"
+                )
 
 
 @virtual
@@ -57,7 +68,10 @@ async def test_c2_one_canonical_shape_a_batch_and_their_fields(stage: Stage) -> 
         await s.session.prompt("go")
         specs = {t.name: t.schema for t in s.requests()[0].tools if t.name in DELEGATION}
         assert specs.keys() == DELEGATION
-        one, many = specs["delegate_task"]["properties"], specs["delegate_tasks"]["properties"]["tasks"]["items"]["properties"]
+        one, many = (
+            specs["delegate_task"]["properties"],
+            specs["delegate_tasks"]["properties"]["tasks"]["items"]["properties"],
+        )
         assert {"profile", "task", "context", "max_tokens", "timeout_s", "background", "max_iterations"} <= one.keys()
         assert {"profile", "task", "context", "max_tokens", "timeout_s", "max_iterations"} <= many.keys()
         assert specs["delegate_task"]["required"] == ["task"]
@@ -68,7 +82,10 @@ async def test_c2_one_canonical_shape_a_batch_and_their_fields(stage: Stage) -> 
 
 @virtual
 async def test_c2_single_calls_of_one_reply_run_side_by_side(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", f"t{n}", max_iterations=3) for n in range(3)]), Say("fin")], "*": [Say("x", delay_s=10)]}
+    script = {
+        "a": [Say("", [delegate("researcher", f"t{n}", max_iterations=3) for n in range(3)]), Say("fin")],
+        "*": [Say("x", delay_s=10)],
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert asyncio.get_running_loop().time() == pytest.approx(10)
@@ -94,7 +111,10 @@ async def test_c3_ten_a_batch_the_rest_errors_in_order_five_run_and_the_others_q
 async def test_c3_waiting_parents_give_their_place_back(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")], "a.1": [Say("", [delegate("researcher", "deep")]), Say("ok")]}
+    script = {
+        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "deep")]), Say("ok")],
+    }
     async with stage.open(script) as s:
         assert (await s.session.prompt("go")).result == "fin"
         assert [e.status for e in s.of(StatusChanged, "a.1")] == ["running", "waiting_child", "running"]
@@ -136,7 +156,11 @@ async def test_c4_with_nothing_usable_it_has_failed(stage: Stage) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
             return Say("", [delegate("worker", "look")]) if count == 0 else Say("fin")
-        return Say("", [call("todo", items=[])]) if request.tool_choice == "auto" else Say("", fail=ProviderError("auth", "no"))
+        return (
+            Say("", [call("todo", items=[])])
+            if request.tool_choice == "auto"
+            else Say("", fail=ProviderError("auth", "no"))
+        )
 
     async with stage.open(play) as s:
         await s.session.prompt("go")
@@ -156,7 +180,12 @@ async def test_c5_a_childs_prompt_is_its_profiles_with_rules_nobody_can_take_awa
         assert "You are Friday" not in flora
         assert ("Use tabs." in flora, "Use tabs." in fauna, "Use tabs." in general) == (True, False, True)
         for system in (flora, fauna, general):
-            for rule in ("Work on that task only", "Return through `task_result`", "Include all findings", "`status` is `success` only if"):
+            for rule in (
+                "Work on that task only",
+                "Return through `task_result`",
+                "Include all findings",
+                "`status` is `success` only if",
+            ):
                 assert rule in system
             assert str(stage.project) in system
         assert "Return through `task_result`" not in root
@@ -169,9 +198,15 @@ async def test_c5_a_child_keeps_the_model_its_profile_names(stage: Stage) -> Non
     other = stage.home / "other.yaml"
     other.write_text("agents:\n  '*':\n    - text: 'I am {task}'\n")
     stage.profile("odd", f'model: "scripted:{other}"')
-    async with stage.open({"a": [Say("", [delegate("odd", "the other one"), delegate("researcher", "x")]), Say("fin")]}) as s:
+    async with stage.open(
+        {"a": [Say("", [delegate("odd", "the other one"), delegate("researcher", "x")]), Say("fin")]}
+    ) as s:
         await s.session.prompt("go")
-        assert [s.of(AgentStarted, p)[0].model for p in ("a", "a.1", "a.2")] == ["scripted/stage", "scripted/other", "scripted/stage"]
+        assert [s.of(AgentStarted, p)[0].model for p in ("a", "a.1", "a.2")] == [
+            "scripted/stage",
+            "scripted/other",
+            "scripted/stage",
+        ]
         assert "I am the other one" in s.results()[0]
 
 
@@ -226,7 +261,15 @@ async def test_c8_people_see_everything_live_and_the_parents_model_the_status_al
         watching = asyncio.ensure_future(watch())
         await s.session.prompt("go")
         assert s.results()[1] == "ok: a.1 | researcher | running | look"
-        assert {"AgentStarted", "TextDelta", "MessageAdded", "ToolStarted", "ToolFinished", "TurnFinished", "AgentFinished"} <= set(seen)
+        assert {
+            "AgentStarted",
+            "TextDelta",
+            "MessageAdded",
+            "ToolStarted",
+            "ToolFinished",
+            "TurnFinished",
+            "AgentFinished",
+        } <= set(seen)
         assert "inner thoughts" not in str([r.messages for r in s.requests()])
         await s.session.close()
         await watching
@@ -234,7 +277,9 @@ async def test_c8_people_see_everything_live_and_the_parents_model_the_status_al
 
 @pytest.mark.parametrize(("context", "message"), [("", "look"), ("use wc", f"look\n\n{CONTEXT_LABEL}\nuse wc")])
 @virtual
-async def test_c9_context_is_explicit_and_stands_in_the_first_user_message(stage: Stage, context: str, message: str) -> None:
+async def test_c9_context_is_explicit_and_stands_in_the_first_user_message(
+    stage: Stage, context: str, message: str
+) -> None:
     async with stage.open({"a": [Say("thoughts of my own", [delegate("researcher", "look", context=context)])]}) as s:
         await s.session.prompt("a private question")
         (first,) = s.requests("a.1")[0].messages
@@ -260,15 +305,22 @@ async def test_c9_a_long_context_is_capped_and_the_rest_is_in_a_file_it_can_read
         assert "fact 999" in s.results("a.1")[0]
 
 
-@pytest.mark.parametrize(("memory", "loads", "saves"), [("none", False, False), ("read", True, False), ("tagged", True, True)])
+@pytest.mark.parametrize(
+    ("memory", "loads", "saves"), [("none", False, False), ("read", True, False), ("tagged", True, True)]
+)
 @virtual
 async def test_c10_memory_is_a_matter_of_the_profile(stage: Stage, memory: str, loads: bool, saves: bool) -> None:
     stage.profile("worker", f"memory: {memory}", "allowedTools: [memory_load, memory_save, read_file]")
     grabs = [call("memory_load", query=""), call("memory_save", text="x")]
-    async with stage.open({"a": [Say("", [delegate("worker", "x")]), Say("fin")], "a.1": [Say("", grabs), Say("ok")]}) as s:
+    async with stage.open(
+        {"a": [Say("", [delegate("worker", "x")]), Say("fin")], "a.1": [Say("", grabs), Say("ok")]}
+    ) as s:
         await s.session.prompt("go")
         assert [r.startswith("ok") for r in s.results("a.1")] == [loads, saves]
-        assert ("memory_load" in names(s.requests("a.1")[0]), "memory_save" in names(s.requests("a.1")[0])) == (loads, saves)
+        assert ("memory_load" in names(s.requests("a.1")[0]), "memory_save" in names(s.requests("a.1")[0])) == (
+            loads,
+            saves,
+        )
 
 
 def test_c10_reading_is_the_default() -> None:
@@ -278,7 +330,9 @@ def test_c10_reading_is_the_default() -> None:
 @virtual
 async def test_c11_assignment_limits_and_the_root_sees_all(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    async with stage.open({"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("coder", "y")]), Say("ok")]}) as s:
+    async with stage.open(
+        {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("coder", "y")]), Say("ok")]}
+    ) as s:
         await s.session.prompt("go")
         assert s.session.profiles == load(env=stage.env).names()
         assert s.results("a.1")[0] == "error: A lead may not delegate to 'coder'."
@@ -302,7 +356,12 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
     stage.profile("lead", "subAgents: [researcher]", "timeout: 20")
     script = {
         "a": [Say("", [delegate("lead", "x")]), Say("fin"), Say("and later")],
-        "a.1": [Say("", [delegate("researcher", "waited for"), delegate("researcher", "in the background", background=True)]), Say("late")],
+        "a.1": [
+            Say(
+                "", [delegate("researcher", "waited for"), delegate("researcher", "in the background", background=True)]
+            ),
+            Say("late"),
+        ],
         "*": [Say("found", delay_s=100)],
     }
     async with stage.open(script) as s:
@@ -315,7 +374,12 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
 
 @virtual
 async def test_c13_the_end_of_the_process_is_an_interruption_that_can_be_continued(stage: Stage) -> None:
-    model = Actors({"a": [Say("", [delegate("researcher", "x", background=True)]), Say("begun")], "a.1": [Say("never", delay_s=500)]})
+    model = Actors(
+        {
+            "a": [Say("", [delegate("researcher", "x", background=True)]), Say("begun")],
+            "a.1": [Say("never", delay_s=500)],
+        }
+    )
     async with stage.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a"))
@@ -339,15 +403,22 @@ async def test_c13_the_end_of_the_process_is_an_interruption_that_can_be_continu
     ],
 )
 @virtual
-async def test_c14_what_an_allowlist_means_and_always_within_the_parents(stage: Stage, front: tuple[str, ...], tools: Any) -> None:
+async def test_c14_what_an_allowlist_means_and_always_within_the_parents(
+    stage: Stage, front: tuple[str, ...], tools: Any
+) -> None:
     stage.profile("worker", *front)
     stage.profile("narrow", "allowedTools: [read_file]", "subAgents: [worker]")
-    script = {"a": [Say("", [delegate("worker", "x"), delegate("narrow", "y")]), Say("fin")], "a.2": [Say("", [delegate("worker", "z")]), Say("ok")]}
+    script = {
+        "a": [Say("", [delegate("worker", "x"), delegate("narrow", "y")]), Say("fin")],
+        "a.2": [Say("", [delegate("worker", "z")]), Say("ok")],
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         found = set(s.of(AgentStarted, "a.1")[0].tools) - {"task_result"}
         parent = set(s.of(AgentStarted, "a")[0].tools)
-        expected = parent - DELEGATION - {"apply_delegation", "discard_delegation", "memory_save"} if tools is None else tools
+        expected = (
+            parent - DELEGATION - {"apply_delegation", "discard_delegation", "memory_save"} if tools is None else tools
+        )
         assert found == expected
         assert set(s.of(AgentStarted, "a.2.1")[0].tools) <= {"read_file", "task_result"}
 
@@ -366,8 +437,15 @@ async def test_c15_calls_that_look_run_side_by_side_and_those_that_change_in_ord
     for n in range(3):
         stage.file(f"{n}.txt", f"{n}\n")
     reads = [call("read_file", path=f"{n}.txt") for n in range(3)]
-    writes = [call("write_file", path="out.txt", content="1"), call("read_file", path="0.txt"), call("edit_file", path="out.txt", edits=[{"old": "1", "new": "2"}])]
-    script = {"a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")], "*": [Say("x", delay_s=10)]}
+    writes = [
+        call("write_file", path="out.txt", content="1"),
+        call("read_file", path="0.txt"),
+        call("edit_file", path="out.txt", edits=[{"old": "1", "new": "2"}]),
+    ]
+    script = {
+        "a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")],
+        "*": [Say("x", delay_s=10)],
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert asyncio.get_running_loop().time() == pytest.approx(10)

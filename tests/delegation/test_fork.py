@@ -28,8 +28,12 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert child.messages[: len(parent.messages)] == parent.messages, "the cached prefix is shared"
         assert child.messages[1].parts[0].text == "hm"  # type: ignore[union-attr]
         calling, results, task = child.messages[len(parent.messages) :]
-        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"
-        assert {(r.status, r.text) for r in results.results} == {("cancelled", "Goes on in the main agent; you are a fork of it.")}
+        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], (
+            "open calls have synthetic results"
+        )
+        assert {(r.status, r.text) for r in results.results} == {
+            ("cancelled", "Goes on in the main agent; you are a fork of it.")
+        }
         assert task.source == "parent"
         assert "you are the sub-agent a.1 (researcher), a fork" in task.text
         assert task.text.endswith("# Your task\n\ncheck it")
@@ -44,7 +48,17 @@ async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> 
     stage.profile("reader", "allowedTools: [read_file]", "maxIterations: 2", "maxTokenBudget: 20000")
     script = {
         "a": [Say("", [fork("reader")]), Say("fin")],
-        "a.1": [Say("", [call("write_file", path="y", content="y"), delegate("researcher", "x"), call("read_file", path="x.txt")]), Say("ok")],
+        "a.1": [
+            Say(
+                "",
+                [
+                    call("write_file", path="y", content="y"),
+                    delegate("researcher", "x"),
+                    call("read_file", path="x.txt"),
+                ],
+            ),
+            Say("ok"),
+        ],
     }
     async with stage.open(script) as s:
         await s.session.prompt("go")
@@ -60,7 +74,10 @@ async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> 
 @virtual
 async def test_a_fork_pays_only_for_what_is_new_to_the_cache(stage: Stage) -> None:
     script = {
-        "a": [Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)), Say("fin", usage=Usage(input=30_400, cached=False))],
+        "a": [
+            Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
+            Say("fin", usage=Usage(input=30_400, cached=False)),
+        ],
         "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))],
     }
     async with stage.open(script) as s:

@@ -52,7 +52,7 @@ class Hostile(Actors):
         return Say("more, more", calls, usage=REPLY, delay_s=1.0)
 
     async def stream(self, request: Request) -> Any:
-        above = [path for path in _up(request.agent)]
+        above = list(_up(request.agent))
         for path in above:
             self.in_flight[path] += 1
             self.most[path] = max(self.most[path], self.in_flight[path])
@@ -89,7 +89,9 @@ def bounded(s: Scene, model: Hostile, *, agents: int, session: int, hard: int = 
             assert all(start.turns <= turns for start in starts)
             assert len(requests) <= sum(start.turns + 1 for start in starts), "its turns, and a wrap-up, for each run"
             assert all(0 < start.tokens <= hard for start in starts)
-            assert all(set(start.tools) <= set(starts[0].tools) for start in starts), "no run has more tools than the first"
+            assert all(set(start.tools) <= set(starts[0].tools) for start in starts), (
+                "no run has more tools than the first"
+            )
         granted = session if path == "a" else max(start.tokens for start in starts)
         too_much = model.most[path] * REPLY.billed
         spent = sum(records[p].usage.billed for p in paths if is_under(p, path))
@@ -162,7 +164,11 @@ async def test_it_never_has_more_than_five_at_work(stage: Stage) -> None:
     async def watch(s: Scene) -> None:
         nonlocal most
         while True:
-            running = [n for n in s.tree.living("a") if n.path != "a" and n.agent.presence.status == "running" and not n.wrapping]
+            running = [
+                n
+                for n in s.tree.living("a")
+                if n.path != "a" and n.agent.presence.status == "running" and not n.wrapping
+            ]
             most = max(most, len(running))
             await asyncio.sleep(0.25)
 
@@ -217,7 +223,10 @@ async def test_no_agent_reaches_above_or_beside_itself(stage: Stage, tried: str)
 @virtual
 async def test_it_may_reach_what_is_below_it(stage: Stage) -> None:
     stage.profile("lead", 'subAgents: ["researcher"]')
-    script = {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("researcher", "mine")]), Say("", reaches("a.1.1")), Say("ok")]}
+    script = {
+        "a": [Say("", [delegate("lead", "x")])],
+        "a.1": [Say("", [delegate("researcher", "mine")]), Say("", reaches("a.1.1")), Say("ok")],
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert [r.split(":")[0] for r in s.results("a.1")[1:]] == ["ok", "error", "ok", "ok", "ok"]

@@ -62,7 +62,9 @@ async def test_the_sessions_limit_ends_the_whole_tree(stage: Stage) -> None:
         await s.session.prompt("go")
         assert {s.finished(p).limit_of for p in s.agents()} == {"a"}
         assert {s.end(p)[1] for p in s.agents()} == {"tokens"}
-        assert s.finished("a").tree_usage.billed <= 60_000 + 4 * BIG.billed, "at most one reply too much per running agent"
+        assert s.finished("a").tree_usage.billed <= 60_000 + 4 * BIG.billed, (
+            "at most one reply too much per running agent"
+        )
 
 
 @virtual
@@ -77,7 +79,9 @@ async def test_money_is_a_limit_of_its_own(stage: Stage) -> None:
 @virtual
 async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_aside(stage: Stage) -> None:
     stage.profile("dear", "maxCost: 0.03")
-    async with stage.open({"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}) as s:
+    async with stage.open(
+        {"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}
+    ) as s:
         await s.session.prompt("go")
         assert "No price is known for scripted/stage, so a cost limit cannot be kept." in s.results()[0]
         assert s.root.budget.tokens.kept == 0
@@ -94,7 +98,10 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
         assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
         assert round(s.finished("a.3").wall_s) == 75
         assert s.of(StatusChanged, "a.3")[0].status == "running"
-    script = {"a": [Say("", [delegate("quick", "x")]), Say("fin")], "a.1": [Say("", [call("bash", command="true")]), Say("ok")]}
+    script = {
+        "a": [Say("", [delegate("quick", "x")]), Say("fin")],
+        "a.1": [Say("", [call("bash", command="true")]), Say("ok")],
+    }
     async with stage.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
@@ -106,7 +113,10 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
 
 @virtual
 async def test_the_limits_of_a_prompt_hold_for_children_too(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("late")], "a.1": [Say("never", delay_s=1000), Say("so far")]}
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("late")],
+        "a.1": [Say("never", delay_s=1000), Say("so far")],
+    }
     async with stage.open(script, flags={"limits.timeout": 40}) as s:
         outcome = await s.session.prompt("go")
         assert (outcome.status, outcome.stop_reason, outcome.limit_of) == ("timeout", "time", "a")
@@ -127,7 +137,17 @@ async def test_delegation_can_be_switched_off(stage: Stage) -> None:
 async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
     stage.profile("small", "maxTokenBudget: 15000", "maxIterations: 4", "timeout: 60")
     wish = {"max_tokens": 10**6, "max_iterations": 99, "timeout_s": 86_400}
-    script = {"a": [Say("", [delegate("small", "x", **wish), delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9)])]}
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    delegate("small", "x", **wish),
+                    delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9),
+                ],
+            )
+        ]
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         granted = [(e.tokens, e.turns, e.time_s) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)]
@@ -139,7 +159,9 @@ async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
 
 @virtual
 async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000)])]}
+    script = {
+        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000)])]
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         (notice,) = s.of(Notice, "a.1")
@@ -163,13 +185,15 @@ async def test_that_the_parent_has_little_left_is_said_as_well(stage: Stage) -> 
 
 @virtual
 async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(stage: Stage) -> None:
-    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]}
+    script = {
+        "a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]
+    }
     async with stage.open(Actors(script, price=1e-6), attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
         (asked,) = s.of(PermissionAsked)
         assert len(s.agents()) == 20
-        assert asked.subject == "1 more agents, 21 in this turn; at most about $0.05"
+        assert asked.subject == "1 more agents, 21 in this turn; at most about $1.05"
         assert asked.reason == "more than 20 agents in one turn"
         assert s.root.presence.status == "waiting_user"
         await s.session.answer(asked.id, Answer("allow"))
@@ -186,7 +210,10 @@ async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage) -> No
         await s.session.answer(s.of(PermissionAsked)[0].id, Answer("deny", reason="too many"))
         await asking
         assert len(s.agents()) == 20
-        assert s.results()[2] == "error: The user said no to 3 more agents, 23 in this turn; at most about an unknown price. too many"
+        assert (
+            s.results()[2]
+            == "error: The user said no to 3 more agents, 23 in this turn; at most about an unknown price. too many"
+        )
 
 
 @virtual
@@ -219,7 +246,9 @@ async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(sta
 
 @pytest.mark.parametrize(("price", "asks"), [(1e-6, False), (1e-5, True), (None, True)])
 @virtual
-async def test_an_estimate_above_the_cost_in_the_settings_asks_first(stage: Stage, price: float | None, asks: bool) -> None:
+async def test_an_estimate_above_the_cost_in_the_settings_asks_first(
+    stage: Stage, price: float | None, asks: bool
+) -> None:
     stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
     async with stage.open(Actors({"a": [Say("", [tasks(3)]), Say("fin")]}, price=price)) as s:
         await s.session.prompt("go")

@@ -24,7 +24,7 @@ def disk(tmp_path: Path) -> Stage:
     """A stage whose sessions are kept in the real store."""
     stage = Stage(tmp_path)
     stage.config("[agents.delegation]\nask_above = 1000\n")
-    stage.file("heavy.txt", "0123456789abcde\n" * (HEAVY // 16))
+    stage.file("heavy.txt", ("0123456789abcde" * 10 + "\n") * (HEAVY // 151))
     return stage
 
 
@@ -60,7 +60,9 @@ async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
         assert outcome.result == "all read"
         assert model.most_at_once == 5
         first, last = used[1], used[-1]
-        assert last - first < 10 * HEAVY, f"{(last - first) / 1000:.0f} kB more for ninety children: they are not let go of"
+        assert last - first < 10 * HEAVY, (
+            f"{(last - first) / 1000:.0f} kB more for ninety children: they are not let go of"
+        )
 
         known = s.tree.below("a")
         assert [k.path for k in known] == [f"a.{n}" for n in range(1, 101)]

@@ -42,18 +42,29 @@ async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
     async with stage.open(script) as s:
         assert (await s.session.prompt("@researcher where is the retry?")).result == "in x.py"
         (heard,) = s.heard()
-        assert "[Note of the harness; no person wrote this] By @researcher the user asks for a sub-agent: hand this to 'researcher'" in heard
+        assert (
+            "[Note of the harness; no person wrote this] By @researcher the user asks for a sub-agent: hand this to 'researcher'"
+            in heard
+        )
         assert heard.endswith("@researcher where is the retry?"), "what the person wrote stays as it was written"
 
 
 @virtual
 async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> None:
     script = {
-        "a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."), Say("", [delegate("researcher", "x")]), Say("fin")],
+        "a": [
+            Say("I know that myself"),
+            Say("", [delegate("coder", "another one")]),
+            Say("So there."),
+            Say("", [delegate("researcher", "x")]),
+            Say("fin"),
+        ],
     }
     async with stage.open(script) as s:
         assert (await s.session.prompt("@researcher where is it?")).result == "fin"
-        complaints = [text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text]
+        complaints = [
+            text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text
+        ]
         assert len(complaints) == 2
 
 
@@ -68,7 +79,9 @@ async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> 
 
 @virtual
 async def test_a_try_that_was_refused_counts(stage: Stage) -> None:
-    async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("I may not")]}, deny=("delegate_task(researcher)",)) as s:
+    async with stage.open(
+        {"a": [Say("", [delegate("researcher", "x")]), Say("I may not")]}, deny=("delegate_task(researcher)",)
+    ) as s:
         outcome = await s.session.prompt("@researcher where is it?")
         assert (outcome.status, outcome.result) == ("completed", "I may not")
 
@@ -111,7 +124,7 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
             await s.session.prompt("@researcher")
     stage.profile("lead", "subAgents: [coder]")
     async with stage.open({}, profile="lead") as s:
-        with pytest.raises(UsageError, match="@researcher: the main agent cannot delegate to it now. It can to coder"):
+        with pytest.raises(UsageError, match=r"@researcher: the main agent cannot delegate to it now. It can to coder"):
             await s.session.prompt("@researcher x")
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({}) as s:

@@ -11,7 +11,12 @@ from tests.delegation.stage import Stage
 from tests.engine import Say, call, delegate
 from tests.virtual import virtual
 
-SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {"count": {"type": "integer"}},
+    "required": ["count"],
+    "additionalProperties": False,
+}
 
 
 def done(result: str, status: str = "success", findings: Any = ()) -> ToolCall:
@@ -40,7 +45,10 @@ async def test_data_that_does_not_fit_is_sent_back_and_mended(stage: Stage) -> N
     )
     assert end == ("completed", "done")
     assert told[0].startswith("error: task_result: the result has the wrong form: it is not JSON")
-    assert told[1] == "error: task_result: the result has the wrong form: at $.count: '3' is not of type 'integer'. Hand it in again, mended."
+    assert (
+        told[1]
+        == "error: task_result: the result has the wrong form: at $.count: '3' is not of type 'integer'. Hand it in again, mended."
+    )
     assert '{"count": 3}' in read
 
 
@@ -137,7 +145,9 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
         assert len(read) < 25_000 < len(LONG)
         assert "fact 0\n" in read
         assert "fact 3999" in read
-        assert f"truncated: {len(LONG)} characters in all; get_delegation_result(id='a.1', offset=15600) goes on" in read
+        assert (
+            f"truncated: {len(LONG)} characters in all; get_delegation_result(id='a.1', offset=15600) goes on" in read
+        )
         assert s.finished("a.1").result == LONG, "nothing is lost"
 
 
@@ -149,7 +159,10 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stag
     async with stage.open(script) as s:
         await s.session.prompt("go")
         first, rest = s.results()
-        assert f"4000 facts, numbered\n[truncated: this is a summary of {len(LONG)} characters; get_delegation_result(id='a.1')" in first
+        assert (
+            f"4000 facts, numbered\n[truncated: this is a summary of {len(LONG)} characters; get_delegation_result(id='a.1')"
+            in first
+        )
         assert "fact 17" not in first
         assert "fact 3999" in rest
         (summarizer,) = s.of(AgentStarted, "a.2")

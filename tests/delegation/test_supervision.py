@@ -30,7 +30,9 @@ def write(name: str, text: str = "x") -> Any:
 
 
 def ruling(verdict: str, reason: str = "because", correction: str = "") -> Say:
-    return Say(json.dumps({"verdict": verdict, "reason": reason, "correction": correction}), usage=Usage(input=100, output=7))
+    return Say(
+        json.dumps({"verdict": verdict, "reason": reason, "correction": correction}), usage=Usage(input=100, output=7)
+    )
 
 
 class Court:
@@ -114,7 +116,10 @@ async def test_a_wrong_result_is_redone_and_mended(stage: Stage) -> None:
 @virtual
 async def test_what_was_not_said_before_parts(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court([intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")], [ruling("accept", "harmless")])
+    court = Court(
+        [intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
+        [ruling("accept", "harmless")],
+    )
     async with stage.open(court) as s:
         await s.session.prompt("go")
         (verdict,) = s.of(Verdict, "a.1")
@@ -177,7 +182,9 @@ async def test_results_that_are_failures_anyway_are_not_judged(stage: Stage) -> 
 # ---- a person ------------------------------------------------------------------------------------------------
 
 
-async def put_to_a_person(stage: Stage, answer: str, turns: list[Say], rulings: list[Say], *, attended: bool = True) -> Scene:
+async def put_to_a_person(
+    stage: Stage, answer: str, turns: list[Say], rulings: list[Say], *, attended: bool = True
+) -> Scene:
     stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     async with stage.open(Court([intent("out.txt"), *turns], rulings), attended=attended) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
@@ -239,7 +246,9 @@ async def test_where_nobody_can_be_asked_the_result_is_refused(stage: Stage) -> 
     ],
 )
 @virtual
-async def test_it_is_inherited_and_can_only_get_stricter(stage: Stage, settings: str, lead: str, helper: str, found: list[str]) -> None:
+async def test_it_is_inherited_and_can_only_get_stricter(
+    stage: Stage, settings: str, lead: str, helper: str, found: list[str]
+) -> None:
     stage.config(f'[agents.delegation]\nsupervision = "{settings}"\n')
     stage.profile("lead", "subAgents: [helper]", *([f"supervision: {lead}"] if lead else []))
     stage.profile("helper", *([f"supervision: {helper}"] if helper else []))
@@ -264,7 +273,10 @@ async def test_it_is_inherited_and_can_only_get_stricter(stage: Stage, settings:
 @virtual
 async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")], [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")])
+    court = Court(
+        [intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
+        [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")],
+    )
     async with stage.open(court) as s:
         await s.session.prompt("go")
         assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
@@ -293,7 +305,7 @@ async def test_what_supervision_takes_is_the_childs_to_pay_and_counted_once(stag
 @virtual
 async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
     judge = stage.home / "judge.yaml"
-    judge.write_text("agents:\n  '*':\n    - text: '{\"verdict\": \"accept\", \"reason\": \"the judge says so\"}'\n")
+    judge.write_text('agents:\n  \'*\':\n    - text: \'{"verdict": "accept", "reason": "the judge says so"}\'\n')
     stage.config(f'[agents.delegation]\nsupervisor_model = "scripted:{judge}"\n')
     stage.profile(*PROFILE)
     async with stage.open(Court([intent("out.txt"), Say("I wrote it")])) as s:

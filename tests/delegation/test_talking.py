@@ -50,7 +50,12 @@ async def test_a_person_tells_a_child_something(stage: Stage) -> None:
 
 @virtual
 async def test_a_child_that_has_ended_cannot_be_told_anything(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("", [call("message_sub_agent", id="a.1", text="one more")])]}
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look")]),
+            Say("", [call("message_sub_agent", id="a.1", text="one more")]),
+        ]
+    }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert s.results()[1] == "error: a.1 is not at work. Continue it with a new task instead."
@@ -59,13 +64,19 @@ async def test_a_child_that_has_ended_cannot_be_told_anything(stage: Stage) -> N
 @virtual
 async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage) -> None:
     script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("enough")],
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+            Say("enough"),
+        ],
         "a.1": [Say("never", delay_s=1000), Say("I have the first half")],
     }
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert s.end("a.1") == ("cancelled", "cancelled")
-        assert s.results()[1].startswith("ok: Stopped 1 agent.\n## Result from 'researcher' (a.1): cancelled\nI have the first half\n")
+        assert s.results()[1].startswith(
+            "ok: Stopped 1 agent.\n## Result from 'researcher' (a.1): cancelled\nI have the first half\n"
+        )
         assert asyncio.get_running_loop().time() < 40
 
 
@@ -97,7 +108,11 @@ async def test_a_child_that_has_ended_is_not_stopped_again(stage: Stage) -> None
 async def test_cancelling_a_child_aborts_what_is_below_it_and_says_how_many(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
     script = {
-        "a": [Say("", [behind("lead", "all")]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("enough")],
+        "a": [
+            Say("", [behind("lead", "all")]),
+            Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+            Say("enough"),
+        ],
         "a.1": [Say("", [delegate("researcher", "deep")]), Say("what I have")],
         "a.1.1": [Say("never", delay_s=1000)],
     }

@@ -6,15 +6,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from friday_cli.core import replay as log_reader
 from friday_cli.core.events import (
     ENDED,
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
-    Compacted,
     Denied,
     Detached,
     Envelope,

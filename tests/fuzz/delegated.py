@@ -31,6 +31,9 @@ from .scene import Scene
 
 NEWS = re.compile(r"\[Note of the harness.*?\] The background sub-agent (\S+) \(")
 
+TELLING = 12
+"""So many events may lie between an end and the news of it (`test_news_of_an_end_survive_a_death_right_after_it`)."""
+
 
 @dataclass
 class Run:
@@ -87,8 +90,13 @@ def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Nothing that ended starts again by itself: somebody continued it, each time; a stopped root waits for a person."""
     faults = []
     asked = Counter(scene.resumed)
-    asked += Counter((c.arguments["resume"], c.arguments["task"]) for _, c in calls_that_ran(log) if c.arguments.get("resume"))
-    prompts, handed = Counter(scene.prompts), {e.event.text for e in log if e.agent == "a" and isinstance(e.event, InboxMessage)}
+    asked += Counter(
+        (c.arguments["resume"], c.arguments["task"]) for _, c in calls_that_ran(log) if c.arguments.get("resume")
+    )
+    prompts, handed = (
+        Counter(scene.prompts),
+        {e.event.text for e in log if e.agent == "a" and isinstance(e.event, InboxMessage)},
+    )
     last: dict[str, Run] = {}
     for run in runs_of(log):
         before, last[run.path] = last.get(run.path), run
@@ -115,7 +123,9 @@ def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
 def check_causes(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Whoever was stopped was stopped by somebody: no cause stands in the record for another."""
     faults = []
-    by_model = [(c.arguments.get("id"), c.arguments.get("mode")) for _, c in calls_that_ran(log) if c.name == "cancel_sub_agent"]
+    by_model = [
+        (c.arguments.get("id"), c.arguments.get("mode")) for _, c in calls_that_ran(log) if c.name == "cancel_sub_agent"
+    ]
     stops = [(top, level) for top, level, _ in scene.stops] + by_model
     runs = runs_of(log)
     ended = {(run.path, run.start.run) for run in runs if run.finished}
@@ -175,7 +185,11 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         if isinstance(event, InboxMessage) and event.source == "harness" and (match := NEWS.match(event.text)):
             told[match[1]].append((number, envelope.agent))
             faults += _addressed(runs, match[1], number, envelope.agent)
-        elif isinstance(event, MessageAdded) and event.message.role == "user" and (match := NEWS.match(event.message.text)):
+        elif (
+            isinstance(event, MessageAdded)
+            and event.message.role == "user"
+            and (match := NEWS.match(event.message.text))
+        ):
             read[match[1]] += 1
     for record in replay(log).values():
         read.update(match[1] for m in record.inbox if (match := NEWS.match(m.text)))
@@ -207,7 +221,9 @@ def _addressed(runs: Sequence[Run], path: str, number: int, to: str) -> list[str
 
 
 def _nobody_to_tell(scene: Scene, run: Run, runs: Sequence[Run]) -> bool:
-    """Whether all above it was being stopped when `run` ended, or died."""
+    """Whether all above it was being stopped when `run` ended, or the process died before it could tell."""
+    if 0 <= scene.died_at - run.end <= TELLING:
+        return True
     if any(top != run.path and is_under(run.path, top) for top, _, _ in scene.stops):
         return True
     above = [r for r in runs if r.path != run.path and is_under(run.path, r.path) and r.end > run.end]
@@ -268,7 +284,9 @@ def check_supervision(scene: Scene, log: Sequence[Envelope]) -> list[str]:
                 faults.append(f"{run.path} was accepted without a look, though {new}")
         if end.stop_reason == "supervision" and (not verdicts or verdicts[-1].verdict != "pause"):
             faults.append(f"{run.path} was refused without a verdict")
-        if sum(v.verdict == "redo" for v in verdicts) > sum(isinstance(e, IntentStated) for e in intents):
+        if sum(v.verdict == "redo" and v.by == "model" for v in verdicts) > sum(
+            isinstance(e, IntentStated) for e in intents
+        ):
             faults.append(f"{run.path} was redone more than once")
     return faults
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.delegation import Spec
 from friday_cli.core.errors import ToolError, UsageError
-from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under
+from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under, parent_of
 from friday_cli.core.permission import Answer
 from friday_cli.session import Session
 from tests.engine import Bench
@@ -33,6 +33,7 @@ class People:
         tasks: list[asyncio.Task[Any]]
         stops: list[tuple[str, str, list[tuple[str, int]]]]
         resumed: list[tuple[str, str]]
+        given: set[str]
 
     def spawn(self, work: Any) -> None:
         self.tasks.append(asyncio.create_task(work))
@@ -88,6 +89,9 @@ class People:
                 self._stops(rng.choice(living))
 
     def _stops(self, path: str) -> None:
+        self.reached["stopped with somebody behind it"] += any(
+            is_under(n.path, path) for n in self.bench.tree.in_background()
+        )
         levels: list[Any] = [self.rng.choice(["cancel", "abort"])]
         if self.rng.random() < 0.3:
             levels.append(self.rng.choice(["cancel", "abort"]))
@@ -115,9 +119,10 @@ class People:
             tasks.append(other)
             self.resumed.append((path, text + "!"))
         self.resumed.append((path, text))
+        self.given |= {text} if more else set()
         if rng.random() < 0.4:
             await asyncio.sleep(rng.choice([0.0, 0.0, 0.05, 0.2]))
-            self._stops(rng.choice([path, "a"]))
+            self._stops(rng.choice([path, parent_of(path), "a"]))
             self.reached["stopped while continued"] += 1
         for task in tasks:
             try:
@@ -154,4 +159,3 @@ class People:
                 self.broken.append(f"{under} work after {level} of {path}")
         if level == "abort" and asyncio.get_running_loop().time() - at > 2.0 + 20 * self.journal.latency:
             self.broken.append(f"abort of {path} took {asyncio.get_running_loop().time() - at:.1f} s")
-

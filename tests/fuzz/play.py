@@ -6,19 +6,22 @@ from collections import Counter
 
 import msgspec
 
+from friday_cli.core import replay as log_reader
 from friday_cli.core.events import (
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
     Compacted,
     Envelope,
+    InboxMessage,
+    ToolStarted,
     TurnStarted,
     Verdict,
     decode_envelope,
     depth_of,
     encode,
 )
-from friday_cli.core.replay import history, replay
+from friday_cli.core.loop import NOTE
 from friday_cli.store.reconcile import closing
 from tests.strict import strict
 from tests.virtual import Stuck, run
@@ -80,18 +83,18 @@ def cut(whole: list[Envelope], at: int) -> list[str]:
     """What a death leaves can be read, and is what a provider takes."""
     kept = [decode_envelope(encode(e)) for e in whole[:at]]
     faults = [] if kept == whole[:at] else ["an event changes on its way through JSON"]
-    for path, record in replay(kept).items():
+    for path, record in log_reader.replay(kept).items():
         if record.history:
             faults += [f"cut at {at}, history of {path}: {fault}" for fault in strict(record.history)]
-        if record.history != history(kept, path):
+        if record.history != log_reader.history(kept, path):
             faults.append(f"cut at {at}: two histories of {path}")
     return faults
 
 
 async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
     """The session goes on from what a death left, as the next process finds it, with its old agents."""
-    kept = [*kept, *closing(kept, now=kept[-1].at)]
-    again = Scene(scene.seed, kept=kept, before=scene)
+    again = Scene(scene.seed, kept=[*kept, *closing(kept, now=kept[-1].at)], before=scene)
+    again.died_at = len(kept)
     await again.reopen()
     await again.play()
     return again
@@ -108,7 +111,7 @@ def count(scene: Scene, log: list[Envelope]) -> None:
                 reached["continued"] += start.run > 1 and envelope.agent != "a"
                 reached["continued by a model"] += start.run > 1 and start.call_id != ""
                 reached["continued twice"] += start.run > 2 and envelope.agent != "a"
-                reached["root woken or asked again"] += start.run > 1 and envelope.agent == "a"
+                reached["woken"] += envelope.agent == "a" and start.task.startswith(NOTE)
             case AgentFinished(status=status, stop_reason=reason):
                 reached[f"ends: {status}, {reason}"] += 1
             case AskWithdrawn():
@@ -119,6 +122,10 @@ def count(scene: Scene, log: list[Envelope]) -> None:
                 reached["compactions" if before else "forks"] += 1
             case Verdict(verdict=verdict, by=by):
                 reached[f"verdicts: {verdict} by {by}"] += 1
+            case InboxMessage(source="harness"):
+                reached["told of an end behind it"] += 1
+            case ToolStarted(tool="message_sub_agent" | "cancel_sub_agent" as name):
+                reached[f"calls of {name}"] += 1
             case event:
                 reached[msgspec.to_builtins(event)["kind"]] += 1
     reached["broken journals"] += scene.journal.broken

@@ -43,6 +43,7 @@ class Scene(People):
         rng = self.rng = random.Random(seed)
         self.seed = seed
         self.since = len(kept)
+        self.died_at = 0
         self.broken: list[str] = []
         self.reached: Counter[str] = Counter()
         self.working: Counter[str] = Counter()
@@ -55,9 +56,12 @@ class Scene(People):
         self.trouble_rate = rng.choice([0.0, 0.0, 0.04, 0.1, 0.5])
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
-        self.stops: list[tuple[str, str, list[tuple[str, int]]]] = [(p, level, []) for p, level, _ in before.stops] if before else []
+        self.stops: list[tuple[str, str, list[tuple[str, int]]]] = (
+            [(p, level, []) for p, level, _ in before.stops] if before else []
+        )
         self.prompts: list[str] = list(before.prompts) if before else []
         self.resumed: list[tuple[str, str]] = list(before.resumed) if before else []
+        self.given: set[str] = set(before.given) if before else set()
         self.gone: dict[str, Agent] = before.gone | before.bench.agents if before else {}
         self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
         self.misjudged: dict[str, float] = defaultdict(float, before.misjudged if before else {})
@@ -246,7 +250,11 @@ class Scene(People):
             return
         prefixes = self.journal.prefixes[request.agent]
         newest = prefixes[-1]
-        if (newest.model, newest.system, newest.tools) != (self.agent(request.agent).model, request.system, request.tools):
+        if (newest.model, newest.system, newest.tools) != (
+            self.agent(request.agent).model,
+            request.system,
+            request.tools,
+        ):
             self.broken.append(f"{request.agent}: model, system or tools are not those of its prefix")
         number, before = self.prefixes.get(request.agent, (0, ()))
         self.prefixes[request.agent] = (len(prefixes), request.messages)
@@ -257,7 +265,13 @@ class Scene(People):
         """What is spent and what the requests in flight may spend stays within every limit above them."""
         agent = self.bench.agents[request.agent]
         prompt = prompt_tokens(agent)
-        fresh = estimate_request(request) if request.system == SYSTEM else prompt if agent.cold else max(0, prompt - agent.sent)
+        fresh = (
+            estimate_request(request)
+            if request.system == SYSTEM
+            else prompt
+            if agent.cold
+            else max(0, prompt - agent.sent)
+        )
         self.in_flight[agent.path] = fresh + request.max_output
         for node in agent.budget.up():
             booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
@@ -332,10 +346,10 @@ class Scene(People):
 
     async def conversation(self, text: str) -> None:
         """What `friday ask` does: a prompt, and all that it leads to."""
-        self.prompts.append(text)
         if not self.idle():
-            await self.session.send("a", text)
+            await self.patience(text)
             return
+        self.prompts.append(text)
         task = asyncio.create_task(self.session.prompt(text))
         await asyncio.wait([task], timeout=HORIZON_S)
         await self.quiet()

@@ -14,7 +14,6 @@ from ...core.delegation import Known, Node, Spec, Tree
 from ...core.errors import ToolError
 from ...core.events import Delegated, Table, depth_of, is_under
 from ...core.fence import defused
-from ...core.messages import Usage
 from ...core.tool import Output, Tool, ToolContext, tool
 from ...core.workspace import Workspace
 from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
@@ -350,15 +349,3 @@ def _same(own: str, task: str) -> bool:
 def _line(text: str, room: int = 100) -> str:
     words = " ".join(text.split())
     return words if len(words) <= room else words[: room - 1] + "…"
-
-
-def price_of(specs: Sequence[Spec], budget: int, cost: Callable[[Usage], float | None]) -> float | None:
-    """An estimate of what `specs` may cost in US dollars: whole budgets, four parts read to one part written."""
-    total = 0.0
-    for spec in specs:
-        tokens = min(budget, spec.max_tokens or budget)
-        one = cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
-        if one is None:
-            return None
-        total += one
-    return total
