@@ -12,7 +12,6 @@ from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, TextDe
 from friday_cli.session import Options, Session
 
 
-@pytest.mark.xfail(strict=True, reason="Session.prompt runs what waits in the inbox even after an abort or a cancel")
 @pytest.mark.parametrize("level", ["abort", "cancel"])
 async def test_a_message_that_waits_does_not_revive_a_session_that_was_stopped(tmp_path: Path, level: str) -> None:
     project, file = tmp_path / "project", tmp_path / "scene.json"

@@ -22,15 +22,30 @@ class Stuck(Exception):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` is virtual seconds from 0. Threads and sockets are not waited for."""
+    """`time()` is virtual seconds from 0. It stands still while a thread of `to_thread` works; sockets are not waited for."""
 
     def __init__(self) -> None:
         self._virtual = 0.0
+        self.threads = 0
         self._rounds = 0
         super().__init__(_Jump(self))
 
     def time(self) -> float:
         return self._virtual
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        future = super().run_in_executor(executor, func, *args)
+        self.threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    def _thread_done(self, future: object) -> None:
+        self.threads -= 1
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Join the threads without a look at the clock."""
+        if self._default_executor is not None:  # type: ignore[attr-defined]
+            self._default_executor.shutdown(wait=True)  # type: ignore[attr-defined]
 
     def jump(self, seconds: float | None) -> None:
         """Move the clock on by what asyncio would have slept."""
@@ -49,6 +64,8 @@ class _Jump(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         if ready := super().select(0):
             return ready
+        if self._loop.threads and (timeout is None or timeout > 0):
+            return super().select(None)  # a thread that ends wakes the loop
         self._loop.jump(timeout if timeout is None else max(0.0, timeout))
         return []
 

@@ -85,7 +85,7 @@ def check(
 
     here = look()
     if path is not None:
-        good, bad = profiles.check(Path(path), token_cap=here.token_cap)
+        good, bad = profiles.check(Path(path), token_cap=here.token_cap, known=here.profiles().names())
     else:
         found = here.profiles()
         good, bad = [*found.found.values(), *found.hidden], list(found.problems)

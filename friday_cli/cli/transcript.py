@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.events import Command, Diff
+from ..core.events import Command, Diff, Diffs
 from ..core.plain import line
-from ..view import AgentView, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
-from .output import Style
+from ..view import AgentView, Item, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
+from .output import Style, show_hanging, show_painted
 
 Painted = tuple[tuple[str, Style], ...]
 """One line: its parts with their styles. Of two parts the second is text that may wrap beside the first."""
@@ -27,17 +27,30 @@ def conversation(agent: AgentView, *, room: int = 0) -> Iterator[Painted]:
     """The transcript of one agent, line by line; what a tool did is shortened to `room` places (0: not)."""
     if not agent.transcript:
         yield (("(nothing was said)", "dim"),)
-    before: object = None
+    before: Item | None = None
     for item in agent.transcript:
-        if before is not None and not (isinstance(item, (ToolRun, Note)) and isinstance(before, (ToolRun, Note))):
-            yield ()
+        yield from lines(item, before, room=room)
         before = item
-        if isinstance(item, Said):
-            yield from _said(item)
-        elif isinstance(item, ToolRun):
-            yield from _tool(item, room)
-        else:
-            yield ("  ! ", _NOTES[item.level]), (line(item.text, 1000), _NOTES[item.level])
+
+
+def lines(item: Item, before: Item | None, *, room: int = 0) -> Iterator[Painted]:
+    """One item of a transcript, line by line, with a blank one where it stands apart from the one `before` it."""
+    if before is not None and not (isinstance(item, (ToolRun, Note)) and isinstance(before, (ToolRun, Note))):
+        yield ()
+    if isinstance(item, Said):
+        yield from _said(item)
+    elif isinstance(item, ToolRun):
+        yield from _tool(item, room)
+    else:
+        yield ("  ! ", _NOTES[item.level]), (line(item.text, 1000), _NOTES[item.level])
+
+
+def show(parts: Painted) -> None:
+    """Print one line of a transcript."""
+    if len(parts) == 2:
+        show_hanging(len(parts[0][0]), *parts)
+    else:
+        show_painted(*parts)
 
 
 def _said(item: Said) -> Iterator[Painted]:
@@ -68,6 +81,9 @@ def _tool(run: ToolRun, room: int) -> Iterator[Painted]:
 def _facts(run: ToolRun) -> Iterator[str]:
     if isinstance(run.display, Diff):
         yield f"+{run.display.added} -{run.display.removed}"
+    if isinstance(run.display, Diffs):
+        rows = run.display.files
+        yield f"{len(rows)} files +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
     if isinstance(run.display, Command) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
     if run.agents:

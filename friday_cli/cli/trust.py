@@ -28,7 +28,7 @@ def trust(
     """Trust a project with what it brings along.
 
     Its profiles can be used then, its settings tighten yours, and its AGENTS.md counts as instructions. What that
-    would allow is shown first. When one of those files changes, the project is not trusted any more until you decide
+    would allow is shown first. When a profile or settings file changes, the project is not trusted any more until you decide
     again. No project can loosen your settings.
     """
     from .. import trust as book

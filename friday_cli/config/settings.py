@@ -98,10 +98,11 @@ class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
     """What happens to a sub-agent's own conversation and memories."""
 
     seal_on_complete: Literal[True] = True
-    """Always `true`: a finished sub-agent's history stays as it is and its parent gets only the result. The key is
-    read so that a file written for ADR 034 works; `false` is refused."""
-    brain_write_scope: Literal["delegated"] = "delegated"
-    """Always `delegated`: what a sub-agent saves is marked with its name. `shared` is refused."""
+    """Always `true`; `false` is refused. The history of a finished sub-agent stays as it is and its parent gets only the
+    result; continuing it appends a run."""
+    brain_write_scope: Literal["delegated", "shared"] = "delegated"
+    """Who sees a note that a sub-agent saved: `delegated`: only itself until you promote it (`friday memory promote`);
+    `shared`: every agent at once. Either way the note carries the sub-agent's id."""
 
 
 class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,6 +128,16 @@ class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of context a parent may hand to a sub-agent; the rest goes to a file that is named."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000
     """Characters of a sub-agent's result that its parent sees at once; the rest stays with `get_delegation_result`."""
+    worktree_include: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+    """Files that git ignores and that a sub-agent's worktree gets all the same, as globs such as `.env.example`; one
+    without a `/` is looked for in every folder. What is changed in them there is not brought back."""
+    long_results: Literal["excerpt", "summary"] = "excerpt"
+    """What a parent sees of a longer result: its head and tail, or a summary by the `summarizer` profile."""
+    supervision: Literal["unsupervised", "supervised", "supervised-human"] = "unsupervised"
+    """Who looks at a sub-agent's result before its parent does: nobody; a model, where what was done parts from task or
+    stated intent; or a model that puts doubts to you. A profile can only be stricter."""
+    supervisor_model: str = ""
+    """The model that judges supervised results. Empty: the sub-agent's own."""
     token_budget: TokenBudget = TokenBudget()
     profiles: ProfileFolder = ProfileFolder()
     context: ChildContext = ChildContext()
@@ -161,12 +172,13 @@ class Tools(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long sessions are kept. What is in use is never removed."""
+    """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
+    session whose worktree holds work, is never removed."""
 
     days: Annotated[float, Meta(ge=0)] = 90
-    """Sessions untouched for longer are removed. 0: never."""
+    """Sessions untouched for longer are removed, and logs of `--debug` that are older. 0: never."""
     gigabytes: Annotated[float, Meta(ge=0)] = 2
-    """When sessions take more, the oldest are removed. 0: never."""
+    """When sessions take more, the oldest are removed, but none that was used within the hour. 0: never."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,18 +11,22 @@ from typing import Literal
 import msgspec
 
 from .budget import Budget
-from .events import InboxMessage, Status, StopReason, ToolSpec
-from .gate import Gate
+from .events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
+from .gate import Gate, Shared
 from .log import Log
 from .messages import Message, Usage
 from .permission import Desk, Rules
 from .presence import Presence
 from .provider import Effort, Provider
-from .receipt import Receipt
+from .receipt import Finding, Receipt, Tally
 from .tool import Seen, Tool
 from .workspace import Workspace
 
 Source = Literal["person", "parent", "harness"]
+
+
+Supervision = Literal["unsupervised", "supervised", "supervised-human"]
+"""Who looks at a child's result before its parent does: nobody, a model, or a model that may call a person."""
 
 
 class Inbox:
@@ -38,8 +42,18 @@ class Inbox:
         self._waiting.append((text, source))
         await self._log.emit(self._path, InboxMessage(text, source))
 
+    def restore(self, text: str, source: Source) -> None:
+        """A message that is in the log already and was never read."""
+        self._waiting.append((text, source))
+
     def empty(self) -> bool:
         return not self._waiting
+
+    def news(self) -> list[str]:
+        """What the harness put in and nobody has read, taken out; the rest stays."""
+        texts = [text for text, source in self._waiting if source == "harness"]
+        self._waiting = deque(entry for entry in self._waiting if entry[1] != "harness")
+        return texts
 
     def take(self) -> tuple[str, Source]:
         """The oldest message; the caller puts it into the history."""
@@ -51,8 +65,10 @@ class Agent:
     """Everything one agent is. Tokens and cost count over its life, turns and time per run.
 
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
-    `accept` returns a complaint about a final answer, "" when it is good. `context` is the tokens of the conversation
-    after the last reply, `sent` those of its prompt; `cold` tells that the provider's cache did not help it.
+    `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
+    `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
+    provider's cache did not help it. Agents with the same `cache_key` share a prefix. `news` is told right after its
+    next start.
     """
 
     path: str
@@ -67,15 +83,18 @@ class Agent:
     inbox: Inbox
     max_turns: int
     time_s: float
+    workspace: Workspace
+    cache_key: str = ""
     effort: Effort | None = None
     fallback: Provider | None = None
+    supervision: Supervision = "unsupervised"
     accept: Callable[[str], str] = lambda text: ""
     history: list[Message] = field(default_factory=list)
     seen: Seen = field(default_factory=Seen)
     parent: Agent | None = None
     usage: Usage = field(default_factory=Usage)
     below: Usage = field(default_factory=Usage)
-    receipt: Receipt = field(default_factory=Receipt)
+    tally: Tally = field(default_factory=Tally)
     run: int = 0
     turn: int = 0
     context: int = 0
@@ -83,10 +102,16 @@ class Agent:
     cold: bool = False
     texts: list[str] = field(default_factory=list)
     streaming: str = ""
+    news: list[AnyEvent] = field(default_factory=list)
 
     @property
     def model(self) -> str:
         return f"{self.provider.name}/{self.provider.model}"
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the harness saw it do, over its life."""
+        return self.tally.receipt
 
     @property
     def tree_usage(self) -> Usage:
@@ -116,6 +141,7 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
     limit_of: str = ""
     partial: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
 class Halt(Exception):
@@ -142,7 +168,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 @dataclass
 class World:
-    """The services all agents of a session share. `living()` tells which agents of the session a parent must not forget."""
+    """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
+    forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
+    tell of a lane."""
 
     log: Log
     desk: Desk
@@ -151,9 +179,11 @@ class World:
     rng: random.Random
     gates: dict[str, Gate] = field(default_factory=dict)
     remember: Callable[[str], str] = lambda path: ""
+    supervisor: Provider | None = None
+    shared: Callable[[str], Shared | None] = lambda lane: None
 
     def gate(self, lane: str) -> Gate:
         """The gate of a lane, made when first asked for."""
         if lane not in self.gates:
-            self.gates[lane] = Gate(self.rng)
+            self.gates[lane] = Gate(self.rng, self.shared(lane))
         return self.gates[lane]

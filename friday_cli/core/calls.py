@@ -40,7 +40,9 @@ async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> En
         )
         tasks.append(asyncio.create_task(strand))
         before = mine or before
-    agent.presence.fork(len(calls) - max(0, len(lined) - 1))  # those in line are one strand: one of them works at a time
+    agent.presence.fork(
+        len(calls) - max(0, len(lined) - 1)
+    )  # those in line are one strand: one of them works at a time
     try:
         await asyncio.wait(tasks)
     finally:
@@ -86,12 +88,14 @@ async def _strand(
     try:
         if after is not None:
             await after.wait()
-        return await _run_call(agent, world, call)
+        ran = await _run_call(agent, world, call)
     finally:
         if mine is not None:
             mine.set()
         if last:
             agent.presence.strand_done()
+    await agent.presence.show()  # what is left may only wait
+    return ran
 
 
 async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
@@ -125,7 +129,7 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
     finally:
         if started:
             took = asyncio.get_running_loop().time() - begun
-            agent.receipt = agent.receipt.add(call.name, status, output.facts)
+            agent.tally.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
             await world.log.emit(agent.path, finished)
     return _Ran(ToolResult(call.id, output.text, status, output.images), output.ends)
@@ -136,7 +140,7 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
-        near = get_close_matches(call.name, agent.tools, 1)
+        near = [] if listed else get_close_matches(call.name, agent.tools, 1)
         raise ToolError(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near[0]}?" if near else f"Tools you may use: {names or 'none'}.",
@@ -144,7 +148,7 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if call.error:
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
     args = tool.parse(call.arguments)
-    return tool, args, tuple(tool.subjects(args, world.workspace))
+    return tool, args, tuple(tool.subjects(args, agent.workspace))
 
 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
@@ -179,4 +183,4 @@ def _context(agent: Agent, world: World, call: ToolCall) -> ToolContext:
         async with agent.presence.waiting("waiting_user", call.id):
             return await world.desk.question(agent.path, call.id, question, choices)
 
-    return ToolContext(agent.path, call.id, world.workspace, agent.seen, emit, ask)
+    return ToolContext(agent.path, call.id, agent.workspace, agent.seen, emit, ask)

@@ -1,120 +1,57 @@
-"""The tree of agents: starting, waiting, stopping, and the one place where a run's end is written."""
+"""The tree of agents: starting, waiting, sending, continuing and stopping."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
-import msgspec
-
-from .agent import Agent, Outcome, World
+from .agent import Agent, Source, World
 from .budget import LimitReached
 from .calls import stop
 from .errors import ToolError
-from .events import (
-    AgentFinished,
-    AgentStarted,
-    MessageAdded,
-    Notice,
-    Prefix,
-    Status,
-    StopReason,
-    depth_of,
-    is_under,
-    parent_of,
-)
-from .loop import close_calls, keep_partial, run_agent, wrap_up
-from .messages import Message, Usage
-from .receipt import Receipt, audit
+from .events import Detached, StopReason, depth_of, is_under, parent_of
+from .life import live
+from .loop import NOTE
+from .messages import Message, user
+from .node import Known, Node, Spec
 
-log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-
-class Spec(msgspec.Struct, frozen=True):
-    """What a child is asked to do. Limits only lower what the profile grants; None leaves it. `timeout_s` in active seconds."""
-
-    profile: str
-    task: str
-    context: str = ""
-    max_tokens: int | None = None
-    max_turns: int | None = None
-    max_cost: float | None = None
-    timeout_s: float | None = None
-    call_id: str = ""
-    background: bool = False
-
-
-class Known(msgspec.Struct, frozen=True):
-    """An agent as its relatives may know it: what it was asked, how it stands, what it brought."""
-
-    path: str
-    profile: str
-    task: str
-    status: Status
-    stop_reason: StopReason | None = None
-    result: str = ""
-    error: str = ""
-    limit_of: str = ""
-    usage: Usage = Usage()
-    duration_s: float = 0.0
-    receipt: Receipt = Receipt()
-
-
-class Node:
-    """One run of one agent."""
-
-    def __init__(self, agent: Agent, spec: Spec) -> None:
-        self.agent = agent
-        self.spec = spec
-        self.task: asyncio.Task[None] | None = None
-        self.work: asyncio.Task[Outcome] | None = None
-        self.begun = self.wrapping = self.ending = self.ended = False
-        self.why: StopReason | None = None
-        self.soft: Literal["cancelled", "time"] | None = None
-        self.outcome = Outcome("queued", "done", "")
-
-    @property
-    def path(self) -> str:
-        return self.agent.path
-
-    @property
-    def known(self) -> Known:
-        """This agent as of now."""
-        agent = self.agent
-        about = Known(agent.path, agent.profile, self.spec.task, agent.presence.status, usage=agent.tree_usage)
-        if not self.ended:
-            return msgspec.structs.replace(about, duration_s=agent.presence.clock.elapsed)
-        end = self.outcome
-        return msgspec.structs.replace(
-            about, status=end.status, stop_reason=end.stop_reason, result=end.result, error=end.error,
-            limit_of=end.limit_of, duration_s=agent.presence.clock.elapsed, receipt=agent.receipt,
-        )  # fmt: skip
+__all__ = ["Known", "Node", "Spec", "Tree"]
 
 
 class Tree:
-    """All agents of a session by path.
+    """All agents of a session by path: those at work as nodes, those that ended as what is known of them.
 
-    `build(parent, spec, path)` makes a child and its first message; it raises ToolError when there may be no such child.
+    `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
+    both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
+    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that.
     """
 
     def __init__(
-        self, world: World, *, build: Callable[[Agent, Spec, str], tuple[Agent, Message]], known: Sequence[Known] = ()
+        self,
+        world: World,
+        *,
+        build: Callable[[Agent, Spec, str], tuple[Agent, Message]],
+        revive: Callable[[Agent, str, Spec], Awaitable[Agent]],
+        known: Sequence[Known] = (),
     ) -> None:
         self.world = world
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
         self.started_now = 0
+        self.on_news: Callable[[str], None] = lambda path: None
+        self.on_end: Callable[[str], Awaitable[None]] = _nothing
         self._build = build
+        self._revive = revive
+        self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
-        self._past = {k.path: k for k in known}
+        self._resuming = asyncio.Lock()  # two at once would not see each other's budgets
+        self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
 
     # ---- looking ---------------------------------------------------------------
 
     def node(self, path: str) -> Node:
-        """The newest run of an agent of this process. Raises KeyError."""
+        """The run of an agent that is at work, or of the root. Raises KeyError."""
         return self._nodes[path]
 
     def known(self, path: str) -> Known | None:
@@ -124,8 +61,7 @@ class Tree:
 
     def below(self, path: str) -> list[Known]:
         """All descendants of an agent, in order of their birth."""
-        paths = {p: None for p in (*self._past, *self._nodes) if p != path and is_under(p, path)}
-        return [known for p in paths if (known := self.known(p))]
+        return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
 
     def living(self, path: str) -> list[Node]:
         """The runs at and below `path` that have not ended."""
@@ -135,15 +71,13 @@ class Tree:
 
     def start(self, parent: str, spec: Spec) -> Node:
         """Start a child; it is queued when all places are taken. Raises ToolError when a limit forbids it."""
-        policy, node = self.world.policy, self._nodes[parent]
-        if node.why or node.soft or node.ending:
-            raise ToolError("You are being stopped: no new agents.")
+        policy, node = self.world.policy, self._living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
-        count = len({p for p in (*self._past, *self._nodes) if depth_of(p) > 0})
+        count = len(self._past)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        path = f"{parent}.{1 + max((_number(p) for p in (*self._past, *self._nodes) if parent_of(p) == parent), default=0)}"
+        path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
         try:
             agent, message = self._build(node.agent, spec, path)
         except LimitReached as limit:
@@ -151,9 +85,77 @@ class Tree:
         self.started_now += 1
         return self.run(agent, spec, message)
 
+    async def resume(self, path: str, spec: Spec, *, by: str | None) -> Node:
+        """Go on with a child that ended: its history, rights, depth and what is left of its budget, with `spec.task` as
+        the next message. `by` is the agent that wants it, None a person. Raises ToolError when it cannot be."""
+        known = self.known(path)
+        if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
+            raise ToolError(f"There is no sub-agent {path!r} to go on with.")
+        async with self._resuming:
+            return await self._resumed(path, spec, by)
+
+    async def _resumed(self, path: str, spec: Spec, by: str | None) -> Node:
+        self._may_resume(path, by)
+        try:
+            agent = await self._revive(await self._agent(parent_of(path)), path, spec)
+        except LimitReached as limit:
+            raise ToolError(
+                f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
+                hint="Give it max_tokens from what you have left." if limit.whose == path else "",
+            ) from None
+        try:
+            self._may_resume(path, by)  # something may have been stopped while the log was read
+        except ToolError:
+            agent.budget.close_reserve()
+            raise
+        node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node.waiter = by or ""
+        return node
+
+    def _may_resume(self, path: str, by: str | None) -> None:
+        """Raises ToolError when somebody above an agent is being stopped, or it or any below it is at work."""
+        if by is not None:
+            self._living_parent(by)
+        for node in self._nodes.values():
+            if is_under(path, node.path) and path != node.path and not node.ended and node.leaving:
+                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
+        living = [node.path for node in self.living(path)]
+        if path in living:
+            raise ToolError(f"{path} is still at work: send it a message instead.")
+        if living:
+            raise ToolError(
+                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
+                hint="Wait until they have ended, or stop them.",
+            )
+
+    async def _agent(self, path: str) -> Agent:
+        """An agent as it stands; one that ended is made anew from the log, without a run."""
+        if path in self._nodes:
+            return self._nodes[path].agent
+        if self.root is not None and path == self.root.path:
+            return self.root
+        for node in self.living(path):  # one below it was continued, under an agent made for that
+            above = node.agent.parent
+            while above is not None:
+                if above.path == path:
+                    return above
+                above = above.parent
+        known = self._past[path]
+        agent = await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
+        agent.budget.close_reserve()  # it will not wrap anything up
+        return agent
+
+    def _living_parent(self, parent: str) -> Node:
+        node = self._nodes[parent]
+        if node.leaving:
+            raise ToolError("You are being stopped: no new agents.")
+        return node
+
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         """Begin a run of an agent, with `message` as the newest of its history."""
         node = self._nodes[agent.path] = Node(agent, spec)
+        if depth_of(agent.path):
+            self._past.setdefault(agent.path, node.known)
         agent.run += 1
         agent.turn = 0
         agent.texts.clear()
@@ -161,23 +163,48 @@ class Tree:
         agent.budget.keep_reserve()
         if message is not None:
             agent.history.append(message)
-        node.task = asyncio.create_task(self._life(node, message), name=f"agent {agent.path}")
+        node.task = asyncio.create_task(live(self, node, message), name=f"agent {agent.path}")
         return node
 
     async def wait(self, parent: str, nodes: Sequence[Node]) -> None:
-        """Returns when all `nodes` have ended. If the waiting call is stopped, so are they."""
+        """Returns when all `nodes` have ended or gone to the background. If the waiting call is stopped, so are they."""
         waiter = self._nodes[parent].agent
         clocks = [n.agent.presence.clock for n in nodes]
         try:
             paths = " ".join(n.path for n in nodes)
             async with waiter.presence.waiting("waiting_child", paths, on=clocks, resume=False):
-                await asyncio.wait([n.task for n in nodes if n.task])
+                for node in nodes:
+                    await node.over()
         except asyncio.CancelledError:
-            for node in nodes:
+            mine = [n for n in nodes if not n.background]
+            for node in mine:
                 self._doom(node.path, "parent")
-            for node in nodes:
+            for node in mine:
                 await self.stop(node.path, why="parent")
             raise
+
+    async def detach(self, path: str) -> bool:
+        """Let a child that somebody waits for go on in the background; False when it is not at work or is there already."""
+        node = self._nodes.get(path)
+        if node is None or node.background or node.ending or depth_of(path) == 0:
+            return False
+        node.background = True
+        await self.world.log.emit(path, Detached())
+        node.detached.set()
+        return True
+
+    def in_background(self) -> list[Node]:
+        """The background runs that have not ended."""
+        return [n for n in self._nodes.values() if n.background and not n.ended]
+
+    async def send(self, path: str, text: str, source: Source) -> None:
+        """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
+        node = self._nodes.get(path)
+        if node is not None and not node.begun:
+            await asyncio.sleep(0)  # the log tells of its start before it tells of the message
+        if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
+            raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
+        await node.agent.inbox.put(text, source)
 
     # ---- stopping: the only doors ----------------------------------------------
 
@@ -191,9 +218,11 @@ class Tree:
             node = self._nodes[path]
             for child in self._children(path):
                 self._doom(child, "parent")
-            self._soften(node, "cancelled")
+            self.soften(node, "cancelled")
             assert node.task
             await asyncio.wait([node.task])
+            while doomed := [n.task for n in self.living(path) if n.why and n.task]:  # it may have wrapped up already
+                await asyncio.wait(doomed)
             return count
         while self.living(path):  # a child may be born while its parent is being stopped
             self._doom(path, why)
@@ -206,7 +235,7 @@ class Tree:
             if node.begun and not node.ending and node.task:
                 stop(node.task)
 
-    def _soften(self, node: Node, reason: Literal["cancelled", "time"]) -> None:
+    def soften(self, node: Node, reason: Literal["cancelled", "time"]) -> None:
         """Ask a run to end with a wrap-up; without effect where it is ending already."""
         if node.ended or node.ending or node.wrapping or node.soft or node.why:
             return
@@ -216,96 +245,53 @@ class Tree:
         else:
             stop(node.work)
 
-    def _children(self, path: str) -> Iterator[str]:
-        return (p for p in list(self._nodes) if parent_of(p) == path)
+    def _children(self, path: str) -> list[str]:
+        """Those at work right below an agent, or below children of it that ended."""
+        below = [p for p in self._nodes if p != path and is_under(p, path)]
+        return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
 
-    # ---- a life ----------------------------------------------------------------
+    # ---- what a life asks of its home -------------------------------------------
 
-    async def _life(self, node: Node, message: Message | None) -> None:
-        node.begun = True
-        agent = node.agent
-        begun = asyncio.get_running_loop().time()
-        try:
-            await self._announce(node, message)
-            if node.why:
-                raise asyncio.CancelledError
-            await agent.presence.begin()
-            if agent.time_s:
-                agent.presence.clock.alarm(agent.time_s, lambda: self._soften(node, "time"))
-            outcome = await self._at_work(node)
-        except asyncio.CancelledError:
-            outcome = Outcome("cancelled", node.why or "aborted", agent.partial, partial=True)
-        except Exception as error:
-            log.exception("agent %s", agent.path)
-            words = f"Friday itself failed: {type(error).__name__}: {error}"
-            outcome = Outcome("interrupted", "process", agent.partial, words, partial=True)
-        node.ending = True
-        await _to_the_end(self._end(node, outcome, begun))
+    async def leave(self, node: Node, *, stopped: bool) -> None:
+        """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
+        for path in self._children(node.path):
+            child = self._nodes.get(path)  # it may end while another is stopped
+            if child and (stopped or (child.waiter == node.path and not child.background)):
+                await self.stop(path, why="parent")
 
-    async def _announce(self, node: Node, message: Message | None) -> None:
-        agent, spec = node.agent, node.spec
-        started = AgentStarted(
-            agent.run, agent.profile, spec.task, agent.model, parent_of(agent.path), spec.call_id, spec.background,
-            tuple(agent.tools), agent.rules.effective_mode, int(agent.budget.tokens.limit or 0), agent.budget.cost.limit,
-            agent.max_turns, agent.time_s,
-        )  # fmt: skip
-        prefix = Prefix(agent.model, agent.system, agent.specs)
-        events = [started, prefix] if agent.run == 1 else [started]
-        await self.world.log.emit(agent.path, *events, *([MessageAdded(message)] if message else []))
+    async def gone(self, node: Node) -> None:
+        """Keep of an ended child only what may be known of it: the log has the rest."""
+        if depth_of(node.path):
+            self._past[node.path] = node.known
+            del self._nodes[node.path]
+            await self.on_end(node.path)
+        elif not node.agent.inbox.empty() and node.outcome.status != "cancelled":
+            self.on_news(node.path)
+        if node.why == "parent" or not depth_of(node.path):
+            return  # whoever would be told is being stopped, too
+        for text in node.agent.inbox.news():  # that it did not live to read
+            await self._tell(parent_of(node.path), text)
+        if node.background:
+            known = node.known
+            line = " ".join(known.task.split())[:200]
+            await self._tell(
+                parent_of(node.path),
+                f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
+                f"({known.stop_reason}). Its task was: {line}\n"
+                f"Read its result with get_delegation_result(id={known.path!r}).",
+            )
 
-    async def _at_work(self, node: Node) -> Outcome:
-        agent, world = node.agent, self.world
-        work = node.work = asyncio.create_task(run_agent(agent, world), name=f"work {agent.path}")
-        try:
-            await asyncio.wait([work])
-        except asyncio.CancelledError:
-            stop(work)
-            await asyncio.wait([work])
-            raise
-        why, whose = str(node.soft), agent.path if node.soft == "time" else ""
-        if not work.cancelled():
-            error = work.exception()
-            if error is None:
-                return work.result()
-            if not isinstance(error, LimitReached):
-                raise error
-            why, whose = error.limit, error.whose
-        elif node.soft is None:
-            raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
-        node.wrapping = True
-        agent.presence.clock.silence()
-        await agent.presence.join(hurry=True)  # its seconds are counted: it does not queue behind others
-        return await wrap_up(agent, world, why, whose=whose)
-
-    async def _end(self, node: Node, outcome: Outcome, begun: float) -> None:
-        """Leave nothing of the run behind, then write its end. Runs to its last line whatever happens."""
-        agent, world = node.agent, self.world
-        agent.presence.clock.silence()
-        agent.presence.end()
-        for child in self._children(agent.path):
-            await self.stop(child, why="parent")
-        await keep_partial(agent, world)
-        await close_calls(agent, world)
-        await self._release(agent.path)
-        agent.budget.close_reserve()
-        agent.receipt = agent.receipt.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
-        node.outcome = outcome
-        wall = asyncio.get_running_loop().time() - begun
-        await world.log.emit(
-            agent.path,
-            AgentFinished(
-                agent.run, outcome.status, outcome.stop_reason, outcome.result, outcome.error, outcome.limit_of,
-                outcome.partial, agent.usage, agent.tree_usage, agent.presence.clock.elapsed, wall, agent.receipt,
-            ),
-        )  # fmt: skip
-        node.ended = True
-
-    async def _release(self, path: str) -> None:
-        try:
-            await self.world.workspace.release(path)
-        except Exception as error:  # an end must be written whatever the machine says
-            log.exception("processes of %s", path)
-            await self.world.log.emit(path, Notice(f"Processes of {path} may be left: {error}", "error"))
+    async def _tell(self, path: str, text: str) -> None:
+        """News for an agent, or the nearest living one above it."""
+        while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
+            path = parent_of(path)
+        target = self._nodes.get(path)
+        agent = target.agent if target else self.root
+        if agent is None:
+            return
+        await agent.inbox.put(text, "harness")
+        if target and target.ended and target.outcome.status != "cancelled":  # who was stopped waits for a person
+            self.on_news(path)
 
     def _remember(self, path: str) -> str:
         lines = []
@@ -315,15 +301,9 @@ class Tree:
         return "\n".join(lines)
 
 
+async def _nothing(path: str) -> None:
+    """Where nobody minds an end."""
+
+
 def _number(path: str) -> int:
     return int(path.rpartition(".")[2])
-
-
-async def _to_the_end(work: Awaitable[T]) -> T:
-    """Await `work` to its end even if this task is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise

@@ -11,7 +11,7 @@ from .agent import Agent, Halt, Outcome, World
 from .budget import LimitName, LimitReached
 from .calls import run_calls
 from .errors import ProviderError
-from .events import MessageAdded, TurnFinished, TurnStarted
+from .events import AnyEvent, AttemptFailed, MessageAdded, StopReason, TurnFinished, TurnStarted
 from .messages import Message, Text, ToolResult, Usage, open_calls, user
 from .model import ask_model
 from .provider import Done
@@ -43,10 +43,15 @@ async def run_agent(agent: Agent, world: World) -> Outcome:
     except Halt as halt:
         return Outcome(halt.status, halt.stop_reason, agent.partial, halt.message, partial=True)
     except ProviderError as error:
-        reason = {"refusal": "refusal", "context": "context"}.get(error.kind, "provider")
-        return Outcome("failed", reason, agent.partial, str(error), partial=True)  # type: ignore[arg-type]
+        return failed(agent, error)
     finally:
         await close_calls(agent, world)
+
+
+def failed(agent: Agent, error: ProviderError) -> Outcome:
+    """How a run ends whose model could not be asked."""
+    reason: StopReason = "refusal" if error.kind == "refusal" else "context" if error.kind == "context" else "provider"
+    return Outcome("failed", reason, agent.partial, str(error), partial=True)
 
 
 async def _take_turns(agent: Agent, world: World) -> Outcome:
@@ -59,10 +64,10 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
         done, ending = await _turn(agent, world, guard)
         reply.append(done.message.text)
         if ending is not None:
-            if _may_go_on(agent):
+            if may_go_on(agent):
                 continue
             end = ("completed", "done") if ending.success else ("failed", "reported")
-            return Outcome(*end, ending.result)  # type: ignore[arg-type]
+            return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
         if done.stop == "refusal":
             raise Halt(
                 "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")
@@ -76,11 +81,13 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
                 raise Halt("failed", "provider", f"The reply was cut at the output limit {continued} times.")
             await say(agent, world, f"{NOTE} Your reply was cut off. Go on exactly where it stopped.")
             continue
-        if _may_go_on(agent):
+        if may_go_on(agent):
             reply.clear()
             continue
         text = "".join(reply)
         reply.clear()
+        if not text.strip():
+            raise Halt("failed", "provider", f"{agent.model} gave an empty answer.")
         if complaint := agent.accept(text):
             repaired += 1
             if repaired > REPAIRS:
@@ -105,30 +112,38 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
         await compaction.compact(agent, world)
         done = await ask_model(agent, world)
     if done.stop == "context" and not done.message.calls:
+        full = AttemptFailed(1, "context", "The context is full.", None, done.usage)
+        await world.log.emit(agent.path, full)
         await compaction.compact(agent, world)
         done = await ask_model(agent, world)
         if done.stop == "context":
             raise Halt("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
-    await add_reply(agent, world, done)
+    await add_reply(agent, world, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
     ending = await run_calls(agent, world, calls) if calls else None
-    await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
     if ending is None and calls:
         await guard.look(agent, world)
     return done, ending
 
 
-async def add_reply(agent: Agent, world: World, done: Done) -> None:
-    """Put an assistant message into the history and the log."""
+def _finished(agent: Agent, done: Done) -> TurnFinished:
+    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context)
+
+
+async def add_reply(agent: Agent, world: World, done: Done, *also: AnyEvent) -> None:
+    """Put an assistant message into the history, and with `also` into the log: what it cost is known as soon as it is."""
     usage = done.usage
     agent.sent = usage.input + usage.cache_read + usage.cache_write
     agent.context = usage.context
     agent.cold = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
     if text := done.message.text.strip():
         agent.texts.append(text)
+    events: list[AnyEvent] = list(also)
     if done.message.parts:  # no provider would take an empty one back
         agent.history.append(done.message)
-        await world.log.emit(agent.path, MessageAdded(done.message))
+        events.insert(0, MessageAdded(done.message))
+    if events:
+        await world.log.emit(agent.path, *events)
 
 
 async def say(agent: Agent, world: World, text: str) -> None:
@@ -153,7 +168,7 @@ def _check_limits(agent: Agent) -> None:
         raise LimitReached("iterations", agent.path)
 
 
-def _may_go_on(agent: Agent) -> bool:
+def may_go_on(agent: Agent) -> bool:
     """Whether a message waits that this run can still answer; else it waits for the next run."""
     try:
         _check_limits(agent)
@@ -188,8 +203,7 @@ async def wrap_up(agent: Agent, world: World, why: LimitName | str, *, whose: st
         await world.log.emit(agent.path, TurnStarted(agent.turn, wrap_up=True))
         async with asyncio.timeout(world.policy.wrap_up_s):
             done = await ask_model(agent, world, tools=False)
-        await add_reply(agent, world, done)
-        await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
+        await add_reply(agent, world, done, _finished(agent, done))
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."
         else:

@@ -138,7 +138,7 @@ async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> D
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
     request = Request(
         agent.path, agent.system, agent.specs, tuple(agent.history), reservation.output,
-        "auto" if tools else "none", agent.effort, f"{agent.profile}:{agent.path}",
+        "auto" if tools else "none", agent.effort, agent.cache_key or agent.path,
     )  # fmt: skip
     usage = Usage()
     try:

@@ -38,6 +38,14 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     read: tuple[str, ...] = ()
 
 
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness itself saw the agent get it there."""
+
+    claim: str
+    evidence: str
+    seen: bool = False
+
+
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly."""
 
@@ -47,31 +55,8 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     urls: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    def add(self, tool: str, status: str, facts: Facts) -> Receipt:
-        """This receipt with one more call; a denied one did not run. Changes of the same file are summed into one row."""
-        if status == "denied":
-            return msgspec.structs.replace(self, denied=self.denied + 1)
-        files = {(f.path, f.seen): f for f in self.files}
-        for new in facts.files:
-            old = files.get((new.path, new.seen), FileChange(new.path))
-            files[new.path, new.seen] = FileChange(
-                new.path, old.added + new.added, old.removed + new.removed, new.sha256, new.seen
-            )
-        return Receipt(
-            {**self.tools, tool: self.tools.get(tool, 0) + 1},
-            self.failed + (status in ("error", "cancelled")),
-            self.denied,
-            tuple(files.values()),
-            self.commands + facts.commands,
-            tuple(dict.fromkeys(self.urls + facts.urls)),
-            self.warnings,
-        )
-
-    def warn(self, *texts: str) -> Receipt:
-        """This receipt with warnings added, each once."""
-        return msgspec.structs.replace(self, warnings=tuple(dict.fromkeys(self.warnings + texts)))
 
     def lines(self) -> list[str]:
         """The receipt in words, one fact a line, for a parent model and for people."""
@@ -91,6 +76,66 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         return out
 
 
+class Tally:
+    """A receipt that grows in place, call by call. A denied call did not run: it counts as denied and as nothing else."""
+
+    def __init__(self, receipt: Receipt | None = None) -> None:
+        self.reset(receipt or Receipt())
+
+    def reset(self, receipt: Receipt) -> None:
+        """Go on from `receipt`."""
+        self._tools = dict(receipt.tools)
+        self._failed, self._denied = receipt.failed, receipt.denied
+        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
+        self._commands: list[CommandRun] = list(receipt.commands)
+        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
+        self._read: dict[str, None] = dict.fromkeys(receipt.read)
+        self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
+        self._made: Receipt | None = receipt
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tally) and self.receipt == other.receipt
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, tool: str, status: str, facts: Facts) -> None:
+        """Count a call that ended with `status`. Changes of the same file are summed into one row."""
+        self._made = None
+        if status == "denied":
+            self._denied += 1
+            return
+        self._tools[tool] = self._tools.get(tool, 0) + 1
+        self._failed += status in ("error", "cancelled")
+        for new in facts.files:
+            old = self._files.get((new.path, new.seen), FileChange(new.path))
+            added, removed = old.added + new.added, old.removed + new.removed
+            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
+        self._commands.extend(facts.commands)
+        self._urls.update(dict.fromkeys(facts.urls))
+        self._read.update(dict.fromkeys(facts.read))
+
+    def warn(self, *texts: str) -> None:
+        """Add warnings, each once."""
+        self._warnings.update(dict.fromkeys(texts))
+        self._made = None
+
+    @property
+    def receipt(self) -> Receipt:
+        """All that was counted so far."""
+        if self._made is None:
+            self._made = Receipt(
+                dict(self._tools),
+                self._failed,
+                self._denied,
+                tuple(self._files.values()),
+                tuple(self._commands),
+                tuple(self._urls),
+                tuple(self._read),
+                tuple(self._warnings),
+            )
+        return self._made
+
+
 _RAN = re.compile(
     r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
     re.I,
@@ -98,11 +143,12 @@ _RAN = re.compile(
 _CHANGED = re.compile(
     r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
 )
-_OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+"""Tools that check nothing."""
 
 
 def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
-    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools at all."""
+    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools beyond `OWN`."""
     if not text.strip():
         return []
     warnings = []
@@ -110,6 +156,28 @@ def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
         warnings.append("says that a command ran or tests pass, but no command was run")
     if _CHANGED.search(text) and not receipt.files and not receipt.commands:
         warnings.append("claims changes, but no file was changed")
-    if able and not any(name not in _OWN for name in receipt.tools):
+    if able and not any(name not in OWN for name in receipt.tools):
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
+
+
+def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:
+    """The findings, each marked with whether the harness saw its evidence."""
+    return tuple(Finding(f.claim, f.evidence, _was_seen(f.evidence, receipt)) for f in findings)
+
+
+def _was_seen(evidence: str, receipt: Receipt) -> bool:
+    parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
+    return bool(parts) and all(
+        _one_seen(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
+    )
+
+
+def _one_seen(evidence: str, receipt: Receipt) -> bool:
+    if re.match(r"https?://", evidence):
+        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in receipt.urls)
+    words = " ".join(evidence.removeprefix("$ ").split())
+    if any(words == " ".join(run.command.split()) for run in receipt.commands):
+        return True
+    path = re.sub(r":\d+(?:[-:]\d+)?$", "", evidence).removeprefix("./")
+    return path in receipt.read or any(path == change.path for change in receipt.files)

@@ -16,9 +16,9 @@ from .events import (
     AskWithdrawn,
     AttemptFailed,
     Compacted,
-    Denied,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     PermissionAnswered,
@@ -32,71 +32,15 @@ from .events import (
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    Verdict,
+    WorktreeChanged,
+    is_under,
 )
 from .messages import Message, Usage, closed
-from .receipt import CommandRun, FileChange, Receipt
+from .receipt import Receipt, Tally
 
 ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
 """The states in which an agent's own clock runs."""
-
-
-class Tally:
-    """A receipt that grows in place: `Receipt.add` over a long run without copying what is there."""
-
-    def __init__(self) -> None:
-        self.reset(Receipt())
-
-    def reset(self, receipt: Receipt) -> None:
-        """Go on from `receipt`."""
-        self._tools = dict(receipt.tools)
-        self._failed, self._denied = receipt.failed, receipt.denied
-        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
-        self._commands: list[CommandRun] = list(receipt.commands)
-        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
-        self._warnings = receipt.warnings
-        self._refused: set[str] = set()
-        self._made: Receipt | None = receipt
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tally) and self.receipt == other.receipt
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def refuse(self, call_id: str) -> None:
-        """Count a call that was denied, once however often it is told."""
-        if call_id not in self._refused:
-            self._refused.add(call_id)
-            self._denied += 1
-            self._made = None
-
-    def add(self, event: ToolFinished) -> None:
-        """Count a call that ended; a denied one did not run."""
-        if event.status == "denied":
-            self.refuse(event.call_id)
-            return
-        self._made = None
-        self._tools[event.tool] = self._tools.get(event.tool, 0) + 1
-        self._failed += event.status in ("error", "cancelled")
-        for new in event.facts.files:
-            old = self._files.get((new.path, new.seen), FileChange(new.path))
-            added, removed = old.added + new.added, old.removed + new.removed
-            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
-        self._commands.extend(event.facts.commands)
-        self._urls.update(dict.fromkeys(event.facts.urls))
-
-    @property
-    def receipt(self) -> Receipt:
-        if self._made is None:
-            self._made = Receipt(
-                dict(self._tools),
-                self._failed,
-                self._denied,
-                tuple(self._files.values()),
-                tuple(self._commands),
-                tuple(self._urls),
-                self._warnings,
-            )
-        return self._made
 
 
 class Stopwatch(msgspec.Struct):
@@ -106,8 +50,8 @@ class Stopwatch(msgspec.Struct):
     since: float = 0.0
     runs: bool = False
 
-    def begin(self, at: float) -> None:
-        self.active, self.since, self.runs = 0.0, at, True
+    def begin(self, at: float, *, runs: bool = True) -> None:
+        self.active, self.since, self.runs = 0.0, at, runs
 
     def turn(self, status: Status, at: float) -> None:
         """The agent's status is `status` from `at` on."""
@@ -124,7 +68,7 @@ class AgentRecord(msgspec.Struct):
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
     MessageAdded and Compacted, every call closed. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
-    start of the current run with its budgets. `seen_at` is the time of its last event.
+    start of the current run with its budgets, `worktree` how its worktree stood last. `seen_at` is the time of its last event.
     """
 
     path: str
@@ -143,6 +87,7 @@ class AgentRecord(msgspec.Struct):
     asks: dict[str, PermissionAsked | QuestionAsked] = {}
     inbox: list[InboxMessage] = []
     text: str = ""
+    worktree: WorktreeChanged | None = None
     tally: Tally = msgspec.field(default_factory=Tally)
     watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
 
@@ -212,20 +157,29 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     record = records.get(envelope.agent)
     if record is not None:
         record.seen_at = envelope.at
+        if isinstance(event, InboxMessage) and event.source == "harness":
+            _pass_on(records, record.path, event.text)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(record, event)
+
+
+def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
+    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time."""
+    for record in records.values():
+        if record.inbox and record.path != path and is_under(record.path, path):
+            record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:
     record = records.get(envelope.agent)
     if record is None:
         record = records[envelope.agent] = AgentRecord(envelope.agent, event)
-    record.granted, record.end, record.status = event, None, "running"
+    record.granted, record.end, record.status = event, None, "queued" if event.parent else "running"
     record.started = record.seen_at = envelope.at
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
-    record.watch.begin(envelope.at)
+    record.watch.begin(envelope.at, runs=not event.parent)
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
@@ -250,7 +204,8 @@ def _message(record: AgentRecord, event: MessageAdded) -> None:
         record.text = message.text or record.text
     elif message.role == "user" and record.inbox:
         text = message.text
-        record.inbox = [waiting for waiting in record.inbox if waiting.text not in text]
+        joined = next((waiting for waiting in record.inbox if waiting.text == text), None)
+        record.inbox = [waiting for waiting in record.inbox if waiting is not joined]
 
 
 def _turn_started(record: AgentRecord, event: TurnStarted) -> None:
@@ -262,8 +217,12 @@ def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
     record.context = event.context or record.context
 
 
-def _attempt(record: AgentRecord, event: AttemptFailed) -> None:
+def _spent(record: AgentRecord, event: AttemptFailed | IntentStated | Verdict) -> None:
     record.usage = record.usage + event.usage
+
+
+def _worktree(record: AgentRecord, event: WorktreeChanged) -> None:
+    record.worktree = event
 
 
 def _compacted(record: AgentRecord, event: Compacted) -> None:
@@ -285,9 +244,7 @@ def _asked(record: AgentRecord, event: PermissionAsked | QuestionAsked) -> None:
 
 
 def _settled(record: AgentRecord, event: PermissionAnswered | QuestionAnswered | AskWithdrawn) -> None:
-    asked = record.asks.pop(event.id, None)
-    if isinstance(event, PermissionAnswered) and event.decision == "deny" and asked is not None:
-        record.tally.refuse(asked.call_id)
+    record.asks.pop(event.id, None)
 
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
@@ -296,14 +253,16 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     MessageAdded: _message,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,
-    AttemptFailed: _attempt,
+    AttemptFailed: _spent,
+    IntentStated: _spent,
+    Verdict: _spent,
     Compacted: _compacted,
     Prefix: _prefix,
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
+    WorktreeChanged: _worktree,
     InboxMessage: lambda record, event: record.inbox.append(event),
-    ToolFinished: lambda record, event: record.tally.add(event),
-    Denied: lambda record, event: record.tally.refuse(event.call_id),
+    ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),
     PermissionAsked: _asked,
     QuestionAsked: _asked,
     PermissionAnswered: _settled,

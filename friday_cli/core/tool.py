@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from .errors import ToolError
 from .events import AnyDisplay, ToolSpec
 from .messages import Image
-from .receipt import Facts
+from .receipt import Facts, Finding
 from .workspace import Workspace
 
 Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
@@ -42,6 +43,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     result: str
     success: bool
+    findings: tuple[Finding, ...] = ()
 
 
 class Asker(Protocol):
@@ -112,8 +114,9 @@ def tool(
     return Tool(name, description, schema_of(args), effect, run, parse, subjects, title)
 
 
+@cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a struct, references resolved and class names left out, as models like it best."""
+    """The JSON Schema of a struct, references resolved and class names left out, as models like it best. Not to be changed."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 
     def inline(node: Any) -> Any:

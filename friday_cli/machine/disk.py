@@ -82,14 +82,21 @@ def write(root: Path, path: Path, data: bytes, expect: str | None) -> str:
     """
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    with _lock(path), parent(root, path, make=expect is None) as walked:
+    with held(root, path, make=expect is None) as folder:
+        _replace(folder, path.name, data, expect)
+    return hashlib.sha256(data).hexdigest()
+
+
+@contextlib.contextmanager
+def held(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
+    """As `parent`, with every other Friday's writes of this file kept waiting. Raises OSError and ToolError."""
+    with _lock(path), parent(root, path, make=make) as walked:
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=walked)
         try:
             _alone(folder)
-            _replace(folder, path.name, data, expect)
+            yield folder
         finally:
             os.close(folder)
-    return hashlib.sha256(data).hexdigest()
 
 
 def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
@@ -102,7 +109,7 @@ def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
         finally:
             os.close(fd)
         if old is None:
-            _appear(folder, temporary, name)
+            appear(folder, temporary, name)
         else:
             _expected(folder, name, expect)
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -125,7 +132,7 @@ def _fill(fd: int, data: bytes, old: os.stat_result | None) -> None:
     os.fsync(fd)
 
 
-def _appear(folder: int, temporary: str, name: str) -> None:
+def appear(folder: int, temporary: str, name: str) -> None:
     """Give a finished new file its name, unless somebody else took it meanwhile."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

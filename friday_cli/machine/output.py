@@ -61,12 +61,12 @@ class Window:
 class Capture:
     """A command's whole output: a window on it, and a file with all of it once the window does not hold it any more.
 
-    `folder` gives (and makes) the folder of that file when it is needed.
+    `folder` gives (and makes) the folder of that file when it is needed; the window holds `shown` bytes.
     """
 
-    def __init__(self, folder: Callable[[], Path], *, most: int = SPILL) -> None:
-        self._folder, self._most = folder, most
-        self._window = Window()
+    def __init__(self, folder: Callable[[], Path], *, shown: int = HEAD + TAIL, most: int = SPILL) -> None:
+        self._folder, self._most, self._shown = folder, most, shown
+        self._window = Window(shown // 3, shown - shown // 3)
         self.fresh = Window()
         """What came since somebody last looked; replaced by the one who looks."""
         self._file: int | None = None
@@ -80,7 +80,7 @@ class Capture:
 
     def wants_disk(self, data: bytes) -> bool:
         """Whether feeding `data` will write to disk."""
-        return self.total + len(data) > HEAD + TAIL and not self._problem and self._kept < self._most
+        return self.total + len(data) > self._shown and not self._problem and self._kept < self._most
 
     def feed(self, data: bytes) -> None:
         """Take more output. May block on the disk: see `wants_disk`."""

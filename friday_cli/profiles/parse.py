@@ -10,7 +10,7 @@ from .. import frontmatter
 from ..core.errors import FileError
 from ..core.plain import line, plain
 from . import foreign
-from .profile import KNOWN, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Origin, Profile
+from .profile import KNOWN, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Origin, Profile
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -22,6 +22,7 @@ LARGEST_VALUE = 4_000
 KEYS = (
     *("name", "description", "max_token_budget", "allowed_tools", "disallowed_tools", "max_iterations", "timeout"),
     *("max_cost", "model", "effort", "sub_agents", "memory", "mode", "project_context"),
+    *("supervision", "isolation"),
 )
 """The keys of a profile, in snake_case; camelCase is the same."""
 _OTHERS = {
@@ -94,6 +95,8 @@ class _Reader:
             model=self._model(),
             effort=self._choice("effort", EFFORTS, {}),
             sub_agents=sub_agents,
+            supervision=self._choice("supervision", SUPERVISION, {}),
+            isolation=self._choice("isolation", ("worktree",), {}),
             memory=self._choice("memory", ("none", "read", "tagged"), foreign.MEMORIES)  # type: ignore[arg-type]
             or ("tagged" if tools not in (None, "*") and "memory_save" in tools else "read"),
             mode=self._choice("mode", ("ask", "edits", "plan", "auto"), foreign.MODES),

@@ -17,8 +17,20 @@ TOKENS_HARD = 200_000
 TOKENS_USEFUL = 10_000
 """With fewer tokens than this a child seldom gets to a result."""
 
-DELEGATION = frozenset(("delegate_task", "delegate_tasks", "list_sub_agents", "get_delegation_result"))
+DELEGATION = frozenset(
+    [
+        "delegate_task",
+        "delegate_tasks",
+        "list_sub_agents",
+        "get_delegation_result",
+        "message_sub_agent",
+        "cancel_sub_agent",
+        "apply_delegation",
+        "discard_delegation",
+    ]
+)
 """Tools that come with `subAgents` and not otherwise."""
+SUPERVISION = ("unsupervised", "supervised", "supervised-human")
 READ_ONLY = frozenset(("read_file", "list_dir", "glob", "grep", "document_query", "memory_load", "todo"))
 """What a profile without `allowedTools` gets."""
 KNOWN = (
@@ -35,7 +47,8 @@ class Profile(msgspec.Struct, frozen=True):
 
     `allowed_tools`: None = not said (`READ_ONLY`), () = none, "*" = whatever the parent has. `only` and `deny` are
     rules such as `bash(git *)`: a tool named in `only` runs for these alone. `timeout` is in active seconds, `max_cost`
-    in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's. `sub_agents` names
+    in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's.
+    `supervision` can only be stricter than the parent's; `isolation` is "worktree" for a git worktree of its own. `sub_agents` names
     whom it may delegate to, "*" = anyone. `project_context` puts AGENTS.md into its prompt. `imported` marks a file written for another tool. `notices` are remarks.
     """
 
@@ -55,6 +68,8 @@ class Profile(msgspec.Struct, frozen=True):
     sub_agents: tuple[str, ...] | Literal["*"] = ()
     memory: Memory = "read"
     mode: str = ""
+    supervision: str = ""
+    isolation: str = ""
     project_context: bool = False
     path: str = ""
     origin: Origin = "user"

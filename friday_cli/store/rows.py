@@ -45,7 +45,8 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 
 class StatRow(msgspec.Struct, frozen=True):
-    """How one profile did with one model. Times are active seconds of the ended runs; `success_rate` is None without any."""
+    """How one profile did with one model. Times are active seconds of the ended runs, `stop_reasons` counts why they
+    ended; `success_rate` is None without any."""
 
     profile: str
     model: str
@@ -57,10 +58,12 @@ class StatRow(msgspec.Struct, frozen=True):
     cost_usd: float | None
     p50_s: float
     p95_s: float
+    stop_reasons: dict[str, int] = {}
 
 
 class MemoryItem(msgspec.Struct, frozen=True):
-    """Something kept for later sessions. `agent` is `SESSION:PATH` of who saved it, `at` Unix seconds."""
+    """Something kept for later sessions. `agent` is `SESSION:PATH` of who saved it, `at` Unix seconds, `project` the
+    folder it is about ("" where `scope` is user). Until it is `promoted` only the agent that saved it sees it."""
 
     id: str
     text: str
@@ -68,3 +71,5 @@ class MemoryItem(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     agent: str
     at: float
+    project: str = ""
+    promoted: bool = True

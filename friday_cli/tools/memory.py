@@ -18,7 +18,8 @@ Scope = Literal["project", "user"]
 
 
 class MemoryItem(Protocol):
-    """A note. `agent` is the id of the agent that saved it, `at` Unix seconds."""
+    """A note. `agent` is the id of the agent that saved it, `at` Unix seconds. Until it is `promoted` by a person only
+    that agent sees it."""
 
     @property
     def id(self) -> str: ...
@@ -32,18 +33,20 @@ class MemoryItem(Protocol):
     def agent(self) -> str: ...
     @property
     def at(self) -> float: ...
+    @property
+    def promoted(self) -> bool: ...
 
 
 class Memory(Protocol):
     """Where notes are kept."""
 
-    async def save(self, text: str, *, scope: Scope, tags: Sequence[str], agent: str) -> str:
-        """Keep a note and give its id. Raises StoreError when it cannot be kept."""
+    async def save(self, text: str, *, scope: Scope, tags: Sequence[str], agent: str) -> MemoryItem:
+        """Keep a note and give it as it is kept. Raises StoreError when it cannot be."""
         ...
 
-    async def load(self, query: str, *, tags: Sequence[str], limit: int) -> Sequence[MemoryItem]:
-        """At most `limit` notes of this project and of the person that have all `tags` and match `query`, the best
-        first; the newest first when `query` is empty."""
+    async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str) -> Sequence[MemoryItem]:
+        """At most `limit` notes that `agent` may see, of this project and of the person, that have all `tags` and match
+        `query`, the best first; the newest first when `query` is empty."""
         ...
 
 
@@ -75,16 +78,23 @@ class LoadArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
     """The tools `memory_save` and `memory_load`. Each note is tagged with its agent: `SESSION:PATH`, or the path alone."""
 
+    def named(path: str) -> str:
+        return f"{session}:{path}" if session else path
+
     async def save(ctx: ToolContext, args: SaveArgs) -> Output:
         text = visible(args.text).strip()
         if not text:
             raise ToolError("memory_save: the text is empty.")
-        agent = f"{session}:{ctx.agent}" if session else ctx.agent
-        saved = await memory.save(text, scope=args.scope, tags=_tags(args.tags), agent=agent)
-        return Output(f"Saved for the {args.scope} as {saved}.", Plain(f"{args.scope}: {text}"))
+        saved = await memory.save(text, scope=args.scope, tags=_tags(args.tags), agent=named(ctx.agent))
+        if saved.promoted:
+            return Output(f"Saved for the {args.scope} as {saved.id}.", Plain(f"{args.scope}: {text}"))
+        return Output(
+            f"Saved for the {args.scope} as {saved.id}. Only you see it until the user has kept it.",
+            Plain(f"{args.scope}: {text}\nOnly {ctx.agent} sees it until `friday memory promote {saved.id}`."),
+        )
 
     async def load(ctx: ToolContext, args: LoadArgs) -> Output:
-        found = await memory.load(args.query.strip(), tags=_tags(args.tags), limit=args.limit)
+        found = await memory.load(args.query.strip(), tags=_tags(args.tags), limit=args.limit, agent=named(ctx.agent))
         if not found:
             return Output("No notes found. Try other words, or an empty query for the newest ones.", Plain("nothing"))
         rows = tuple((_day(item.at), item.scope, " ".join(item.tags), item.text) for item in found)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from ..core import receipt
+from ..core.agent import Halt
 from ..core.errors import ToolError
 from ..core.events import Plain, Table
 from ..core.tool import Ending, Output, Tool, ToolContext, tool
@@ -116,10 +119,28 @@ async def _ask(ctx: ToolContext, args: AskArgs) -> Output:
     return Output(f"The person answered: {answer}" if answer else "The person gave no answer.", Plain(answer))
 
 
-def result_tool() -> Tool:
-    """The tool `task_result`, by which a child hands in its work and ends its run."""
+REPAIRS = 2
+"""How often a result of the wrong form is sent back."""
+
+
+def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
+    """The tool `task_result`, by which a child hands in its work and ends its run.
+
+    `complaint` says what is wrong with the form of a result, "" when it is right; a wrong one is sent back twice.
+    """
+    sent_back = 0
+
+    async def run(ctx: ToolContext, args: ResultArgs) -> Output:
+        nonlocal sent_back
+        if complaint and args.status == "success" and (wrong := complaint(args.result)):
+            sent_back += 1
+            if sent_back > REPAIRS:
+                raise Halt("failed", "reported", f"The result has the wrong form: {wrong}")
+            raise ToolError(f"task_result: the result has the wrong form: {wrong}. Hand it in again, mended.")
+        return await _result(ctx, args)
+
     return tool(
-        _result,
+        run,
         name="task_result",
         args=ResultArgs,
         effect="own",
@@ -136,7 +157,5 @@ async def _result(ctx: ToolContext, args: ResultArgs) -> Output:
     result = args.result.strip()
     if not result:
         raise ToolError("task_result: the result is empty; write the whole answer into it.")
-    if args.findings:
-        listed = "\n".join(f"- {item.claim.strip()}\n  Evidence: {item.evidence.strip()}" for item in args.findings)
-        result = f"{result}\n\nFindings:\n{listed}"
-    return Output("Handed in.", Plain(args.status), ends=Ending(result, args.status == "success"))
+    findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
+    return Output("Handed in.", Plain(args.status), ends=Ending(result, args.status == "success", findings))

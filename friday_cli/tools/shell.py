@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from ..core.errors import ToolError
 from ..core.events import Command
 from ..core.plain import plain
 from ..core.receipt import CommandRun, Facts
@@ -20,26 +21,27 @@ TITLE = 120
 
 class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, msgspec.Meta(description="Command for bash, run in the workspace folder.", min_length=1)]
-    timeout_s: Annotated[float, msgspec.Meta(description="Seconds after which it is stopped.", ge=1, le=LONGEST_S)] = (
-        TIMEOUT_S
-    )
+    timeout_s: Annotated[
+        Annotated[float, msgspec.Meta(ge=1)] | None,
+        msgspec.Meta(
+            description="Seconds after which it is stopped, for a command that needs more or less than usual."
+        ),
+    ] = None
     background: Annotated[
         bool,
         msgspec.Meta(description="Return at once and let it run, for servers and watchers; timeout_s has no effect."),
     ] = False
 
 
-async def _bash(context: ToolContext, args: Bash) -> Output:
+async def _bash(context: ToolContext, args: Bash, timeout_s: float) -> Output:
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent)
         text = f"Started in the background as {job.id}. See its output with bash_output, end it with bash_kill."
         return Output(text, Command(args.command, None, f"started as {job.id}"), _facts(args.command, None))
-    ran = await context.workspace.run(
-        args.command, agent=context.agent, timeout_s=args.timeout_s, on_output=context.emit
-    )
+    ran = await context.workspace.run(args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit)
     output = plain(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
-    parts.append(f"[{_end(ran, args.timeout_s)}]")
+    parts.append(f"[{_end(ran, timeout_s)}]")
     return Output(
         "\n".join(parts),
         Command(args.command, ran.exit_code, output, ran.spill),
@@ -127,22 +129,6 @@ def _line(command: str) -> str:
     return first[:TITLE] + (" ..." if more or len(first) > TITLE else "")
 
 
-BASH = tool(
-    _bash,
-    name="bash",
-    args=Bash,
-    effect="run",
-    subjects=lambda args, workspace: (args.command,),
-    title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
-    description=(
-        "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."
-        " Each call is a new shell: `cd` and variables do not last to the next. Nothing can be typed into it: no editors,"
-        " pagers or prompts; use flags such as --yes. Of long output you see the beginning and the end, and the name of a"
-        " file with all of it. A command is over when its shell is; what it leaves running is ended then. For what must go"
-        " on (a server, a watcher) set background. Quote paths with blanks. To read, find or change files use the file"
-        " tools, not cat, grep, find or sed."
-    ),
-)
 BASH_OUTPUT = tool(
     _look,
     name="bash_output",
@@ -164,6 +150,32 @@ BASH_KILL = tool(
 )
 
 
-def tools() -> list[Tool]:
-    """The tools of this family."""
-    return [BASH, BASH_OUTPUT, BASH_KILL]
+def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> Tool:
+    """The tool `bash`: a command may take `timeout_s` seconds, or what the model asks for up to `longest_s`."""
+
+    async def run(context: ToolContext, args: Bash) -> Output:
+        if args.timeout_s is not None and args.timeout_s > longest_s:
+            raise ToolError(f"bash: timeout_s may be {longest_s:g} at most.", hint="For longer work use background.")
+        return await _bash(context, args, args.timeout_s or timeout_s)
+
+    return tool(
+        run,
+        name="bash",
+        args=Bash,
+        effect="run",
+        subjects=lambda args, workspace: (args.command,),
+        title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
+        description=(
+            "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."
+            " Each call is a new shell: `cd` and variables do not last to the next. Nothing can be typed into it: no editors,"
+            " pagers or prompts; use flags such as --yes. Of long output you see the beginning and the end, and the name of a"
+            " file with all of it. A command is over when its shell is; what it leaves running is ended then. For what must go"
+            " on (a server, a watcher) set background. Quote paths with blanks. To read, find or change files use the file"
+            " tools, not cat, grep, find or sed."
+        ),
+    )
+
+
+def tools(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> list[Tool]:
+    """The tools of this family; the times are those of `bash_tool`."""
+    return [bash_tool(timeout_s, longest_s), BASH_OUTPUT, BASH_KILL]

@@ -27,7 +27,7 @@ ROOMS = {
     "yaml": ("friday_cli.frontmatter", "friday_cli.providers"),
     "tomli_w": ("friday_cli.config", "friday_cli.models"),
     "platformdirs": ("friday_cli.paths",),
-    "jsonschema": ("friday_cli.session",),
+    "jsonschema": ("friday_cli.forms",),
     "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
     "msgspec": ("friday_cli",),
 }

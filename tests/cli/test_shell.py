@@ -19,6 +19,8 @@ COMMANDS = {
     "ask": (),
     "demo": (),
     "sessions": ("list", "show", "export", "rename", "delete", "stats"),
+    "worktrees": ("list", "show", "apply", "discard", "clean"),
+    "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
     "models": (),
     "auth": ("set", "list", "remove"),

@@ -49,7 +49,9 @@ class Scene:
         return self
 
     def child(self, path: str, profile: str = "researcher", task: str = "dig") -> Scene:
-        return self.tell(path, AgentStarted(1, profile, task, "m", path.rpartition(".")[0]), TurnStarted(1))
+        return self.tell(
+            path, AgentStarted(1, profile, task, "m", path.rpartition(".")[0]), StatusChanged("running"), TurnStarted(1)
+        )
 
     def lines(self, width: int = 79, *, later: float = 0.0) -> list[str]:
         return self.live.lines(width, self.now + later)

@@ -15,6 +15,7 @@ from friday_cli.core.events import (
     MessageAdded,
     Notice,
     SessionStarted,
+    StatusChanged,
     TextDelta,
     TurnFinished,
     TurnStarted,
@@ -26,6 +27,7 @@ from friday_cli.faces.ask.writers import MOST_DENIALS, JsonWriter, StreamWriter,
 BEGUN = [("a", SessionStarted(1, "5e55-10n", "/ws", "0")), ("a", AgentStarted(1, "friday", "go", "p/m"))]
 CHILD = [
     ("a.1", AgentStarted(1, "coder", "build", "p/m", "a", "c1")),
+    ("a.1", StatusChanged("running")),
     ("a.1", TurnStarted(1)),
     ("a.1", TurnFinished(1, Usage(input=100, output=7, cost_usd=0.25))),
 ]

@@ -5,35 +5,45 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
-from friday_cli.core.agent import Policy
-from friday_cli.core.compaction import PROMPT
+from friday_cli.core.agent import Agent, Policy
 from friday_cli.core.delegation import Node
-from friday_cli.core.errors import ToolError
-from friday_cli.core.events import Envelope, PermissionAsked, Prefix, QuestionAsked, is_under
+from friday_cli.core.errors import ToolError, UsageError
+from friday_cli.core.events import Envelope, is_under
 from friday_cli.core.messages import Message, Usage
 from friday_cli.core.model import prompt_tokens
-from friday_cli.core.permission import MODES, Answer, Rule
-from friday_cli.core.presence import Presence
-from friday_cli.core.provider import Request
+from friday_cli.core.permission import MODES, Rule
+from friday_cli.core.provider import Request, estimate_request
+from friday_cli.core.replay import AgentRecord, replay
+from friday_cli.core.supervision import SYSTEM
 from friday_cli.core.tool import ToolContext
+from friday_cli.opening import _known, _resume
+from friday_cli.session import Session
 from tests.engine import Arguments, Bench, Profile, make, task_result
 from tests.strict import strict
 
-from .whims import Journal, Machine, Whim
+from .people import People
+from .whims import Journal, Machine, Whim, aside
 
 HORIZON_S = 50_000.0
 """A run that is not over by then waits for itself."""
 
 
-class Scene:
-    """One random session. `broken` collects what must not be; `reached` counts what happened."""
+class Scene(People):
+    """One random session. `broken` collects what must not be; `reached` counts what happened.
 
-    def __init__(self, seed: int) -> None:
+    With `before`, the session goes on from the events `kept` of a scene of the same seed, whose process died.
+    """
+
+    def __init__(self, seed: int, *, kept: Sequence[Envelope] = (), before: Scene | None = None) -> None:
         rng = self.rng = random.Random(seed)
         self.seed = seed
+        self.since = len(kept)
+        self.died_at = 0
         self.broken: list[str] = []
         self.reached: Counter[str] = Counter()
         self.working: Counter[str] = Counter()
@@ -46,18 +56,27 @@ class Scene:
         self.trouble_rate = rng.choice([0.0, 0.0, 0.04, 0.1, 0.5])
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
-        self.stops: list[tuple[str, str, list[Node]]] = []
+        self.stops: list[tuple[str, str, list[tuple[str, int]]]] = (
+            [(p, level, []) for p, level, _ in before.stops] if before else []
+        )
+        self.prompts: list[str] = list(before.prompts) if before else []
+        self.resumed: list[tuple[str, str]] = list(before.resumed) if before else []
+        self.given: set[str] = set(before.given) if before else set()
+        self.gone: dict[str, Agent] = before.gone | before.bench.agents if before else {}
         self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
-        self.misjudged: dict[str, float] = defaultdict(float)
-        self.largest: dict[str, float] = {}
+        self.misjudged: dict[str, float] = defaultdict(float, before.misjudged if before else {})
+        self.largest: dict[str, float] = dict(before.largest) if before else {}
         self.in_flight: dict[str, float] = {}
         self.cut: list[tuple[str, str]] = []
-        self.journal = Journal(rng)
+        self.journal = Journal(rng, kept)
         self.read: list[Envelope] = []
         window = rng.choice([200_000, 200_000, 2600])
         self.model = Whim(self, model="first", window=window)
         self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
         self.bench = self._bench()
+        self.session = self._session()
+        if before:
+            self.rng.seed(f"{seed}:{len(kept)}")
 
     def _bench(self) -> Bench:
         rng = self.rng
@@ -71,17 +90,45 @@ class Scene:
         flat = Profile(
             tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True
         )
+        watched = Profile(
+            tools=["look", "change", "delegate_task"], offers=("one",), turns=4, time_s=rng.choice([0.0, 60.0]),
+            supervision=rng.choice(["supervised", "supervised", "supervised-human"]),
+        )  # fmt: skip
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
             me.cost = rng.choice([0.003, 0.05])
         bench = Bench(
-            self.model, self._tools(), {"one": deep, "two": flat}, me, policy, rng.choice(MODES), self._rules(),
-            rng.random() < 0.9, self.journal, self.spare, self.seed,
+            self.model, self._tools(), {"one": deep, "two": flat, "three": watched}, me, policy, rng.choice(MODES),
+            self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
         )  # fmt: skip
         bench.workspace = bench.world.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
+
+    def _session(self) -> Session:
+        """The real session over the bench; what it needs of disk and settings is nothing here."""
+        bench = self.bench
+        names = tuple(bench.profiles)
+        opened: Any = SimpleNamespace(
+            id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
+            profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(), apart=_Nothing(),
+        )  # fmt: skip
+        self.opened = opened
+        session = Session(opened)
+        bench.desk.on_grant = _no_grant  # the checks speak of tools as a whole
+        return session
+
+    async def reopen(self) -> None:
+        """Take up what the log knows, as opening a session does."""
+        records: dict[str, AgentRecord] = replay(self.journal.envelopes)
+        self.bench.tree._past = {p: _known(r) for p, r in records.items() if p != "a"}
+        await _resume(self.opened, records)
+        self.session._notes = list(self.opened.notes)
+
+    def agent(self, path: str) -> Agent:
+        """The newest of that path, of this process or of the one that died."""
+        return self.bench.agents.get(path) or self.gone[path]
 
     def _rules(self) -> list[Rule]:
         rng = self.rng
@@ -199,12 +246,16 @@ class Scene:
         self._booked(request)
         if self.journal.broken:
             return
-        prefixes = [e.event for e in self.journal.envelopes if e.agent == request.agent and isinstance(e.event, Prefix)]
+        if aside(request):
+            return
+        prefixes = self.journal.prefixes[request.agent]
         newest = prefixes[-1]
-        if (newest.system, newest.tools) != (request.system, request.tools):
-            self.broken.append(f"{request.agent}: system or tools are not those of its prefix")
-        if request.messages[-1].text.endswith(PROMPT):
-            return  # what asks for a summary is no part of the history
+        if (newest.model, newest.system, newest.tools) != (
+            self.agent(request.agent).model,
+            request.system,
+            request.tools,
+        ):
+            self.broken.append(f"{request.agent}: model, system or tools are not those of its prefix")
         number, before = self.prefixes.get(request.agent, (0, ()))
         self.prefixes[request.agent] = (len(prefixes), request.messages)
         if number == len(prefixes) and request.messages[: len(before)] != before:
@@ -214,7 +265,14 @@ class Scene:
         """What is spent and what the requests in flight may spend stays within every limit above them."""
         agent = self.bench.agents[request.agent]
         prompt = prompt_tokens(agent)
-        self.in_flight[agent.path] = (prompt if agent.cold else max(0, prompt - agent.sent)) + request.max_output
+        fresh = (
+            estimate_request(request)
+            if request.system == SYSTEM
+            else prompt
+            if agent.cold
+            else max(0, prompt - agent.sent)
+        )
+        self.in_flight[agent.path] = fresh + request.max_output
         for node in agent.budget.up():
             booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
             excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
@@ -224,97 +282,10 @@ class Scene:
     def spent(self, request: Request, usage: Usage) -> None:
         """Note by how much the reservation of a request was too small: that much may be overspent."""
         agent, reserved = self.bench.agents[request.agent], self.in_flight[request.agent]
-        counted = usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
+        sent = 0 if request.system == SYSTEM else agent.sent
+        counted = usage.billed if usage.cached else max(0, usage.input - sent) + usage.output
         self.misjudged[agent.path] += max(0, counted - reserved)
         self.largest[agent.path] = max(self.largest.get(agent.path, 0), counted)
-
-    # ---- people and troubles ------------------------------------------------------------
-
-    def spawn(self, work: Any) -> None:
-        self.tasks.append(asyncio.create_task(work))
-
-    async def person(self) -> None:
-        """Answers what is asked: soon, late, twice, wrongly, or never."""
-        async for envelope in self.bench.log.events():
-            event = envelope.event
-            if isinstance(event, (PermissionAsked, QuestionAsked)) and self.rng.random() < 0.9:
-                self.spawn(self._answer(event))
-
-    async def _answer(self, event: PermissionAsked | QuestionAsked) -> None:
-        rng, desk = self.rng, self.bench.desk
-        await asyncio.sleep(rng.choice([0.0, 1.0, 40.0]) * rng.random())
-        scope: Any = rng.choice(["once", "session"])
-        decision: Any = rng.choice(["allow", "allow", "deny"])
-        answer: Answer | str = Answer(decision, scope) if isinstance(event, PermissionAsked) else "this"
-        if rng.random() < 0.1 and await desk.answer(event.id, "hm" if isinstance(answer, Answer) else Answer("allow")):
-            self.broken.append("an answer of the wrong kind was taken")
-        taken = await desk.answer(event.id, answer)
-        again = await desk.answer(event.id, answer)
-        if again:
-            self.broken.append("a question was answered twice")
-        self.reached["answered" if taken else "answered too late"] += 1
-
-    async def slow_reader(self) -> None:
-        """Reads all that is published, sometimes slowly; what it is shown must be kept already."""
-        pause = self.rng.choice([0.0, 0.0, 0.05])
-        async for envelope in self.bench.log.events():
-            if envelope.seq is not None:
-                self.read.append(envelope)
-                if not self.journal.broken and envelope.seq > len(self.journal.envelopes):
-                    self.broken.append(f"event {envelope.seq} was shown before it was kept")
-            if pause and self.rng.random() < 0.3:
-                await asyncio.sleep(pause)
-
-    async def troubles(self) -> None:
-        rng, tree = self.rng, self.bench.tree
-        for _ in range(rng.choice([0, 0, 1, 2, 4])):
-            await asyncio.sleep(rng.choice([1.0, 10.0, 30.0, 100.0]) * rng.random())
-            living = tree.living("a")
-            if not living:
-                continue
-            path = rng.choice(living).path
-            dice = rng.random()
-            if dice < 0.3:
-                if tree.node(path).ending:
-                    continue
-                await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
-                self.reached["steered"] += 1
-                continue
-            if dice > 0.95:
-                self.cancel_from_outside()
-                continue
-            levels: list[Any] = [rng.choice(["cancel", "abort"])]
-            if rng.random() < 0.3:
-                levels.append(rng.choice(["cancel", "abort"]))
-                self.reached["two stops at once"] += 1
-            for level in levels:
-                self.spawn(self.stop(path, level))
-
-    def cancel_from_outside(self) -> None:
-        """What the end of an event loop does to the root."""
-        root = self.bench.node("a")
-        if root.task is not None and root.begun and not root.task.cancelling():
-            self.reached["cancelled from outside"] += 1
-            self.stops.append(("a", "abort", []))
-            root.task.cancel()
-
-    async def stop(self, path: str, level: Any) -> None:
-        """Stop a subtree; when that returns nothing of it may be left."""
-        tree = self.bench.tree
-        nodes = tree.living(path)
-        self.stops.append((path, level, nodes))
-        at = asyncio.get_running_loop().time()
-        await tree.stop(path, level=level, why="aborted" if level == "abort" else "cancelled")
-        self.reached[f"stopped: {level}"] += 1
-        if took := [n.path for n in nodes if not n.ended]:
-            self.broken.append(f"{took} live after {level} of {path}")
-        if any(tree.node(n.path) is not n for n in nodes):
-            return  # a new run has begun meanwhile
-        for left in (self.model.open, self.working):
-            if under := [p for p in left if is_under(p, path)]:
-                self.broken.append(f"{under} work after {level} of {path}")
-        if level == "abort" and asyncio.get_running_loop().time() - at > 2.0 + 20 * self.journal.latency:
-            self.broken.append(f"abort of {path} took {asyncio.get_running_loop().time() - at:.1f} s")
 
     async def sampler(self) -> None:
         """Looks at the agents from time to time."""
@@ -356,21 +327,15 @@ class Scene:
         bench, rng = self.bench, self.rng
         watchers = [asyncio.create_task(w()) for w in (self.person, self.slow_reader, self.sampler)]
         for number in range(rng.choice([1, 1, 1, 2, 3])):
-            if number:
-                bench.root.presence = Presence("a", log=bench.log, slots=None)  # as a session does for each run
-                self.reached["another run"] += 1
-            node = bench.begin(f"go {number}")
+            self.reached["another run"] += number > 0
             self.spawn(self.troubles())
-            assert node.task
-            await asyncio.wait([node.task], timeout=HORIZON_S)
-            if not node.ended:
-                if not bench.desk.pending:
-                    self.broken.append("nothing happens any more: a deadlock")
-                self.reached["ended with open questions"] += 1
-                await self.stop("a", "abort")
-        await asyncio.wait([*self.tasks]) if self.tasks else None
-        await bench.tree.stop("a")
-        await bench.log.close()
+            await (self.conversation if rng.random() < 0.6 else self.patience)(f"go {self.since}-{number}")
+        await self.quiet()
+        while left := [task for task in self.tasks if not task.done()]:
+            await asyncio.wait(left, timeout=60.0)
+            await self.quiet()
+        self._asleep()
+        await self.session.close()
         await watchers[1]
         for watcher in watchers:
             watcher.cancel()
@@ -378,3 +343,67 @@ class Scene:
         for task in (*self.tasks, *watchers):
             if not task.cancelled() and (error := task.exception()):
                 raise error
+
+    async def conversation(self, text: str) -> None:
+        """What `friday ask` does: a prompt, and all that it leads to."""
+        if not self.idle():
+            await self.patience(text)
+            return
+        self.prompts.append(text)
+        task = asyncio.create_task(self.session.prompt(text))
+        await asyncio.wait([task], timeout=HORIZON_S)
+        await self.quiet()
+        await task
+
+    async def patience(self, text: str) -> None:
+        """What a person at a screen does: a prompt, and perhaps the next one while children still work behind it."""
+        self.prompts.append(text)
+        try:
+            if self.idle():
+                self.session.start(text)
+            else:
+                await self.session.send("a", text)
+        except UsageError:
+            self.reached["sent too late"] += 1
+        if self.rng.random() < 0.3:
+            await self.quiet()
+        else:
+            await asyncio.sleep(self.rng.random() * 30)
+
+    def idle(self) -> bool:
+        node = self.bench.tree._nodes.get("a")
+        return node is None or node.ended
+
+    async def quiet(self) -> None:
+        """Returns when nobody works any more; who waits for a person that never comes is stopped."""
+        tree = self.bench.tree
+        until = asyncio.get_running_loop().time() + HORIZON_S
+        while living := [n.task for n in tree.living("a") if n.task]:
+            left = until - asyncio.get_running_loop().time()
+            if left > 0:
+                await asyncio.wait(living, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            if not self.bench.desk.pending:
+                self.broken.append("nothing happens any more: a deadlock")
+            self.reached["ended with open questions"] += 1
+            await self.stop("a", "abort")
+
+    def _asleep(self) -> None:
+        """Nobody works: then the root has nothing to answer, unless it was stopped."""
+        node = self.bench.tree._nodes.get("a")
+        if node is not None and node.outcome.status != "cancelled" and not self.bench.root.inbox.empty():
+            self.broken.append("news lie in the inbox of an idle root, and nobody wakes it")
+
+
+class _Nothing:
+    """A part of an opened session that has nothing to do here."""
+
+    async def sync(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+async def _no_grant(rule: Rule, scope: str) -> None:
+    """A permission for the session is one for the call."""

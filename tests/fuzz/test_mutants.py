@@ -16,6 +16,7 @@ from friday_cli.core import (
     compaction,
     delegation,
     gate,
+    life,
     log,
     loop,
     messages,
@@ -23,7 +24,10 @@ from friday_cli.core import (
     permission,
     presence,
     replay,
+    revival,
+    supervision,
 )
+from tests import engine
 
 from .play import play
 from .test_trees import FIXED
@@ -54,10 +58,10 @@ def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
 
 MUTANTS: dict[str, Seed] = {
     "1 open calls are left open at the end of a run": changed(
-        loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", delegation
+        loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", life, supervision
     ),
     "2 a task is cancelled as often as somebody wishes": changed(
-        calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", delegation
+        calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", life, delegation
     ),
     "3 an event is shown before it is written": changed(
         log.Log, "_write", "journal = self._journal", "journal = self._journal; self._publish(envelopes)"
@@ -70,7 +74,7 @@ MUTANTS: dict[str, Seed] = {
         delegation.Tree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"
     ),
     "5 an end can be broken off": changed(
-        delegation.Tree, "_life", "await _to_the_end(self._end(node, outcome, begun))", "await self._end(node, outcome, begun)"
+        life, "live", "await _to_the_end(_end(home, node, outcome, begun))", "await _end(home, node, outcome, begun)", delegation
     ),
     "6 a child bears the cause of its parent": changed(
         delegation.Tree, "_doom", '(why if node.path == path else "parent")', "why"
@@ -79,7 +83,7 @@ MUTANTS: dict[str, Seed] = {
         calls, "_run_call", "if task is not None and task.cancelling():", "if True:"
     ),
     "6 a stop loses against the limit that came with it": changed(
-        delegation.Tree, "_life", 'Outcome("cancelled", node.why or "aborted",', 'Outcome("cancelled", "aborted",'
+        life, "live", 'Outcome("cancelled", node.why or "aborted",', 'Outcome("cancelled", "aborted",', delegation
     ),
     "7 a place is held while waiting": changed(
         presence.Presence, "waiting", "if len(self._waits) >= self._strands:", "if False:"
@@ -116,7 +120,7 @@ MUTANTS: dict[str, Seed] = {
         presence.Presence, "_release", "self.clock.stop()", "pass"
     ),
     "12 a reader that is slow loses events": changed(
-        log.Subscription, "put", "self._queue.append(envelope)", "self._queue.append(envelope) if len(self._queue) < 6 else None"
+        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"
     ),
     "budget: a child's spending stays with the child": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"
@@ -131,12 +135,67 @@ MUTANTS: dict[str, Seed] = {
         calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop,
     ),
     "calls: two changes run at once": changed(calls, "_strand", "await after.wait()", "pass"),
-    "loop: the text of a broken reply is lost": changed(loop, "keep_partial", "if text := agent.streaming.strip():", "if text := '':", delegation),
+    "loop: the text of a broken reply is lost": changed(loop, "keep_partial", "if text := agent.streaming.strip():", "if text := '':", life),
     "compaction: the summary stays out of the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""
     ),
     "messages: a lost result is not made up for": changed(
         messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"
+    ),
+    "background: the news of an end are lost": changed(delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")', "pass"),
+    "background: the news of an end come twice": changed(
+        delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")',
+        'await agent.inbox.put(text, "harness"); await agent.inbox.put(text, "harness")',
+    ),
+    "background: news that went on to a parent come again when the child is continued": changed(
+        replay, "_pass_on", "record.path != path", "False"
+    ),
+    "background: news go to the root at once": changed(
+        delegation.Tree, "_tell", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
+        "while depth_of(path):",
+    ),
+    "background: an idle root is not woken": changed(delegation.Tree, "_tell", "self.on_news(path)", "pass"),
+    "background: a stopped root is woken": changed(
+        delegation.Tree, "gone", 'and node.outcome.status != "cancelled"', ""
+    ),
+    "background: a child outlives the stop of its parent": changed(
+        delegation.Tree, "leave", "child and (stopped or (", "child and (("
+    ),
+    "background: a grandchild is forgotten when its parent has ended": changed(
+        delegation.Tree, "_children", "or parent_of(p) not in self._nodes", ""
+    ),
+    "background: a child ends with a parent that does not wait": changed(
+        delegation.Tree, "leave", "not child.background", "True"
+    ),
+    "continuing: what was spent is forgotten": changed(
+        revival, "budget_left", "_used(records, path)", "Usage()", engine
+    ),
+    "continuing: rights are those of the root": changed(
+        delegation.Tree, "_resumed", "await self._agent(parent_of(path))", "self.root"
+    ),
+    "continuing: under a parent that is being stopped": changed(
+        delegation.Tree, "_may_resume", "and node.leaving", "and False"
+    ),
+    "continuing: an agent that works is begun again": changed(
+        delegation.Tree, "_may_resume", "if path in living:", "if False:"
+    ),
+    "continuing: the history begins anew": changed(
+        revival, "restore", "agent.history, agent.usage, agent.run = record.history,",
+        "agent.history, agent.usage, agent.run = [],",
+    ),
+    "messages: one that waits is lost with its run": changed(revival, "restore", "agent.inbox.restore(message.text, message.source)", "pass"),
+    "supervision: nobody looks": changed(
+        supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", life
+    ),
+    "supervision: what parts is accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", life),
+    "supervision: redone as often as the supervisor likes": changed(
+        supervision, "run_supervised", 'if ruling.verdict == "redo" and redone:', "if False:", life
+    ),
+    "supervision: a paused result is handed on": changed(
+        supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', life
+    ),
+    "supervision: a child is freer than its parent": changed(
+        supervision, "strictest", "max(", "min(", engine
     ),
 }  # fmt: skip
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.compaction import PROMPT
 from friday_cli.core.errors import ErrorKind, ProviderError, StoreError
-from friday_cli.core.events import Envelope
+from friday_cli.core.events import Envelope, Prefix
 from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
+from friday_cli.core.supervision import INTENT, SYSTEM
 from tests.engine import Model, Nowhere
 
 if TYPE_CHECKING:
@@ -24,18 +25,26 @@ KINDS: tuple[ErrorKind, ...] = (
     "auth", "quota", "invalid", "not_found", "context", "refusal",
 )  # fmt: skip
 TOOLS = ("look", "look", "change", "change", "shell", "boom", "ask", "own_cancel")
+SCHEMA = {"type": "object", "required": ["n"]}
+
+
+def aside(request: Request) -> bool:
+    """Whether a request is about an agent's conversation and no part of it."""
+    return request.system == SYSTEM or request.messages[-1].text.endswith(PROMPT)
 
 
 class Journal(MemoryJournal):
     """Keeps what it is given after a while, in order; may break for good at some event."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, kept: Sequence[Envelope] = ()) -> None:
         super().__init__()
+        self.prefixes: dict[str, list[Prefix]] = {}
+        self._index(kept)
         self.latency = rng.choice([0.0, 0.0, 0.0, 0.002, 0.2])
         self._rng = rng
         self._busy_until = 0.0
         self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
-        self.breaks_at = rng.randint(5, 80) if rng.random() < 0.04 else None
+        self.breaks_at = len(kept) + rng.randint(5, 80) if rng.random() < 0.04 else None
         self.broken = False
 
     def append(self, envelopes: Any) -> asyncio.Future[None]:
@@ -56,8 +65,14 @@ class Journal(MemoryJournal):
         self._keep(*self._queue.popleft())
 
     def _keep(self, envelopes: list[Envelope], done: asyncio.Future[None]) -> None:
-        self.envelopes.extend(envelopes)
+        self._index(envelopes)
         done.set_result(None)
+
+    def _index(self, envelopes: Sequence[Envelope]) -> None:
+        self.envelopes.extend(envelopes)
+        for envelope in envelopes:
+            if isinstance(envelope.event, Prefix):
+                self.prefixes.setdefault(envelope.agent, []).append(envelope.event)
 
 
 class Machine(Nowhere):
@@ -75,6 +90,9 @@ class Machine(Nowhere):
             raise OSError("no such process")
         self.released.append(agent)
 
+    async def close(self) -> None:
+        """There is nothing to close."""
+
 
 class Whim(Model):
     """A provider that replies by the dice. It looks at each request as a strict server does, and tells the scene."""
@@ -85,7 +103,7 @@ class Whim(Model):
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
         count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
-        rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
+        rng = random.Random(f"{self._scene.seed}:{self._scene.since}:{self.model}:{request.agent}:{count}")
         self._scene.served(request)
         said = ""
         self.open.add(request.agent)
@@ -96,7 +114,7 @@ class Whim(Model):
                     said += chunk.text if isinstance(chunk, TextChunk) else ""
                     yield chunk
         except asyncio.CancelledError:
-            if said.strip() and not request.messages[-1].text.endswith(PROMPT):
+            if said.strip() and not aside(request):
                 self._scene.cut.append((request.agent, said.strip()))
             raise
         finally:
@@ -111,6 +129,8 @@ class Whim(Model):
         words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
         thinking = "hm" if rng.random() < 0.2 else ""
         calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.7) else ()
+        if rng.random() < 0.8 and (wanted := self._wanted(request, rng)):
+            words, calls = wanted, ()
         if not calls and not words:
             words = "so be it"
         if rng.random() < self._scene.trouble_rate:
@@ -140,6 +160,15 @@ class Whim(Model):
             stop = rng.choice(["max_tokens", "pause_turn", "refusal", "context", "other"])
         yield Done(message, self._usage(request, message, rng), stop, "it said no" if stop == "refusal" else "")
 
+    def _wanted(self, request: Request, rng: random.Random) -> str:
+        """What the harness just asked for, in its form; "" when it asked for nothing."""
+        last = request.messages[-1].text
+        if request.system == SYSTEM:
+            return f'{{"verdict":"{rng.choice(["accept", "redo", "redo", "pause"])}","reason":"so"}}'
+        if last == INTENT:
+            return f'{{"goal":"g","changes":{rng.choice(["[]", "[]", """["x"]"""])}}}'
+        return '{"n":1}' if "wrong form" in last else ""
+
     def _usage(self, request: Request, message: Message, rng: random.Random) -> Usage:
         usage = self._used(request, message, rng)
         self._scene.spent(request, usage)
@@ -155,29 +184,54 @@ class Whim(Model):
         return Usage(input=full, output=output, cached=False)
 
     def _calls(self, request: Request, rng: random.Random) -> tuple[ToolCall, ...]:
-        return tuple(
-            self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3))
-        )
+        name = f"{request.agent}-{self._scene.since}-{self.model}-{self._asked[request.agent]}"
+        return tuple(self._call(rng, request.agent, f"{name}-{i}") for i in range(rng.randint(1, 3)))
 
-    def _call(self, rng: random.Random, call_id: str) -> ToolCall:
-        dice = rng.random() * rng.choice([0.6, 1.0])
+    def _call(self, rng: random.Random, path: str, call_id: str) -> ToolCall:
+        dice = rng.random() * rng.choice([0.7, 0.7, 1.0])
+        if dice < 0.3:
+            return ToolCall(call_id, "delegate_task", self._task(rng) | {"background": rng.random() < 0.35})
+        if dice < 0.4:
+            return ToolCall(call_id, "delegate_tasks", {"tasks": [self._task(rng)] * rng.randint(1, 4)})
+        if dice < 0.52:
+            return self._about(rng, path, call_id)
+        if dice < 0.55:
+            return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
+        if dice < 0.57:
+            return ToolCall(call_id, "hidden", {})
+        if dice < 0.58:
+            return ToolCall(call_id, "look", {"seconds": "many"})
+        if dice < 0.61:
+            return ToolCall(call_id, "task_result", {"text": "the result", "fail": rng.random() < 0.3})
+        arguments = {"text": f"f{rng.randint(0, 3)}", "seconds": rng.random() * 3, "fail": rng.random() < 0.1}
+        return ToolCall(call_id, rng.choice(TOOLS), arguments)
+
+    def _task(self, rng: random.Random) -> dict[str, Any]:
         task: dict[str, Any] = {
-            "profile": rng.choice(["one", "one", "one", "two", "ghost"]),
+            "profile": rng.choice(["one", "one", "one", "two", "three", "ghost"]),
             "task": f"do {rng.randint(0, 9)}",
         }
         if rng.random() < 0.2:
             task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
-        if dice < 0.34:
-            return ToolCall(call_id, "delegate_task", task)
-        if dice < 0.44:
-            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
-        if dice < 0.47:
-            return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
-        if dice < 0.49:
-            return ToolCall(call_id, "hidden", {})
-        if dice < 0.50:
-            return ToolCall(call_id, "look", {"seconds": "many"})
-        if dice < 0.53:
-            return ToolCall(call_id, "task_result", {"text": "the result", "fail": rng.random() < 0.3})
-        arguments = {"text": f"f{rng.randint(0, 3)}", "seconds": rng.random() * 3, "fail": rng.random() < 0.1}
-        return ToolCall(call_id, rng.choice(TOOLS), arguments)
+        if rng.random() < 0.12:
+            task["fork"] = True
+        if rng.random() < 0.08:
+            task["schema"] = rng.choice([SCHEMA, SCHEMA, SCHEMA, {"type": "nothing there is"}])
+        return task
+
+    def _about(self, rng: random.Random, path: str, call_id: str) -> ToolCall:
+        """A call about an agent that was started before, mostly one's own."""
+        ids = [known.path for known in self._scene.bench.tree.below(path)] or ["a.1"]
+        one = rng.choice(ids) if rng.random() < 0.95 else rng.choice(["a", "a.1", path, "a.9.9"])
+        match rng.choice(["resume", "resume", "resume", "message", "message", "cancel", "result", "list"]):
+            case "resume":
+                more = {"max_tokens": rng.choice([700, 5000])} if rng.random() < 0.4 else {}
+                again = {"resume": one, "task": f"go on {call_id}", "background": rng.random() < 0.3}
+                return ToolCall(call_id, "delegate_task", again | more)
+            case "message":
+                return ToolCall(call_id, "message_sub_agent", {"id": one, "text": f"mind this {call_id}"})
+            case "cancel":
+                return ToolCall(call_id, "cancel_sub_agent", {"id": one, "mode": rng.choice(["cancel", "abort"])})
+            case "result":
+                return ToolCall(call_id, "get_delegation_result", {"id": one})
+        return ToolCall(call_id, "list_sub_agents", {})

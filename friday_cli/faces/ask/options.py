@@ -58,6 +58,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--cwd", "-C"), "text", "Folder to work in.", "DIR", group=_SESSION),
     Option(("--continue", "-c"), "flag", "Go on with the last session of this folder.", group=_SESSION),
     Option(("--resume", "-r"), "text", "Go on with this session (any unique prefix of its id).", "ID", group=_SESSION),
+    Option(("--resume-agent",), "text", "Continue this ended sub-agent (SESSION:PATH, such as 7f3a:a.2) with the prompt.", "ID", group=_SESSION),
     Option(("--config",), "text", "Settings file to use in place of yours.", "FILE", group=_SESSION),
     Option(("--max-turns",), "int", "Model turns of the main agent.", "N", group=_LIMITS),
     Option(("--max-tokens",), "int", "Tokens: uncached input, cache writes and output.", "N", group=_LIMITS),

@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
 from ...core.events import LIMIT_REASONS, AttemptFailed
+from ...core.messages import Image
 from ...core.plain import line
 from ...debug import start_log, unforeseen
 from ...paths import store_path
@@ -25,6 +26,7 @@ from .writers import JsonWriter, StreamWriter, TextWriter, Writer
 
 log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
+_LIMITS = ("max_turns", "max_tokens", "max_cost", "timeout")
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -102,6 +104,7 @@ async def _ask(
     values: dict[str, Any], prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None], signals: _Signals
 ) -> int:
     signals.watch()
+    agent = _agent_of(values)
     cwd = Path(values["cwd"] or ".").resolve()  # noqa: ASYNC240 - nothing else runs yet
     options = Options(
         cwd,
@@ -118,34 +121,41 @@ async def _ask(
         flags={
             "fallback_model": values["fallback_model"],
             "subagent_model": values["subagent_model"],
-            "limits.max_turns": values["max_turns"],
-            "limits.max_tokens": values["max_tokens"],
-            "limits.max_cost": values["max_cost"],
-            "limits.timeout": values["timeout"],
+            **({} if agent else {f"limits.{name}": values[name] for name in _LIMITS}),  # else they are the agent's
         },
     )
     session = await Session.open(options)
     gc.freeze()  # what was loaded stays; from here on a long run must not grow by its cycles
     gc.enable()
     run = _Run(session, _writer(values, session), signals)
+    limits = {name: values[name] for name in _LIMITS}
+
+    async def put(text: str, images: tuple[Image, ...]) -> Outcome:
+        if agent:
+            return await session.resume_agent(agent, text, schema=schema, **limits)
+        return await session.prompt(text, task=prompt, images=images, schema=schema)
+
     try:
-        return await run.answer(prompt, schema, say)
+        return await run.answer(prompt, say, put)
     finally:
         await run.close()
 
 
 async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     """The session to go on with, None for a new one."""
-    if not (values["continue_"] or values["resume"]):
+    given = [name for name in ("continue_", "resume", "resume_agent") if values[name]]
+    if not given:
         return None
-    if values["continue_"] and values["resume"]:
-        raise UsageError("--continue and --resume exclude each other.")
+    if len(given) > 1:
+        words = [f"--{name.strip('_').replace('_', '-')}" for name in given]
+        raise UsageError(f"{' and '.join(words)} exclude each other.")
+    wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
     from ...store import Store
 
     store = Store(store_path())
     try:
-        if values["resume"]:
-            return await store.find(values["resume"])
+        if wanted:
+            return await store.find(wanted)
         last = await store.last_session(cwd)
         if last is None:
             raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
@@ -154,14 +164,28 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
         await store.close()
 
 
+def _agent_of(values: dict[str, Any]) -> str:
+    """The path of the sub-agent to continue, "" for the main agent."""
+    given = values["resume_agent"]
+    if given is None:
+        return ""
+    session, colon, path = given.partition(":")
+    if not (session and colon and path):
+        raise UsageError(f"--resume-agent: {given!r} is no agent.", hint="Write SESSION:PATH, such as 7f3a:a.2.")
+    return str(path)
+
+
 def _writer(values: dict[str, Any], session: Session) -> Writer:
+    writer: Writer
     match values["output_format"]:
         case "json":
-            return JsonWriter(session.id)
+            writer = JsonWriter(session.id)
         case "stream-json":
-            return StreamWriter()
+            writer = StreamWriter()
         case _:
-            return TextWriter(quiet=values["quiet"], badge=session.root.provider.badge)
+            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge)
+    writer.path = _agent_of(values) or "a"
+    return writer
 
 
 class _Run:
@@ -178,15 +202,18 @@ class _Run:
         signals.act = self._stop
         signals.leave = lambda: writer.abandon(signals.code)
 
-    async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None]) -> int:
+    async def answer(
+        self, prompt: str, say: Callable[[str], None], put: Callable[[str, tuple[Image, ...]], Awaitable[Outcome]]
+    ) -> int:
+        """The exit code, once `put` has brought the end of what `prompt` with its files and pictures began."""
         from ...attach import attached
 
-        text, images, remarks = await attached(prompt, self._session.world.workspace)
+        text, images, remarks = await attached(prompt, self._session.world.workspace, profiles=self._session.profiles)
         for words in remarks:
             say(words)
         if self._signals.code:
             raise asyncio.CancelledError
-        outcome = await self._session.prompt(text, images=images, schema=schema)
+        outcome = await put(text, images)
         interrupted = self._signals.code
         await self.close()  # everything that happened is read now
         code = interrupted or self._code(outcome)
@@ -210,7 +237,7 @@ class _Run:
             if envelope.seq is not None and envelope.seq <= self._session.since:
                 self._writer.recall(envelope)
                 continue
-            if envelope.agent == "a" and isinstance(envelope.event, AttemptFailed):
+            if envelope.agent == self._writer.path and isinstance(envelope.event, AttemptFailed):
                 self._failure = envelope.event.error
             if self._unread is None:
                 try:

@@ -23,9 +23,13 @@ MOST_DENIALS = 20
 
 
 class Writer:
-    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError."""
+    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError.
+
+    `path` is the agent that answers.
+    """
 
     def __init__(self) -> None:
+        self.path = "a"
         self.state = State()
 
     def recall(self, envelope: Envelope) -> None:
@@ -76,7 +80,7 @@ class JsonWriter(Writer):
 
     def finish(self, outcome: Outcome, code: int) -> None:
         state = self.state
-        root = state.agents.get("a") or AgentView("a")
+        root = state.agents.get(self.path) or AgentView(self.path)
         total = state.totals
         agents = [_agent(state, agent) for agent in state.agents.values()]
         self._print(
@@ -97,7 +101,7 @@ class JsonWriter(Writer):
         )
 
     def abandon(self, code: int) -> None:
-        root = self.state.root
+        root = self.state.agents.get(self.path)
         said = root.reply.text.text if root and root.reply else ""
         self.finish(Outcome("cancelled", "aborted", said, partial=True), code)
 
@@ -166,7 +170,7 @@ class TextWriter(Writer):
         event = envelope.event
         if self._live:
             self._live.signs[envelope.agent] = envelope.at
-        if self._answer and envelope.agent == "a":
+        if self._answer and envelope.agent == self.path:
             if isinstance(event, TextDelta):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
             elif isinstance(event, MessageAdded) and event.message.role == "assistant":
@@ -205,7 +209,7 @@ class TextWriter(Writer):
 
     def _summary(self) -> str:
         state = self.state
-        root = state.agents.get("a")
+        root = state.agents.get(self.path)
         children = len(state.agents) - 1
         parts = [f"session {state.session[:8]}"]
         if children > 0:

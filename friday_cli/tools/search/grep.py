@@ -8,6 +8,7 @@ import msgspec
 
 from ...core.errors import ToolError
 from ...core.events import Plain
+from ...core.receipt import Facts
 from ...core.tool import Output, ToolContext, tool
 from . import engine
 
@@ -42,6 +43,7 @@ class _Page:
 
     def __init__(self, limit: int) -> None:
         self.lines: list[str] = []
+        self.files: list[str] = []
         self.left, self.room = limit, CHARACTERS
         self.shown = 0
 
@@ -100,6 +102,7 @@ def _content(page: _Page, name: str, result: engine.Found, path: str, around: in
     if page.lines:
         page.add("", counts=False)
     page.add(name, counts=False)
+    page.files.append(name)
     before = 0
     for line in lines:
         if page.full():
@@ -124,7 +127,8 @@ def _output(args: Grep, page: _Page, total: int, result: engine.Found) -> Output
     lines = page.lines or ["No match."]
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
     files = f" in {len(result.paths):,} files" if args.mode == "content" else ""
-    return Output(text, Plain(f"{total:,} {thing}{files}"))
+    shown = tuple(page.files) if args.mode == "content" else ()
+    return Output(text, Plain(f"{total:,} {thing}{files}"), Facts(read=shown))
 
 
 GREP = tool(

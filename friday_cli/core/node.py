@@ -1,0 +1,99 @@
+"""One run of one agent, what it was asked, and what its relatives may know of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import msgspec
+
+from .agent import Agent, Outcome
+from .events import Status, StopReason, parent_of
+from .messages import Usage
+from .receipt import Finding, Receipt
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What a child is asked to do. Limits only lower what the profile grants; None leaves it. `timeout_s` in active seconds.
+
+    A `background` child is not waited for. A `fork` starts from its parent's conversation instead of an empty one.
+    `schema` is a JSON Schema that the result must fit, `workspace` a Workspace of its own (None: its parent's).
+    """
+
+    profile: str
+    task: str
+    context: str = ""
+    max_tokens: int | None = None
+    max_turns: int | None = None
+    max_cost: float | None = None
+    timeout_s: float | None = None
+    call_id: str = ""
+    background: bool = False
+    fork: bool = False
+    schema: dict[str, Any] | None = None
+    workspace: Any = None
+
+
+class Known(msgspec.Struct, frozen=True):
+    """An agent as its relatives may know it: what it was asked, how it stands, what it brought."""
+
+    path: str
+    profile: str
+    task: str
+    status: Status
+    stop_reason: StopReason | None = None
+    result: str = ""
+    error: str = ""
+    limit_of: str = ""
+    usage: Usage = Usage()
+    duration_s: float = 0.0
+    receipt: Receipt = Receipt()
+    findings: tuple[Finding, ...] = ()
+
+
+class Node:
+    """One run of one agent. `waiter` is the agent that started it, "" for a person."""
+
+    def __init__(self, agent: Agent, spec: Spec) -> None:
+        self.agent = agent
+        self.spec = spec
+        self.task: asyncio.Task[None] | None = None
+        self.work: asyncio.Task[Outcome] | None = None
+        self.begun = self.wrapping = self.ending = self.ended = False
+        self.background = spec.background
+        self.waiter = parent_of(agent.path)
+        self.detached = asyncio.Event()
+        self.why: StopReason | None = None
+        self.soft: Literal["cancelled", "time"] | None = None
+        self.outcome = Outcome("queued", "done", "")
+
+    @property
+    def path(self) -> str:
+        return self.agent.path
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being stopped, or ends by itself: nothing new begins below it."""
+        return bool(self.why or self.soft or self.ending)
+
+    async def over(self) -> None:
+        """Returns when the run has ended or went to the background."""
+        assert self.task
+        left = asyncio.ensure_future(self.detached.wait())
+        try:
+            await asyncio.wait([self.task, left], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+
+    @property
+    def known(self) -> Known:
+        """This agent as of now."""
+        agent = self.agent
+        about = Known(agent.path, agent.profile, self.spec.task, agent.presence.status, usage=agent.tree_usage)
+        if not self.ended:
+            return msgspec.structs.replace(about, duration_s=agent.presence.clock.elapsed)
+        end = self.outcome
+        return msgspec.structs.replace(
+            about, status=end.status, stop_reason=end.stop_reason, result=end.result, error=end.error,
+            limit_of=end.limit_of, duration_s=agent.presence.clock.elapsed, receipt=agent.receipt, findings=end.findings,
+        )  # fmt: skip

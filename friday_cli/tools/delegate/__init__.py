@@ -1,0 +1,351 @@
+"""Delegation as a model sees it: hand a task to a focused sub-agent, alone or in an ordered batch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import msgspec
+
+from ...core.agent import Halt
+from ...core.delegation import Known, Node, Spec, Tree
+from ...core.errors import ToolError
+from ...core.events import Delegated, Table, depth_of, is_under
+from ...core.fence import defused
+from ...core.tool import Output, Tool, ToolContext, tool
+from ...core.workspace import Workspace
+from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
+
+HEAD = 0.65
+"""Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
+_HARNESS = re.compile(
+    r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
+)
+_MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
+SAME_TASK = 0.9
+"""Likeness of texts above which a task counts as handed on whole."""
+
+
+async def _kept(workspace: Any) -> None:
+    """Where no workspace was made, none is taken back."""
+
+
+class DelegateSettings(msgspec.Struct, frozen=True):
+    """`max_batch` tasks in one call; `result_chars` characters of a result are shown at once.
+
+    `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
+    child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
+    results are cut. `confirm(path, call_id, specs)` returns when
+    the number and the price of new agents are in order, and raises ToolError when they are not. `isolated` are the
+    profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
+    `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
+    """
+
+    offered: str
+    confirm: Callable[[str, str, Sequence[Spec]], Awaitable[None]]
+    isolate: Callable[[str], Awaitable[Any]]
+    shorten: Callable[[str, Known], Awaitable[str | None]]
+    max_batch: int = 10
+    result_chars: int = 24_000
+    isolated: frozenset[str] = frozenset()
+    abandon: Callable[[Any], Awaitable[None]] = _kept
+    worktree: Callable[[str], str] = lambda path: ""
+    pending: Callable[[str], str] = lambda path: ""
+
+
+def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
+    """The delegation tools of one agent."""
+    return _Delegation(tree, settings).tools()
+
+
+class _Delegation:
+    def __init__(self, tree: Tree, settings: DelegateSettings) -> None:
+        self._tree = tree
+        self._settings = settings
+        self._handed_on = 0
+
+    def tools(self) -> list[Tool]:
+        return [
+            tool(
+                self._one,
+                name="delegate_task",
+                args=Single,
+                description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
+                "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
+                f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
+                f"Sub-agents:\n{self._settings.offered}",
+                effect="spawn",
+                subjects=self._subject,
+                title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
+            ),
+            tool(
+                self._many,
+                name="delegate_tasks",
+                args=Batch,
+                description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
+                "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
+                "Sub-agents as for delegate_task.",
+                effect="spawn",
+                subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
+                title=lambda args: f"{len(args.tasks)} tasks",
+            ),
+            tool(
+                self._list,
+                name="list_sub_agents",
+                args=NoArguments,
+                description="All sub-agents you started, and theirs: id, profile, status, task. Finished ones stay listed.",
+                effect="own",
+            ),
+            tool(
+                self._result,
+                name="get_delegation_result",
+                args=Which,
+                description="The result of a sub-agent again, or the rest of one that was too long (offset).",
+                effect="own",
+                title=lambda args: args.id,
+            ),
+            tool(
+                self._message,
+                name="message_sub_agent",
+                args=Note,
+                description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
+                "continued with delegate_task(resume=...) instead.",
+                effect="own",
+                title=lambda args: f"{args.id}: {_line(args.text, 60)}",
+            ),
+            tool(
+                self._cancel,
+                name="cancel_sub_agent",
+                args=Stop,
+                description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
+                effect="own",
+                title=lambda args: f"{args.mode} {args.id}",
+            ),
+        ]
+
+    def _subject(self, args: Single, workspace: Workspace) -> Sequence[str]:
+        """The profile that would work: rules speak of it also where an agent of that profile is continued."""
+        known = self._tree.known(args.resume) if args.resume else None
+        return (known.profile if known else args.profile,)
+
+    async def _one(self, ctx: ToolContext, args: Single) -> Output:
+        if args.resume:
+            known = self._mine(ctx, args.resume)
+            if args.isolation:
+                raise ToolError(
+                    "Where a sub-agent works cannot change when it is continued.", hint="Leave isolation out."
+                )
+            spec = self._spec(args, ctx, profile=known.profile)
+            node = await self._tree.resume(args.resume, spec, by=ctx.agent)
+        else:
+            if not args.profile:
+                raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
+            self._not_the_whole_task(ctx.agent, args.task)
+            spec = self._spec(args, ctx)
+            await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
+            spec = await self._placed(ctx, args, spec)
+            try:
+                node = self._tree.start(ctx.agent, spec)
+            finally:
+                await self._take_back([spec])
+        if not args.background:
+            await self._tree.wait(ctx.agent, [node])
+        if node.background and not node.ended:
+            return Output(_in_background(node), Delegated((node.path,)))
+        return Output(
+            await self._whole_report(ctx, node), Delegated((node.path,)), error=node.outcome.status != "completed"
+        )
+
+    async def _many(self, ctx: ToolContext, args: Batch) -> Output:
+        most = self._settings.max_batch
+        if len(args.tasks) == 1:
+            self._not_the_whole_task(ctx.agent, args.tasks[0].task)
+        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
+        await self._settings.confirm(ctx.agent, ctx.call_id, specs)
+        started: list[Node | ToolError] = []
+        placed: list[Spec | ToolError] = []
+        try:
+            for task, spec in zip(args.tasks, specs, strict=False):
+                try:
+                    placed.append(await self._placed(ctx, task, spec))
+                except ToolError as error:
+                    placed.append(error)
+            started += [self._started(ctx, spec) for spec in placed]
+        finally:
+            await self._take_back(placed)
+        nodes = [n for n in started if isinstance(n, Node)]
+        if nodes:
+            await self._tree.wait(ctx.agent, nodes)
+        reports = [
+            await self._whole_report(ctx, n) if isinstance(n, Node) else f"## Not started\nerror: {n}" for n in started
+        ]
+        over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
+        reports += [over] * (len(args.tasks) - most)
+        texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
+        failed = not any(n.known.status == "completed" or not n.ended for n in nodes)
+        return Output("\n\n".join(texts), Delegated(tuple(n.path for n in nodes)), error=failed)
+
+    async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
+        known = self._tree.below(ctx.agent)
+        rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
+        text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
+        return Output(text, Table(("id", "profile", "status", "task"), rows))
+
+    def _status(self, known: Known) -> str:
+        pending = self._settings.pending(known.path)
+        return f"{_standing(known)}; {pending}" if pending else _standing(known)
+
+    async def _result(self, ctx: ToolContext, args: Which) -> Output:
+        known = self._mine(ctx, args.id)
+        if known.stop_reason is None:
+            return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
+        return Output(self._report(known, args.offset), Delegated((known.path,)))
+
+    async def _message(self, ctx: ToolContext, args: Note) -> Output:
+        known = self._mine(ctx, args.id)
+        await self._tree.send(known.path, args.text, "parent")
+        return Output(f"{known.path} will read it at its next turn.")
+
+    async def _cancel(self, ctx: ToolContext, args: Stop) -> Output:
+        known = self._mine(ctx, args.id)
+        if known.stop_reason is not None:
+            return Output(f"{known.path} has ended already: {_standing(known)}.")
+        count = await self._tree.stop(
+            known.path, level=args.mode, why="cancelled" if args.mode == "cancel" else "aborted"
+        )
+        after = self._mine(ctx, args.id)
+        return Output(
+            f"Stopped {count} agent{'s' if count != 1 else ''}.\n{self._report(after)}", Delegated((known.path,))
+        )
+
+    def _mine(self, ctx: ToolContext, path: str) -> Known:
+        """A descendant of the caller. Raises ToolError for any other agent: nobody reaches upward or sideways."""
+        known = self._tree.known(path) if is_under(path, ctx.agent) and path != ctx.agent else None
+        if known is None:
+            ids = ", ".join(k.path for k in self._tree.below(ctx.agent))
+            raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
+        return known
+
+    def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
+        return Spec(
+            profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
+            max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
+            background=isinstance(task, Single) and task.background, fork=task.fork, schema=task.schema,
+        )  # fmt: skip
+
+    async def _placed(self, ctx: ToolContext, task: Task, spec: Spec) -> Spec:
+        """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
+        if not task.isolation and spec.profile not in self._settings.isolated:
+            return spec
+        return msgspec.structs.replace(spec, workspace=await self._settings.isolate(ctx.agent))
+
+    async def _take_back(self, specs: Sequence[Spec | ToolError]) -> None:
+        """Let go of the worktrees that no child was started in."""
+        for spec in specs:
+            if isinstance(spec, Spec) and spec.workspace is not None:
+                await self._settings.abandon(spec.workspace)
+
+    def _started(self, ctx: ToolContext, spec: Spec | ToolError) -> Node | ToolError:
+        if isinstance(spec, ToolError):
+            return spec
+        try:
+            return self._tree.start(ctx.agent, spec)
+        except ToolError as error:
+            return error
+
+    async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
+        """The report of a run; a long result may be summarised first."""
+        if not node.ended:
+            return _in_background(node)
+        known = node.known
+        summary = None
+        if len(known.result) > self._settings.result_chars:
+            summary = await self._settings.shorten(ctx.agent, known)
+        return self._report(known, summary=summary)
+
+    def _not_the_whole_task(self, path: str, task: str) -> None:
+        """A child that hands its whole task on adds nothing: told once, stopped the second time."""
+        if depth_of(path) == 0 or not _same(self._tree.node(path).spec.task, task):
+            return
+        self._handed_on += 1
+        if self._handed_on > 1:
+            raise Halt("failed", "loop", "It handed its whole task on instead of working on it.")
+        raise ToolError("That is your whole task: do it yourself, or delegate a part of it.")
+
+    def _report(self, known: Known, offset: int = 0, *, summary: str | None = None) -> str:
+        """A result as its parent reads it: the text, how it ended, and what the harness saw."""
+        lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
+        if known.error:
+            lines.append(f"error: {_words(known.error)}")
+        if summary is None:
+            lines.append(_excerpt(_words(known.result), known.path, offset, self._settings.result_chars))
+        else:
+            lines.append(_words(summary))
+            lines.append(
+                f"[truncated: this is a summary of {len(known.result)} characters; "
+                f"get_delegation_result(id={known.path!r}) has them all]"
+            )
+        for finding in known.findings:
+            mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
+            lines.append(f"- {_words(finding.claim)}\n  evidence: {_words(finding.evidence)} [{mark}]")
+        cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
+        lines.append(
+            f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
+        )
+        lines.append("Receipt, made by the harness and not by the sub-agent:")
+        lines += [f"- {line}" for line in known.receipt.lines()]
+        if worktree := self._settings.worktree(known.path):
+            lines.append(worktree)
+        if below := self._tree.below(known.path):
+            lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))
+        return "\n".join(lines)
+
+
+def _in_background(node: Node) -> str:
+    return (
+        f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
+        f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
+    )
+
+
+def _words(text: str) -> str:
+    """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
+    return _MARKED.sub(r"‹\1›", _HARNESS.sub(r"\1‹its own words› \2", defused(text)))
+
+
+def _standing(known: Known) -> str:
+    if known.stop_reason is None or known.stop_reason in ("done", known.status):
+        return known.status
+    whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""
+    return f"{known.status} ({known.stop_reason}{whose})"
+
+
+def _excerpt(text: str, path: str, offset: int, room: int) -> str:
+    if offset:
+        rest = text[offset : offset + room]
+        end = offset + len(rest)
+        more = f"\n[{end} of {len(text)} characters; go on with offset={end}]" if end < len(text) else ""
+        return (rest or f"[the result has {len(text)} characters]") + more
+    if len(text) <= room:
+        return text or "[no text]"
+    head = int(room * HEAD)
+    tail = room - head
+    note = f"\n[... truncated: {len(text)} characters in all; get_delegation_result(id={path!r}, offset={head}) goes on ...]\n"
+    return text[:head] + note + text[-tail:]
+
+
+def _same(own: str, task: str) -> bool:
+    a, b = (" ".join(t.lower().split())[:4000] for t in (own, task))
+    if not a or not b:
+        return False
+    if a in b and len(b) < 1.5 * len(a):
+        return True
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    return matcher.real_quick_ratio() > SAME_TASK and matcher.quick_ratio() > SAME_TASK and matcher.ratio() > SAME_TASK
+
+
+def _line(text: str, room: int = 100) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= room else words[: room - 1] + "…"
