@@ -23,6 +23,10 @@ class Record(msgspec.Struct, frozen=True):
     envelopes: list[Envelope]
     state: State
 
+    def __repr__(self) -> str:
+        """Short: asyncio.run looks at the repr of what it gives back, and all events of a session would take a second."""
+        return f"Record({self.id!r}, {len(self.envelopes)} events)"
+
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Store | None]:
