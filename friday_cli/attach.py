@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from collections.abc import Collection
 
 from .core.danger import is_secret
 from .core.errors import ToolError
 from .core.messages import Image
 from .core.workspace import Workspace
+from .mention import addressed, task_of
 
 MOST_CHARS = 100_000
 MOST_IMAGE_BYTES = 5_000_000
@@ -17,16 +19,22 @@ _NAMED = re.compile(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
-async def attached(prompt: str, workspace: Workspace) -> tuple[str, tuple[Image, ...], list[str]]:
+async def attached(
+    prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
+) -> tuple[str, tuple[Image, ...], list[str]]:
     """The prompt with the files it names behind it, the images among them, and remarks for the person.
 
-    What names no file of the workspace stays as it is: an `@` is not always a file.
+    What names no file of the workspace stays as it is: an `@` is not always a file. At the start it may name one of
+    `profiles`, which then is meant; `@./NAME` is the file all the same.
     """
     texts, images, remarks = [], [], []
-    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED.finditer(prompt)):
+    rest = task_of(prompt) if addressed(prompt, profiles) else prompt
+    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED.finditer(rest)):
         try:
             found = await _find(name, workspace)
             if found is None:
+                if "/" in name or "." in name.strip("."):
+                    remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
             part = await _read(*found, workspace)
         except ToolError as error:

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from . import forms, models, prompt
+from .apart import Apart
 from .config import Settings
 from .core.agent import Agent, Inbox, World
 from .core.budget import Budget
 from .core.delegation import Known, Spec, Tree
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import depth_of
+from .core.events import Notice, depth_of, is_under
 from .core.messages import Message, Usage, closed, user
-from .core.permission import Call, Mode, Rule, Rules, parse_rule
+from .core.permission import Call, Mode, Rules, parse_rule
 from .core.presence import Presence
 from .core.provider import Effort, Provider
-from .core.replay import replay
-from .core.revival import restore, tokens_left
+from .core.replay import AgentRecord, replay
+from .core.revival import budget_left, restore
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
 from .local import LocalWorkspace
-from .profiles import TURNS, TURNS_HARD, Profile, Profiles
-from .tools import delegate, documents, files, memory, plan, search, shell, web
+from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
+from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
+ROOT = "friday"
+"""The profile name of the root without a persona."""
+SEARCH = "web_search"
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
 
 
 class Crew:
-    """Builds agents. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
+    """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
     too long for a prompt is put into the folder `spill`."""
 
     def __init__(
@@ -47,26 +52,45 @@ class Crew:
         session: str,
         spill: Path,
         env: Mapping[str, str],
+        apart: Apart,
     ) -> None:
         self.world = world
+        self.apart = apart
         self.settings = settings
         self.profiles = profiles
         self.tree: Tree | None = None
+        self.offered: tuple[str, ...] = ()
+        self._persona: Profile | None = None
         self._here = here
         self._instructions = instructions
         self._recall = recall
         self._session = session
         self._spill = spill
         self._env = env
-        self._providers: dict[str, Provider] = {}
+        self._planned: float | None = 0.0
+        self._search_tool = web.search_tool(env)
+        self._providers: dict[tuple[str, bool], Provider] = {}
+        self._choices: dict[Provider, models.Choice] = {}
 
     # ---- models ------------------------------------------------------------------
 
-    def provider(self, choice: models.Choice) -> Provider:
-        """The provider of a model, made once."""
-        if choice.name not in self._providers:
-            self._providers[choice.name] = models.make(choice, self.settings, env=self._env)
-        return self._providers[choice.name]
+    def provider(self, choice: models.Choice, *, web_search: bool = False) -> Provider:
+        """The provider of a model, made once; with `web_search` another one, whose service searches the web by itself."""
+        key = choice.name, web_search
+        if key not in self._providers:
+            made = models.make(choice, self.settings, env=self._env, web_search=web_search)
+            self._providers[key] = made
+            self._choices[made] = choice
+        return self._providers[key]
+
+    def _searching(self, agent: Agent, profile: Profile | None) -> Provider:
+        """The agent's provider, with the web search of its service where no tool of ours searches and the agent may."""
+        choice = self._choices.get(agent.provider)
+        if choice is None:  # not made here
+            return agent.provider
+        may = self._search_tool is None and (profile is None or SEARCH in profile.select((SEARCH,)))
+        may = may and models.can_search(choice, self.settings, env=self._env)
+        return self.provider(choice, web_search=may and agent.rules.decide(Call(SEARCH, "net")).decision == "allow")
 
     def _named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
         choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
@@ -86,7 +110,7 @@ class Crew:
         """The agent a person talks to. Raises FridayError for a model or profile that cannot be used."""
         limits = self.settings.limits
         provider = self.provider(choice)
-        persona = self.profiles.get(profile) if profile else None
+        persona = self._persona = self.profiles.get(profile) if profile else None
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
         tools = {t.name: t for t in self._all_tools()}
@@ -94,19 +118,25 @@ class Crew:
             rules = self._rights(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
         offered = self._offered(persona, "a")
+        self.offered = tuple(profile.name for profile in offered)
         tools = self._with_delegation(tools, offered)
         if persona:
             rules.allowed = frozenset((*tools, "task_result"))  # its sub-agents have that one, whatever it has itself
         system = prompt.root_prompt(
             self._here, tools, children=offered, instructions=self._instructions, persona=persona
         )
-        agent = self._agent("a", persona.name if persona else "friday", provider, system, tools, rules, budget)
+        agent = self._agent("a", persona.name if persona else ROOT, provider, system, tools, rules, budget)
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
         agent.effort = choice.effort
-        agent.supervision = self.settings.agents.delegation.supervision
+        delegation = self.settings.agents.delegation
+        agent.supervision = delegation.supervision
+        if delegation.supervisor_model and provider.name != "demo":
+            self.world.supervisor, _ = self._named(delegation.supervisor_model, "supervisor_model")
+        agent.provider = self._searching(agent, persona)
         if self.settings.fallback_model:
             agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
+            _check_price(agent.fallback, budget)
         return agent
 
     def child(self, parent: Agent, spec: Spec, path: str) -> tuple[Agent, Message]:
@@ -114,32 +144,45 @@ class Crew:
         delegation = self.settings.agents.delegation
         try:
             profile = self.profiles.get(spec.profile)
-            if parent.path != "a" and not self.profiles.get(parent.profile).may_delegate_to(profile.name):
+            sender = self._persona if parent.path == "a" else self.profiles.get(parent.profile)
+            if profile not in self.profiles.children(sender):
                 raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
             provider, effort = self._child_provider(parent, profile)
+            most = delegation.token_budget.max
+            tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
+            complaint = _form(spec)
+            budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
         except FridayError as error:
             raise ToolError(str(error)) from None
-        most = delegation.token_budget.max
-        tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
-        budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
-        _check_price(provider, budget)
+        try:
+            _check_price(provider, budget)
+        except FridayError as error:
+            budget.close_reserve()
+            raise ToolError(str(error)) from None
         inherited = {name: t for name, t in parent.tools.items() if name != "task_result"}
         tools = {name: inherited[name] for name in profile.select(inherited)}
         offered = self._offered(profile, path)
         tools = self._with_delegation(tools, offered)
-        complaint = _form(spec)
         tools["task_result"] = plan.result_tool(complaint)
         rules = self._rights(parent.rules, profile, tools)
-        system = prompt.child_prompt(profile, self._here, tools, children=offered, instructions=self._instructions)
+        workspace = spec.workspace or parent.workspace
+        here = self.apart.seen_from(workspace, self._here)
+        system = prompt.child_prompt(profile, here, tools, children=offered, instructions=self._instructions)
         agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
-        agent.workspace = spec.workspace or parent.workspace
+        agent.workspace = workspace
+        self.apart.enter(agent)
         agent.accept = complaint or agent.accept
         agent.supervision = strictest(parent.supervision, profile.supervision or None)  # type: ignore[arg-type]
         wanted = spec.max_turns or TURNS_HARD
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
         agent.effort = effort
+        agent.provider = self._searching(agent, profile)
         agent.fallback = parent.fallback
+        granted = budget.tokens.limit
+        if granted is not None and granted < TOKENS_USEFUL:
+            words = f"{path} ({profile.name}) has {granted:,.0f} tokens; with fewer than {TOKENS_USEFUL:,} a sub-agent"
+            agent.news.append(Notice(f"{words} seldom gets to a result.", "warning"))
         if spec.fork:
             return agent, self._forked(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
@@ -149,22 +192,53 @@ class Crew:
 
         A person or its parent may give it more tokens (`spec.max_tokens`), out of what is left above it.
         """
-        records = replay(await self.world.log.history())
+        records = replay(e for e in await self.world.log.history() if is_under(e.agent, path))
         record = records[path]
-        left = tokens_left(record, more=spec.max_tokens)
-        agent, _ = self.child(parent, msgspec.structs.replace(spec, profile=record.profile, max_tokens=left, fork=False), path)
+        most = self.settings.agents.delegation.token_budget.max
+        tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
+        place = await self.apart.workspace_again(parent, path)
+        again = msgspec.structs.replace(
+            spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
+            workspace=place,
+        )  # fmt: skip
+        try:
+            agent, _ = self.child(parent, again, path)
+        except BaseException:
+            if place is not None:
+                await self.apart.abandon(place)
+            raise
+        self._as_it_was(agent, record)
         restore(agent, records)
         return agent
+
+    def _as_it_was(self, agent: Agent, record: AgentRecord) -> None:
+        """Its model, and no tool that it had not, whatever profiles and settings say by now."""
+        agent.tools = {name: t for name, t in agent.tools.items() if name in record.granted.tools}
+        agent.rules.allowed = frozenset(agent.tools)
+        agent.specs = tuple(t.spec for t in agent.tools.values())
+        model = record.prefix.model if record.prefix else agent.model
+        if model == agent.model or agent.provider.name == "demo":
+            return
+        try:
+            agent.provider, _ = self._named(model, f"the model of {agent.path}")
+            agent.provider = self._searching(agent, self.profiles.get(record.profile))
+        except FridayError as error:
+            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}: {error}", "warning"))
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:
         """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
+        agent.provider = self._searching(agent, profile)  # what it may not search cannot be refused at dispatch
         agent.system, agent.specs = parent.system, parent.specs
         agent.history = closed(parent.history, why="Goes on in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
-        return user(prompt.fork_message(profile, agent.path, spec.task, agent.tools), source="parent")
+        here = self.apart.seen_from(agent.workspace, self._here)
+        task = spec.task
+        if here.copy_of:
+            task = f"[Your folder is now {here.folder}. {prompt.COPY.format(folder=here.copy_of)}]\n\n{task}"
+        return user(prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
 
     def _first_message(self, spec: Spec, path: str) -> Message:
         limit, rest = self.settings.agents.delegation.context_chars, ""
@@ -199,7 +273,7 @@ class Crew:
     def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
         mode: Mode | None = profile.mode or None  # type: ignore[assignment]
         return parent.child(
-            allowed=frozenset(tools),
+            allowed=frozenset((*tools, *profile.select((SEARCH,)))),
             mode=mode,
             rules=[parse_rule(text, "deny") for text in profile.deny],
             only=[parse_rule(text, "allow") for text in profile.only],
@@ -216,8 +290,8 @@ class Crew:
             *memory.memory_tools(self._recall, session=self._session),
             plan.todo_tool(),
         ]
-        if (web_search := web.search_tool(self._env)) is not None:
-            tools.append(web_search)
+        if self._search_tool is not None:
+            tools.append(self._search_tool)
         if self.world.desk.attended:
             tools.append(plan.ask_tool())
         return tools
@@ -233,10 +307,12 @@ class Crew:
         delegation = self.settings.agents.delegation
         assert self.tree is not None
         settings = delegate.DelegateSettings(
-            prompt.catalog(offered), self._confirm, self._isolate, self._shorten, delegation.max_batch,
-            delegation.result_chars,
+            prompt.catalog(offered), self._confirm, self.apart.isolate, self._shorten, delegation.max_batch,
+            delegation.result_chars, isolated=frozenset(p.name for p in offered if p.isolation),
+            abandon=self.apart.abandon, worktree=self.apart.report, pending=self.apart.pending,
         )  # fmt: skip
-        own = {t.name: t for t in delegate.delegate_tools(self.tree, settings)}
+        made = [*delegate.delegate_tools(self.tree, settings), *worktree.worktree_tools(self.apart.settings)]
+        own = {t.name: t for t in made}
         kept = {name: t for name, t in tools.items() if name not in own}
         return {**kept, **own} if offered else kept
 
@@ -249,7 +325,7 @@ class Crew:
         assert self.tree is not None
         delegation, parent = self.settings.agents.delegation, self.tree.node(path).agent
         count = self.tree.started_now + len(specs)
-        price = delegate.price_of(specs, delegation.token_budget.default, parent.provider.cost)
+        price = self._price(parent, specs)
         words = f"{len(specs)} more agents, {count} in this turn; at most about " + (
             "an unknown price" if price is None else f"${price:.2f}"
         )
@@ -265,6 +341,25 @@ class Crew:
             answer = await self.world.desk.permission(path, call_id, call, reason=over)
         if answer.decision == "deny":
             raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+
+    def _price(self, parent: Agent, specs: Sequence[Spec]) -> float | None:
+        """US dollars that the sub-agents of this turn may cost with `specs`: whole budgets, four parts read to one part
+        written; None where a price is unknown."""
+        assert self.tree is not None
+        if self.tree.started_now == 0:
+            self._planned = 0.0
+        delegation = self.settings.agents.delegation
+        for spec in specs:
+            profile = self.profiles.found.get(spec.profile)
+            own = (profile and profile.max_token_budget) or delegation.token_budget.default
+            tokens = min(delegation.token_budget.max, own, spec.max_tokens or own)
+            provider = parent.provider
+            if profile is not None:
+                with suppress(FridayError):  # what is wrong with its model is said when it is started
+                    provider, _ = self._child_provider(parent, profile)
+            one = provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
+            self._planned = None if one is None or self._planned is None else self._planned + one
+        return self._planned
 
     async def _shorten(self, path: str, known: Known) -> str | None:
         """A long result in short, by the summarizer; None where the settings want head and tail, or it failed."""
@@ -301,20 +396,7 @@ def _least(*limits: float | None) -> float | None:
 def _check_price(provider: Provider, budget: Budget) -> None:
     """A cost limit cannot be kept for a model whose price nobody knows: refused rather than ignored."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
-        raise ToolError(
+        raise UsageError(
             f"No price is known for {provider.name}/{provider.model}, so a cost limit cannot be kept.",
             hint="Limit tokens, or set prices under [providers] in the config.",
         )
-
-
-def session_rules(settings: Settings, *, allow: Sequence[str], deny: Sequence[str], mode: Mode) -> Rules:
-    """The rights of the root: the settings' rules and the command line's. Raises UsageError for a bad rule."""
-    permissions = settings.permissions
-    rules: list[Rule] = []
-    for decision, texts in (
-        ("deny", (*permissions.deny, *deny)),
-        ("ask", permissions.ask),
-        ("allow", (*permissions.allow, *allow)),
-    ):
-        rules += [parse_rule(text, decision) for text in texts]  # type: ignore[arg-type]
-    return Rules(mode=mode, rules=rules)

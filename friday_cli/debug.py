@@ -7,8 +7,11 @@ import os
 import time
 from pathlib import Path
 
-from .core.plain import mask
+from .core.plain import line, mask
 from .paths import state_dir
+
+_started: dict[Path, Path] = {}
+"""The log file of this process, by its folder."""
 
 
 class _Masked(logging.Formatter):
@@ -17,8 +20,10 @@ class _Masked(logging.Formatter):
 
 
 def start_log() -> Path:
-    """Begin to write a log file (mode 0600) in the state folder; gives its path."""
+    """Begin to write a log file (mode 0600) in the state folder, once; gives its path. Raises OSError."""
     folder = state_dir() / "logs"
+    if folder in _started:
+        return _started[folder]
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -27,4 +32,16 @@ def start_log() -> Path:
     logging.getLogger().addHandler(handler)
     logging.getLogger().setLevel(logging.INFO)
     logging.getLogger("friday_cli").setLevel(logging.DEBUG)
+    _started[folder] = path
     return path
+
+
+def unforeseen(error: Exception) -> str:
+    """A failure nobody foresaw, in one line for the person; its traceback goes to the log file."""
+    words = f"Friday itself failed: {type(error).__name__}: {line(mask(str(error)), 200)}."
+    try:
+        path = start_log()
+    except OSError:
+        return words
+    logging.getLogger(__name__).error("unforeseen", exc_info=error)
+    return f"{words} The log is in {path}."

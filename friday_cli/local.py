@@ -16,8 +16,10 @@ from .core.errors import ToolError
 from .core.receipt import FileChange
 from .core.workspace import Entry, Job, Printed, Ran
 from .machine import changes, disk
+from .machine.away import ELSEWHERE, stray
 from .machine.command import Command, shell_code
 from .machine.environment import cleaned
+from .machine.landing import Step, land
 from .machine.output import HEAD, TAIL, Capture, Live, Window
 from .machine.process import Process, Warden
 from .machine.roots import Roots, reason
@@ -77,6 +79,23 @@ class LocalWorkspace:
         self._written: dict[str, str] = {}
         self._resting = 0
         self._closed = False
+        self._away: tuple[Path, ...] = ()
+        self._owner: LocalWorkspace | None = None
+        self._siblings: list[LocalWorkspace] = []
+
+    def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
+        """A workspace in the folder `root` alone, with the helper program, environment and place for long output of
+        this one, with which it ends.
+
+        Its commands do not see the variables that lead git to another repository, and are refused where their text
+        names a folder in `away`. Raises UsageError where `root` is no folder.
+        """
+        owner = self._owner or self
+        environ = {name: value for name, value in self._environ.items() if name not in ELSEWHERE}
+        sibling = LocalWorkspace(root, spill=owner._spill_folder(), environ=environ, keep=environ, shown=self._shown)
+        sibling._warden, sibling._owner, sibling._away = owner._warden, owner, tuple(away)
+        owner._siblings.append(sibling)
+        return sibling
 
     # ---- files -------------------------------------------------------------
 
@@ -102,6 +121,18 @@ class LocalWorkspace:
         digest = await self._on_disk(disk.write, path, data, expect, write=True)
         self._written[str(path)] = digest
         return digest
+
+    def holds(self, path: Path) -> bool:
+        """Whether `path`, taken as it is written, lies where this workspace may write."""
+        return self._places.above(path, write=True) is not None
+
+    async def land(self, steps: Sequence[Step]) -> None:
+        """Make several changes of files, all or none, on what each file is known to hold. Raises ToolError."""
+        rooted = [(self._places.above(step.path, write=True), step) for step in steps]
+        if any(root is None or ".." in step.path.parts for root, step in rooted):
+            raise ToolError("A file lies outside the workspace. Nothing was changed.")
+        await asyncio.to_thread(land, [(root, step) for root, step in rooted if root])
+        self._written.update({str(step.path): step.digest for step in steps})
 
     async def _on_disk(self, act: Callable[..., T], path: Path, *rest: object, write: bool = False) -> T:
         """`act` in a thread, with errors in words that name the file."""
@@ -154,7 +185,7 @@ class LocalWorkspace:
         program = shutil.which(argv[0], path=self._environ.get("PATH"))
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
-        request = self._warden.request([program, *argv[1:]], cwd or self.root)
+        request = self._warden.request([program, *argv[1:]], cwd or self.root, self._environ)
         out, err = bytearray(), Window(4000, 4000)
         process = await self._launch(agent, outputs=2)
 
@@ -241,6 +272,11 @@ class LocalWorkspace:
         await self._end(list(self._processes))
         self._jobs.clear()
         await asyncio.gather(*self._watching, return_exceptions=True)
+        if self._owner is not None:
+            if self in self._owner._siblings:
+                self._owner._siblings.remove(self)
+            return
+        await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
         await self._warden.close()
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
@@ -260,7 +296,12 @@ class LocalWorkspace:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
             )
-        return self._warden.request([self._shell, "-c", command], cwd or self.root)
+        if self._away and (found := stray(command, self._away, self.root, self._environ)):
+            raise ToolError(
+                f"This command leads out of your worktree: {found}.",
+                hint=f"Your folder is {self.root}, a copy of all of it; name files relative to it.",
+            )
+        return self._warden.request([self._shell, "-c", command], cwd or self.root, self._environ)
 
     async def _launch(self, agent: str, *, outputs: int) -> Process:
         if not self._closed:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from . import __version__, config, instructions, models, profiles, prompt, trust
+from . import __version__, config, instructions, models, profiles, prompt, tidy, trust
+from .apart import Apart
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import UsageError
@@ -23,10 +24,13 @@ from .core.model import without_thinking
 from .core.permission import Desk, Mode, Rules, parse_rule
 from .core.provider import Effort
 from .core.replay import AgentRecord, replay
-from .crew import Crew, session_rules
+from .crew import ROOT, Crew
+from .lanes import SharedLane
 from .local import LocalWorkspace
-from .paths import config_dir, data_dir, store_path
+from .paths import config_dir, data_dir, store_path, text_of
+from .rights import session_rules
 from .store import Ownership, Store
+from .worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -54,7 +58,7 @@ class Options(msgspec.Struct, frozen=True):
 @dataclass
 class Opened:
     """The parts of an open session. `notes` are for the model with the next prompt; events up to number `since` are
-    from before this opening."""
+    from before this opening. `profiles` are the names there are, `offered` those that the root may delegate to."""
 
     id: str
     store: Store
@@ -65,6 +69,9 @@ class Opened:
     root: Agent
     rules: Rules
     since: int
+    profiles: tuple[str, ...]
+    offered: tuple[str, ...]
+    apart: Apart
     notes: list[str] = field(default_factory=list)
 
 
@@ -87,13 +94,15 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
 
     Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a line for a person.
     """
-    ground = await _look(options, os.environ if env is None else env)
-    store = Store(store_path(ground.env))
+    env = os.environ if env is None else env
+    store = Store(store_path(env))
     try:
-        records: dict[str, AgentRecord] = {}
-        last = 0
         if options.resume:
             await store.reconcile()
+            options = _as_before(options, replay(await store.events(options.resume)).get("a"))
+        ground = await _look(options, env)
+        records: dict[str, AgentRecord] = {}
+        last = 0
         session_id = options.resume or await store.create_session(ground.cwd)
         ownership = await store.own(session_id)
         try:
@@ -103,17 +112,25 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             log = Log(store.journal(session_id), last=last)
             crew = _crew(options, ground, store, session_id, log)
             known = [_known(record) for path, record in records.items() if path != "a"]
-            tree = crew.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
+            tree = crew.tree = crew.apart.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
+            tree.on_end = crew.apart.settle
+            crew.world.remember = crew.apart.remembering(crew.world.remember)
             mode = options.mode or ground.settings.mode
             rules = session_rules(ground.settings, allow=options.allow, deny=options.deny, mode=mode)
             root = crew.root(ground.choice, profile=options.profile, rules=rules)
-            opened = Opened(session_id, store, ownership, log, crew.world, tree, root, rules, last)
-            if (record := records.get("a")) is not None:
-                await _resume(opened, record)
+            names = ground.profiles.names()
+            opened = Opened(
+                session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart
+            )
+            if "a" in records:
+                await _resume(opened, records)
+                await crew.apart.restore(records)
             elif not last:
-                await log.emit("a", SessionStarted(SCHEMA, session_id, str(ground.cwd), __version__))
+                await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
+            tidy.daily(ground.settings.retention, ground.env)
+            crew.apart.sweep(store.own, ground.env)
             return opened
         except BaseException:
             ownership.release()
@@ -128,6 +145,19 @@ def keep_rule(rule: str) -> None:
     from .config.edit import add_value
 
     add_value("permissions.allow", rule)
+
+
+def _as_before(options: Options, record: AgentRecord | None) -> Options:
+    """The options of a session that goes on: its profile and model, where no others are named."""
+    if record is None:
+        return options
+    profile, model = options.profile, options.model
+    if profile is None and record.profile != ROOT:
+        profile = record.profile
+    last = record.prefix.model if record.prefix else record.granted.model
+    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+        model = "demo" if last.startswith("demo/") else last
+    return msgspec.structs.replace(options, profile=profile, model=model)
 
 
 async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
@@ -174,6 +204,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         max_agents=delegation.max_agents,
     )
     world = World(log, Desk(log, attended=options.attended), workspace, policy, random.Random())
+    world.shared = lambda lane: SharedLane(lane, ground.env)
     here = prompt.environment(
         cwd,
         ground.standing.root,
@@ -184,36 +215,59 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         answerable=options.attended,
     )
     shared = delegation.context.brain_write_scope == "shared"
+    worktrees = Worktrees(
+        data_dir(ground.env) / "worktrees" / session_id,
+        session=session_id,
+        include=delegation.worktree_include,
+        environ=ground.env,
+    )
     return Crew(
         world,
+        apart=Apart(worktrees, world),
         settings=settings,
         profiles=ground.profiles,
         here=here,
         instructions=ground.instructions,
-        recall=store.memory(str(ground.standing.root), session_id, shared=shared),
+        recall=store.memory(text_of(ground.standing.root), session_id, shared=shared),
         session=session_id,
         spill=spill,
         env=ground.env,
     )
 
 
-async def _resume(opened: Opened, record: AgentRecord) -> None:
+async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:
     """Give the root what the log knows of it. The prefix stays as it was, unless another model goes on."""
-    root, rules = opened.root, opened.rules
+    root, rules, record = opened.root, opened.rules, records["a"]
     root.history, root.usage, root.run = record.history, record.usage, record.run
     root.tally.reset(record.receipt)
     root.context = record.context
-    for known in opened.tree.below("a"):
-        root.below += known.usage
+    for path, other in records.items():
+        if path != "a":
+            root.below += other.usage
+    for message in record.inbox:
+        root.inbox.restore(message.text, message.source)
     root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
     if record.prefix and record.prefix.model == root.model:
         root.system, root.specs = record.prefix.system, record.prefix.tools
+        names = {spec.name for spec in root.specs}
+        root.tools = {name: t for name, t in root.tools.items() if name in names}
         opened.notes.append(f"{NOTE} The session goes on. Today is {date.today().isoformat()}; mode: {rules.mode}.")
     else:
         root.history = [without_thinking(m) for m in root.history]
         root.context = 0
         await opened.log.emit("a", Prefix(root.model, root.system, root.specs))
+    if lost := [r for r in records.values() if r.path != "a" and _lost(r, since=record.started)]:
+        listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:200]}" for r in lost)
+        opened.notes.append(
+            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; delegate_task with "
+            f"resume continues one, where it is still needed:\n{listed}"
+        )
+
+
+def _lost(record: AgentRecord, *, since: float) -> bool:
+    """Whether an agent died with its process, and nothing was put to the root after that."""
+    return record.end is not None and record.end.stop_reason == "process" and record.seen_at >= since
 
 
 def _known(record: AgentRecord) -> Known:
@@ -221,7 +275,7 @@ def _known(record: AgentRecord) -> Known:
     return Known(
         record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
         end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
-        record.usage, record.active_s, record.receipt,
+        end.tree_usage if end else record.usage, record.active_s, record.receipt, end.findings if end else (),
     )  # fmt: skip
 
 

@@ -38,6 +38,11 @@ def store_path(env: Mapping[str, str] | None = None) -> Path:
     return data_dir(env) / "friday.db"
 
 
+def text_of(path: str | Path) -> str:
+    """A path as JSON and a database can hold it, whatever bytes its name has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
     home = (os.environ if env is None else env).get("FRIDAY_HOME", "")
     if home:

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from .core.events import AgentFinished, Envelope, ToolStarted
+from .core.budget import Budget
+from .core.events import AgentFinished, AgentStarted, Envelope, ToolStarted
 from .paths import store_path
 from .session import Options, Session
 from .store import Store
@@ -174,7 +175,8 @@ class _Tree:
         self._session = ""
         self._heard: list[Envelope] = []
         self._live = State()
-        self._budgets: dict[str, float] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._spent: dict[str, float] = {}
 
     async def play(self) -> str:
         session = await self._place.open(_TREE, "edits")
@@ -182,7 +184,7 @@ class _Tree:
         listening = asyncio.create_task(self._listen(session))
         try:
             outcome = await session.prompt("Go.")
-            self._budgets = {path: session.tree.node(path).agent.budget.tokens.spent for path in _SPENT}
+            self._spent = {path: budget.tokens.spent for path, budget in self._budgets.items()}
         finally:
             await session.close()
             await listening
@@ -195,6 +197,8 @@ class _Tree:
     async def _listen(self, session: Session) -> None:
         async for envelope in session.events():
             self._live.apply(envelope)
+            if isinstance(envelope.event, AgentStarted):
+                self._budgets[envelope.agent] = session.tree.node(envelope.agent).agent.budget
             if envelope.seq is not None:
                 self._heard.append(envelope)
 
@@ -219,7 +223,7 @@ class _Tree:
             _must(
                 end.tree_usage.billed == total, f"{path}'s tree used {end.tree_usage.billed} tokens instead of {total}"
             )
-            spent = self._budgets[path]
+            spent = self._spent.get(path, -1)
             _must(spent == total, f"{spent:.0f} tokens stand on the budget of {path} instead of {total}")
         _must(self._live.totals.billed == _WITH_CHILDREN["a"], "the session's sum is another")
         return f"every token was charged up the tree: {_WITH_CHILDREN['a']:,} on the root's budget"

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Literal
 
-from . import forms, wire
+from . import forms, mention, wire
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
@@ -19,6 +19,7 @@ from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
 from .core.permission import Answer, Mode, Rule
 from .core.presence import Presence
+from .core.receipt import FileChange
 from .opening import Opened, Options, keep_rule, open_session
 
 __all__ = ["Options", "Session"]
@@ -35,6 +36,7 @@ class Session:
         self.rules = opened.rules
         self.world = opened.world
         self.since = opened.since
+        self.profiles = opened.profiles
         self._opened = opened
         self._notes = opened.notes
         self._closed = False
@@ -50,19 +52,19 @@ class Session:
     # ---- talking -------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
     ) -> Outcome:
         """Run the root on a message of the user until it and every background child has ended and been reported.
 
-        Returns the end of the root's last run.
+        `task` is what the person wrote, where `text` holds more. Returns the end of the root's last run.
         """
-        node = self.start(text, images=images, schema=schema)
+        node = self.start(text, task=task, images=images, schema=schema)
         while True:
             await node.over()
             node = self.tree.node("a")
             if not node.ended:
                 continue
-            if node.outcome.stop_reason in ("aborted", "cancelled"):
+            if self._closed or node.outcome.stop_reason in ("aborted", "cancelled"):
                 break
             if running := self.tree.in_background():
                 await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
@@ -79,12 +81,33 @@ class Session:
             waiting, source = self.root.inbox.take()
             self._run(waiting, Message("user", (Text(waiting),), source))
 
-    async def resume_agent(self, path: str, text: str) -> Outcome:
-        """Continue an ended sub-agent with a message of the person; returns how its run ended."""
+    async def resume_agent(
+        self,
+        path: str,
+        text: str,
+        *,
+        max_tokens: int | None = None,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+        schema: dict[str, object] | None = None,
+    ) -> Outcome:
+        """Continue an ended sub-agent with a message of the person; returns how its run ended.
+
+        `max_tokens` is what it may use from now on, in place of what its budget has left; the other limits (turns, US
+        dollars, active seconds) only lower. Raises UsageError when there is no such agent, or it cannot be continued.
+        """
         known = self.tree.known(path)
         if known is None:
             raise UsageError(f"There is no agent {path!r} in session {self.id[:8]}.")
-        node = await self.tree.resume(path, Spec(known.profile, text), by=None)
+        try:
+            spec = Spec(
+                known.profile, text, max_tokens=max_tokens, max_turns=max_turns, max_cost=max_cost, timeout_s=timeout,
+                schema=schema,
+            )  # fmt: skip
+            node = await self.tree.resume(path, spec, by=None)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
         await node.over()
         await self._opened.store.sync()
         return node.outcome
@@ -97,16 +120,42 @@ class Session:
         except KeyError:
             return True
 
-    def start(self, text: str, *, images: tuple[Image, ...] = (), schema: dict[str, object] | None = None) -> Node:
-        """Begin a run of the root; its end is in the events. The root must be idle (else: `send`)."""
+    def start(
+        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+    ) -> Node:
+        """Begin a run of the root; its end is in the events. The root must be idle (else: `send`).
+
+        `@NAME` of a profile at the start of `text` makes the root hand this to a sub-agent of that profile: without
+        having tried it cannot answer. Raises UsageError where it could not, or the root is at work.
+        """
+        if any(node.path == "a" for node in self.tree.living("a")):
+            raise UsageError("The main agent is at work.", hint="Send it a message instead, or stop it first.")
+        profile = self._wanted(text)
         self.tree.started_now = 0
         notes, self._notes = self._notes, []
         body = text
         if schema is not None:
             body += f"\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n{json.dumps(schema)}"
         self.root.accept = forms.checker(schema) if schema is not None else lambda answer: ""
+        if profile:
+            notes.append(mention.note(profile))
+            self.root.accept = mention.demand(self.root, self.tree, profile, self.root.accept)
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *images)
-        return self._run(text, Message("user", parts))
+        return self._run(task or text, Message("user", parts))
+
+    def _wanted(self, text: str) -> str:
+        """The profile that a prompt is addressed to, "" for the root itself."""
+        name = mention.addressed(text, self.profiles)
+        if not name:
+            return ""
+        if name not in self._opened.offered:
+            words = ", ".join(self._opened.offered)
+            raise UsageError(
+                f"@{name}: the main agent cannot delegate to it now.", hint=f"It can to {words or 'nobody'}."
+            )
+        if not mention.task_of(text):
+            raise UsageError(f"@{name} what? Write the task behind the name.")
+        return name
 
     def _run(self, task: str, message: Message) -> Node:
         if self.root.run:
@@ -137,6 +186,23 @@ class Session:
         why: StopReason = "aborted" if level == "abort" else "cancelled"
         return await self.tree.stop(path, level=level, why=why)
 
+    async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:
+        """Take what an ended agent changed in its worktree over into the session's files, all of it or nothing.
+
+        Raises UsageError when there is no such worktree, or with the files that conflict.
+        """
+        try:
+            return (await self._opened.apart.apply_for_person(path)).files
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+
+    async def discard_worktree(self, path: str, *, keep_branch: bool = False) -> None:
+        """Remove the worktree of an ended agent, with its work unless that is kept on its branch. Raises UsageError."""
+        try:
+            await self._opened.apart.discard_for_person(path, keep_branch=keep_branch)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking, for everybody, from the next call on."""
         self.rules.mode = mode
@@ -149,6 +215,7 @@ class Session:
             return
         self._closed = True
         await self.tree.stop("a")
+        await self._opened.apart.close()
         await self.world.workspace.close()
         await self.log.close()
         await wire.aclose_all()

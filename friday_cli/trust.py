@@ -14,7 +14,7 @@ import msgspec
 from . import atomic
 from .core.errors import FileError, FridayError
 from .frontmatter import named
-from .paths import state_dir
+from .paths import state_dir, text_of
 
 VERSION = 1
 MOST_FILES = 500
@@ -77,7 +77,7 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
     root = project_root(folder)
     try:
         files = _fingerprint(root)
-        entry = _read(store_file(env)).folders.get(_text(root))
+        entry = _read(store_file(env)).folders.get(text_of(root))
     except FileError as error:
         return Trust(root, "broken", str(error))
     except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
@@ -109,7 +109,7 @@ def decide(folder: Path, trusted: bool, *, env: Mapping[str, str] | None = None)
     try:
         with atomic.locked(path):
             book = _read(path)
-            book.folders[_text(root)] = _Entry(trusted, files, round(time.time(), 3))
+            book.folders[text_of(root)] = _Entry(trusted, files, round(time.time(), 3))
             atomic.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
@@ -150,11 +150,6 @@ class _Version(msgspec.Struct):
     version: int
 
 
-def _text(path: Path) -> str:
-    """A path as JSON can hold it, whatever bytes its name has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def _differences(old: dict[str, str], new: dict[str, str]) -> Iterator[str]:
     for name in sorted(old.keys() | new.keys()):
         if name not in old:
@@ -174,14 +169,14 @@ def _fingerprint(root: Path) -> dict[str, str]:
         *_files_below(root / ".claude/agents", root),
     ):
         if (data := content(path, root)) is not None:
-            found[_text(path.relative_to(root))] = hash_of(data)
+            found[text_of(path.relative_to(root))] = hash_of(data)
     for path in sorted((root / "profiles").glob("*.md")):
         try:
             data = content(path, root)
         except FileError:
             continue  # most folders of that name are none of ours; what is not in the list is not loaded
         if data is not None and named(data.decode("utf-8", "replace")):
-            found[_text(path.relative_to(root))] = hash_of(data)
+            found[text_of(path.relative_to(root))] = hash_of(data)
     if len(found) > MOST_FILES:
         raise FileError(str(root), f"has more than {MOST_FILES} files that would need trust.")
     return found

@@ -12,19 +12,21 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.core.agent import Agent, Inbox, Outcome, Policy, World
+from friday_cli.core.agent import Agent, Inbox, Outcome, Policy, Supervision, World
 from friday_cli.core.budget import Budget
 from friday_cli.core.delegation import Node, Spec, Tree
-from friday_cli.core.errors import ToolError
+from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec, depth_of
 from friday_cli.core.log import Journal, Log, MemoryJournal
-from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, user
+from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.permission import Desk, Mode, Rule, Rules
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.replay import replay
-from friday_cli.core.revival import restore, tokens_left
+from friday_cli.core.revival import budget_left, restore
+from friday_cli.core.supervision import strictest
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
+from friday_cli.forms import checker
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 
 E = TypeVar("E", bound=Event)
@@ -230,16 +232,21 @@ class Profile:
     rules: Sequence[Rule] = ()
     accept: Callable[[str], str] = lambda text: ""
     model: Model | None = None
+    supervision: Supervision | None = None
+    loose: bool = False
+    """Its table holds all the parent's tools, also those it may not use: the rules alone stand before them."""
 
 
 class _Tree(Tree):
     """A tree that remembers the newest run of every agent."""
 
     runs: dict[str, Node]
+    bench: Bench
 
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         node = super().run(agent, spec, message)
-        self.__dict__.setdefault("runs", {})[agent.path] = node
+        self.runs[agent.path] = node
+        self.bench.agents[agent.path] = agent
         return node
 
 
@@ -260,21 +267,28 @@ class Bench:
     fallback: Model | None = None
     seed: int = 0
     batch_most: int = 10
+    last: int = 0
+    """The number of the newest event that the journal holds already."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.kept = self.journal or MemoryJournal()
-        self.log = Log(self.kept, now=asyncio.get_running_loop().time)
+        self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time)
         self.desk = Desk(self.log, attended=self.attended)
         self.workspace = Nowhere()
-        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)  # type: ignore[arg-type]
+        self.world = World(self.log, self.desk, self.workspace, self.policy, self.rng)
         self.tree = _Tree(self.world, build=self.build, revive=self.revive)
+        self.tree.bench, self.tree.runs = self, {}
         self.tree.on_news = self._wake
         self.agents: dict[str, Agent] = {}
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
         rules = Rules(mode=self.mode, rules=self.rules)
         table = {t.name: t for t in self.tools}
-        self.root = self._agent("a", "root", self.me, budget, rules, table, tuple(self.profiles), None)
+        self.root = self.agents["a"] = self._agent(
+            "a", "root", self.me, budget, rules, table, tuple(self.profiles), None
+        )
+        self.root.supervision = self.me.supervision or "unsupervised"
+        self.tree.root = self.root
 
     # ---- making agents ---------------------------------------------------------
 
@@ -282,24 +296,47 @@ class Bench:
         profile = self.profiles.get(spec.profile)
         if profile is None:
             raise ToolError(f"There is no profile {spec.profile!r}.")
+        try:
+            accept = checker(spec.schema) if spec.schema is not None else profile.accept
+        except UsageError as error:
+            raise ToolError(str(error)) from None
         tokens = min(spec.max_tokens or profile.tokens, profile.tokens)
-        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost)
+        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
-        table = {name: t for name, t in parent.tools.items() if rules.may(name) and name not in DELEGATION}
+        given = {name: t for name, t in parent.tools.items() if name not in DELEGATION}
+        table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
         agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent)
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
         agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
+        agent.accept = accept
+        agent.supervision = strictest(parent.supervision, profile.supervision)
+        if spec.fork:
+            return agent, self._forked(agent, parent, spec.task)
         text = spec.task if not spec.context else f"[Context from parent agent]\n{spec.context}\n\n{spec.task}"
         return agent, user(text, source="parent")
 
     async def revive(self, parent: Agent, path: str, spec: Spec) -> Agent:
         records = replay(await self.log.history())
-        left = tokens_left(records[path], more=spec.max_tokens)
-        agent, _ = self.build(parent, msgspec.structs.replace(spec, profile=records[path].profile, max_tokens=left), path)
+        tokens, cost = budget_left(records, path, more=spec.max_tokens)
+        again = msgspec.structs.replace(
+            spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False
+        )
+        agent, _ = self.build(parent, again, path)
+        agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].granted.tools}
         restore(agent, records)
+        self.agents.setdefault(path, agent)
         return agent
+
+    def _forked(self, agent: Agent, parent: Agent, task: str) -> Message:
+        agent.provider, agent.cache_key = parent.provider, parent.cache_key
+        agent.system, agent.specs = parent.system, parent.specs
+        agent.history = closed(parent.history, why="Goes on elsewhere.")
+        agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
+        listed = {spec.name for spec in parent.specs}
+        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
+        return user(f"You are a fork. {task}", source="parent")
 
     def _wake(self, path: str) -> None:
         """An idle root answers what lies in its inbox, as a session lets it."""
@@ -333,7 +370,6 @@ class Bench:
             Presence(path, log=self.log, slots=slots), Inbox(path, self.log), profile.turns, profile.time_s,
             parent.workspace if parent else self.workspace, accept=profile.accept, fallback=self.fallback, parent=parent,
         )  # fmt: skip
-        self.agents[path] = agent
         return agent
 
     # ---- driving ---------------------------------------------------------------
@@ -386,7 +422,14 @@ class Bench:
 
 
 DELEGATION = frozenset(
-    "delegate_task delegate_tasks list_sub_agents get_delegation_result message_sub_agent cancel_sub_agent".split()
+    [
+        "delegate_task",
+        "delegate_tasks",
+        "list_sub_agents",
+        "get_delegation_result",
+        "message_sub_agent",
+        "cancel_sub_agent",
+    ]
 )
 
 
@@ -401,7 +444,7 @@ async def _nothing(*_: object) -> None:
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:
     """Let the world go on until `condition` holds (looked at every virtual millisecond)."""
     async with asyncio.timeout(most_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - on the virtual clock this costs nothing
             await asyncio.sleep(0.001)
 
 

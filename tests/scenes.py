@@ -17,8 +17,10 @@ from friday_cli.core.events import (
     Command,
     Compacted,
     Denied,
+    Detached,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     Notice,
@@ -37,6 +39,7 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Verdict,
     parent_of,
 )
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user
@@ -189,7 +192,9 @@ class _Play:
         getattr(self, actor.phase)(actor)
 
     def between(self, actor: _Actor) -> None:
-        match self.pick("turn", "turn", "turn", "user", "inbox", "notice", "status", "compact", "mode"):
+        match self.pick(
+            "turn", "turn", "turn", "user", "inbox", "notice", "status", "compact", "mode", "look", "apart"
+        ):
             case "turn":
                 actor.turn, actor.attempt, actor.offset, actor.thought = actor.turn + 1, 1, 0, 0
                 actor.phase = "asking"
@@ -203,7 +208,12 @@ class _Play:
             case "status":
                 self.emit(actor.path, StatusChanged(self.draw(st.sampled_from(("running", "waiting_rate", "queued")))))
             case "compact":
-                self.emit(actor.path, Compacted((user("so far"),), 90, 10))
+                self.emit(actor.path, Compacted((user("so far"),), 90, 10, self.usage()))
+            case "look":
+                self.emit(actor.path, IntentStated(self.words(), self.usage()))
+                self.emit(actor.path, Verdict("redo", "model", self.words(), usage=self.usage()))
+            case "apart":
+                self.emit(actor.path, Detached())
             case "mode":
                 self.emit(actor.path, ModeChanged("plan"))
 

@@ -13,30 +13,50 @@ T = TypeVar("T")
 
 MOST_S = 10_000_000.0
 """No test lives longer than this by the virtual clock: beyond it something only waits for itself."""
+MOST_ROUNDS = 50_000
+"""Rounds of the loop in one moment: beyond it something runs in circles."""
 
 
 class Stuck(Exception):
-    """Nothing is ready and no timer is set: every task waits for another. The text tells where each one stands."""
+    """Every task waits for another, or they run in circles. The text tells where each one stands."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`time()` is virtual seconds from 0. Threads and sockets are not waited for."""
+    """`time()` is virtual seconds from 0. It stands still while a thread of `to_thread` works; sockets are not waited for."""
 
     def __init__(self) -> None:
         self._virtual = 0.0
+        self.threads = 0
+        self._rounds = 0
         super().__init__(_Jump(self))
 
     def time(self) -> float:
         return self._virtual
 
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
+        future = super().run_in_executor(executor, func, *args)
+        self.threads += 1
+        future.add_done_callback(self._thread_done)
+        return future
+
+    def _thread_done(self, future: object) -> None:
+        self.threads -= 1
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Join the threads without a look at the clock."""
+        if self._default_executor is not None:  # type: ignore[attr-defined]
+            self._default_executor.shutdown(wait=True)  # type: ignore[attr-defined]
+
     def jump(self, seconds: float | None) -> None:
         """Move the clock on by what asyncio would have slept."""
-        if seconds is None or self._virtual > MOST_S:
+        self._rounds = 0 if seconds else self._rounds + 1
+        if seconds is None or self._virtual > MOST_S or self._rounds > MOST_ROUNDS:
+            self._rounds = 0
             raise Stuck(f"at {self._virtual:.3f} s\n{_stacks(self)}")
-        self._virtual += max(0.0, seconds)
+        self._virtual += seconds
 
 
-class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _Jump(selectors.DefaultSelector):
     def __init__(self, loop: VirtualLoop) -> None:
         super().__init__()
         self._loop = loop
@@ -44,8 +64,9 @@ class _Jump(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
     def select(self, timeout: float | None = None) -> Any:
         if ready := super().select(0):
             return ready
-        if timeout is None or timeout > 0:
-            self._loop.jump(timeout)
+        if self._loop.threads and (timeout is None or timeout > 0):
+            return super().select(None)  # a thread that ends wakes the loop
+        self._loop.jump(timeout if timeout is None else max(0.0, timeout))
         return []
 
 

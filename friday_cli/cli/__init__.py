@@ -10,8 +10,8 @@ import typer
 from typer.main import get_command
 
 from ..core.errors import FridayError
-from ..core.plain import line, plain
-from . import ask, auth, chat, config, demo, doctor, models, profiles, sessions, trust
+from ..core.plain import plain
+from . import ask, auth, chat, config, demo, doctor, memory, models, profiles, sessions, trust, worktrees
 from .help import Group
 
 EXAMPLES = """\b
@@ -37,7 +37,7 @@ def _show_version(wanted: bool) -> None:
 
 def _app(argv: list[str]) -> typer.Typer:
     """The command line. Typer's own options (completion) are in it only where one can stand: they cost 50 ms."""
-    families = (ask, demo, sessions, profiles, models, auth, trust, config, doctor)
+    families = (ask, demo, sessions, worktrees, memory, profiles, models, auth, trust, config, doctor)
 
     class Top(Group):
         def list_commands(self, ctx: Any) -> list[str]:
@@ -76,7 +76,7 @@ def run(argv: list[str]) -> int:
     except SystemExit as end:  # how Typer's completion options end
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     except typer.TyperException as error:
-        return _misused(error)
+        return _misused(error, argv)
     except FridayError as error:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:
@@ -85,7 +85,9 @@ def run(argv: list[str]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
-        return _fail(_defect(error), 1)
+        from ..debug import unforeseen
+
+        return _fail(unforeseen(error), 1)
     return 0
 
 
@@ -94,27 +96,19 @@ def _fail(text: str, code: int) -> int:
     return code
 
 
-def _misused(error: typer.TyperException) -> int:
+def _misused(error: typer.TyperException, argv: list[str]) -> int:
     """Words that Typer could not make sense of: what is wrong, and where it is explained."""
+    from ..faces.ask.options import asks_for_json
+
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "friday"
+    command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
-    return _fail(f"{text.rstrip('.')}. See `{command} --help`.", error.exit_code)
+    text = f"{text.rstrip('.')}. See `{command} --help`."
+    if argv[:1] == ["ask"] and asks_for_json(argv):
+        from ..faces.ask.writers import JsonWriter
 
-
-def _defect(error: Exception) -> str:
-    """A failure nobody foresaw, as one line; the traceback goes to a log file."""
-    import logging
-
-    from ..debug import start_log
-
-    words = f"Friday itself failed: {type(error).__name__}: {line(str(error), 200)}."
-    try:
-        path = start_log()
-    except OSError:
-        return words
-    logging.getLogger("friday_cli").error("unforeseen", exc_info=error)
-    return f"{words} The log is in {path}."
+        JsonWriter.failure(text, error.exit_code)
+    return _fail(text, error.exit_code)
 
 
 def _completed(command: Any) -> int:

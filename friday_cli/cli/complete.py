@@ -50,6 +50,30 @@ def sessions() -> Iterable[Offer]:
 
 
 @_quietly
+def notes() -> Iterable[Offer]:
+    """Notes of every project, the newest first."""
+    import asyncio
+
+    from .records import opened
+
+    async def found() -> list[Offer]:
+        async with opened() as store:
+            return [] if store is None else [(item.id, item.text) for item in await store.notes(None)]
+
+    return asyncio.run(found())
+
+
+@_quietly
+def worktrees() -> Iterable[Offer]:
+    """Worktrees that are still there; none is looked into."""
+    from ..paths import data_dir
+    from ..worktrees.card import cards
+
+    found = [w.card for folder in sorted((data_dir() / "worktrees").glob("*")) for w in cards(folder)]
+    return [(card.name, f"{card.session[:8]} {card.agent}") for card in found]
+
+
+@_quietly
 def models() -> Iterable[Offer]:
     """Aliases and models of services that can be used now; local servers are not asked."""
     from .. import config

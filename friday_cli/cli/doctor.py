@@ -83,4 +83,4 @@ def _show_checks(checks: list[Check]) -> None:
     output.show_painted(("self-test", "bold"))
     for check in checks:
         mark, style = _KEPT if check.ok else _MARKS["bad"]
-        output.show_painted((f"  {mark} ", style), (f"{check.name:<11}", "dim"), (check.text, ""))
+        output.show_hanging(15, (f"  {mark} ", style), (f"{check.name:<11}", "dim"), (check.text, ""))

@@ -13,7 +13,7 @@ from .help import Command
 if TYPE_CHECKING:
     from ..config import Settings
     from ..models import Choice, Row
-    from ..models.probe import Found
+    from ..models.found import Found
 
 
 def register(app: typer.Typer) -> None:

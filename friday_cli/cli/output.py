@@ -46,6 +46,11 @@ def paint(text: str, style: Style) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and coloured() else text
 
 
+def places() -> int:
+    """How many places a line of the terminal has."""
+    return shutil.get_terminal_size().columns
+
+
 def coloured() -> bool:
     """Whether standard output takes colours (a terminal that knows them, and NO_COLOR is not set)."""
     return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
@@ -66,8 +71,10 @@ def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
     *before, (text, style) = parts
     rows = [plain(text)]
     if on_terminal():
-        room = max(20, shutil.get_terminal_size().columns - indent)
-        rows = _wrapped(plain(text, keep=""), room)
+        room = max(20, places() - indent)
+        first = max(0, sum(_width(plain(head)) for head, _ in before) - indent)  # what stands left of it
+        rows = _wrapped("\xa0" * first + plain(text, keep=""), room)
+        rows[0] = rows[0][first:]
     show_painted(*before, (rows[0], style))
     for row in rows[1:]:
         show_painted((" " * indent, ""), (row, style))
@@ -77,7 +84,7 @@ def clipped(text: str) -> str:
     """One line that fits on the terminal; whole through a pipe."""
     if not on_terminal():
         return text
-    room = shutil.get_terminal_size().columns
+    room = places()
     return text if _width(text) <= room else _wrapped(text.replace(" ", "\xa0"), room - 1)[0].replace("\xa0", " ") + "…"
 
 
@@ -118,7 +125,7 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, grou
 def _shrink(columns: Sequence[Column], widths: list[int]) -> None:
     """Make the wide columns narrower until the table fits."""
     wide = [i for i, column in enumerate(columns) if column.wide]
-    excess = sum(widths) + 2 * (len(widths) - 1) - shutil.get_terminal_size().columns
+    excess = sum(widths) + 2 * (len(widths) - 1) - places()
     while excess > 0 and wide:
         largest = max(wide, key=lambda i: widths[i])
         if widths[largest] <= NARROWEST:

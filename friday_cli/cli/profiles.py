@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,10 @@ def show(
     from . import output
     from .here import look
 
-    output.show(text.show(look().profiles().get(name)).rstrip("\n"))
+    for row in text.show(look().profiles().get(name)).rstrip("\n").split("\n"):
+        start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
+        head = start[0] if start else ""
+        output.show_hanging(len(head), (head, ""), (row[len(head) :], ""))
 
 
 def check(
@@ -81,7 +85,7 @@ def check(
 
     here = look()
     if path is not None:
-        good, bad = profiles.check(Path(path), token_cap=here.token_cap)
+        good, bad = profiles.check(Path(path), token_cap=here.token_cap, known=here.profiles().names())
     else:
         found = here.profiles()
         good, bad = [*found.found.values(), *found.hidden], list(found.problems)

@@ -23,6 +23,10 @@ class Record(msgspec.Struct, frozen=True):
     envelopes: list[Envelope]
     state: State
 
+    def __repr__(self) -> str:
+        """Short: asyncio.run looks at the repr of what it gives back, and all events of a session would take a second."""
+        return f"Record({self.id!r}, {len(self.envelopes)} events)"
+
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[Store | None]:
@@ -61,6 +65,13 @@ async def find(store: Store | None, name: str) -> tuple[str, str]:
     return await store.find(prefix), agent
 
 
+def named(name: str, path: str, agent: str | None) -> str:
+    """The agent that is meant by `path`, which stood in `name`, or by the option `--agent`. Raises UsageError."""
+    if agent and path and agent != path:
+        raise UsageError(f"{name} names agent {path}, --agent {agent}.", hint="Name one of them.")
+    return agent or path
+
+
 async def read(name: str, *, agent: str | None = None) -> Record:
     """A session with everything in it. `agent` is a path given beside the name. Raises UsageError, StoreError."""
     async with opened() as store:
@@ -69,10 +80,8 @@ async def read(name: str, *, agent: str | None = None) -> Record:
         await store.reconcile()
         envelopes = await store.events(session)
         state = State.of(envelopes)
-        title = next((row.title for row in await store.list_sessions(state.cwd) if row.id == session), "")
-    if agent and path and agent != path:
-        raise UsageError(f"{name} names agent {path}, --agent {agent}.", hint="Name one of them.")
-    path = agent or path
+        title = await store.title(session)
+    path = named(name, path, agent)
     if path and path not in state.agents:
         raise UsageError(
             f"Session {session[:8]} has no agent {path!r}.", hint=f"It has: {', '.join(state.agents) or 'none'}."

@@ -59,7 +59,7 @@ def list_(
     if not rows:
         remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
         return
-    columns = [Column("ID"), Column("LAST USED"), Column("STATUS"), Column("AGENTS", right=True)]
+    columns = [Column("ID"), Column("LAST USED"), Column("STATUS", wide=True), Column("AGENTS", right=True)]
     columns += [Column("TOKENS", right=True), Column("COST", right=True), Column("TITLE", wide=True)]
     short = _short([row.id for row in rows])
     groups: list[str] = []
@@ -72,7 +72,7 @@ def list_(
         [
             (
                 short[row.id],
-                _when(row.updated),
+                _when(row.updated, short=on_terminal()),
                 _status(row.status, row.stop_reason),
                 str(row.agents or "-"),
                 tokens(Usage(input=row.tokens)),
@@ -92,6 +92,7 @@ def show(
     agent: str | None = typer.Option(
         None, "--agent", metavar="PATH", help="The conversation of this agent, such as a.2.", show_default=False
     ),
+    follow: bool = typer.Option(False, "--follow", help="Go on showing what happens while it runs."),
     as_json: bool = _JSON,
 ) -> None:
     """Show the conversation, the tools that ran, the agents.
@@ -100,12 +101,22 @@ def show(
     friday sessions show 7f3a             the main agent's conversation
     friday sessions show 7f3a --tree      who did what, and what it took
     friday sessions show 7f3a:a.2         the conversation of agent a.2
+    friday sessions show 7f3a --follow    what it does now, until it is done
     """
     from ..view import render_tree
     from . import output
+    from .follow import follow as follow_
     from .records import read
     from .transcript import conversation, summary
+    from .transcript import show as show_line
 
+    if follow:
+        if as_json:
+            from ..core.errors import UsageError
+
+            raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
+        asyncio.run(follow_(name, agent=agent, tree=tree))
+        return
     record = asyncio.run(read(name, agent=agent))
     state, now = record.state, time.time()
     top = state.agents.get(record.agent or "a")
@@ -127,8 +138,8 @@ def show(
     if record.agent and record.agent != "a":
         output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
     print()
-    for parts in conversation(top):
-        output.show_painted(*parts)
+    for parts in conversation(top, room=output.places() if output.on_terminal() else 0):
+        show_line(parts)
     if top.children:
         output.show_painted(("\nAgents", "bold"))
         for row in render_tree(state, now=now, receipts=False, top=record.agent):
@@ -233,6 +244,7 @@ def stats(as_json: bool = _JSON) -> None:
         return
     columns = [Column("PROFILE"), Column("MODEL", wide=True), Column("RUNS", right=True), Column("SUCCESS", right=True)]
     columns += [Column(title, right=True) for title in ("TOKENS", "COST", "P50", "P95")]
+    columns.append(Column("ENDED BY", wide=True))
     show_table(
         columns,
         [
@@ -245,6 +257,7 @@ def stats(as_json: bool = _JSON) -> None:
                 _price(row.model, row.cost_usd),
                 seconds(row.p50_s) if row.runs else "-",
                 seconds(row.p95_s) if row.runs else "-",
+                ", ".join(f"{reason} {count}" for reason, count in row.stop_reasons.items()) or "-",
             )
             for row in rows
         ],
@@ -327,5 +340,7 @@ def _status(status: str, reason: str) -> str:
     return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"
 
 
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) if at else "-"
+def _when(at: float, *, short: bool = False) -> str:
+    """A time on this machine's clock; a short one of this year does without the year."""
+    then = time.localtime(at)
+    return time.strftime("%m-%d %H:%M" if short and then[0] == time.localtime()[0] else "%Y-%m-%d %H:%M", then)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.events import Command, Diff
+from ..core.events import Command, Diff, Diffs
 from ..core.plain import line
-from ..view import AgentView, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
-from .output import Style
+from ..view import AgentView, Item, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
+from .output import Style, show_hanging, show_painted
 
 Painted = tuple[tuple[str, Style], ...]
-"""One line: its parts with their styles."""
+"""One line: its parts with their styles. Of two parts the second is text that may wrap beside the first."""
 
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", "green"),
@@ -23,21 +23,34 @@ _MARKS: dict[str, tuple[str, Style]] = {
 _NOTES: dict[str, Style] = {"info": "dim", "warning": "yellow", "error": "red"}
 
 
-def conversation(agent: AgentView) -> Iterator[Painted]:
-    """The transcript of one agent, line by line."""
+def conversation(agent: AgentView, *, room: int = 0) -> Iterator[Painted]:
+    """The transcript of one agent, line by line; what a tool did is shortened to `room` places (0: not)."""
     if not agent.transcript:
         yield (("(nothing was said)", "dim"),)
-    before: object = None
+    before: Item | None = None
     for item in agent.transcript:
-        if before is not None and not (isinstance(item, (ToolRun, Note)) and isinstance(before, (ToolRun, Note))):
-            yield ()
+        yield from lines(item, before, room=room)
         before = item
-        if isinstance(item, Said):
-            yield from _said(item)
-        elif isinstance(item, ToolRun):
-            yield from _tool(item)
-        else:
-            yield ((f"  ! {line(item.text, 1000)}", _NOTES[item.level]),)
+
+
+def lines(item: Item, before: Item | None, *, room: int = 0) -> Iterator[Painted]:
+    """One item of a transcript, line by line, with a blank one where it stands apart from the one `before` it."""
+    if before is not None and not (isinstance(item, (ToolRun, Note)) and isinstance(before, (ToolRun, Note))):
+        yield ()
+    if isinstance(item, Said):
+        yield from _said(item)
+    elif isinstance(item, ToolRun):
+        yield from _tool(item, room)
+    else:
+        yield ("  ! ", _NOTES[item.level]), (line(item.text, 1000), _NOTES[item.level])
+
+
+def show(parts: Painted) -> None:
+    """Print one line of a transcript."""
+    if len(parts) == 2:
+        show_hanging(len(parts[0][0]), *parts)
+    else:
+        show_painted(*parts)
 
 
 def _said(item: Said) -> Iterator[Painted]:
@@ -54,22 +67,23 @@ def _said(item: Said) -> Iterator[Painted]:
         yield ((f"> {who if number == 0 else ''}{row}", style),)
 
 
-def _tool(run: ToolRun) -> Iterator[Painted]:
+def _tool(run: ToolRun, room: int) -> Iterator[Painted]:
     mark, style = _MARKS.get(run.status, ("▸", "dim"))
-    words = f" {line(run.title, 120)}" if run.title else ""
-    yield (
-        (f"  {mark} ", style),
-        (line(run.tool, 60), "cyan"),
-        (words, ""),
-        ("".join(f" · {fact}" for fact in _facts(run)), "dim"),
-    )
+    tool, facts = line(run.tool, 60), "".join(f" · {fact}" for fact in _facts(run))
+    limit = max(20, room - 5 - len(tool) - len(facts)) if room else 120
+    title = run.title or next((str(value) for value in run.arguments.values()), "")  # refused before it had one
+    words = f" {line(title, limit)}" if title else ""
+    yield (f"  {mark} ", style), (tool, "cyan"), (words, ""), (facts, "dim")
     if run.status in ("error", "denied") and not isinstance(run.display, Command):
-        yield ((f"      {line(run.text, 300)}", style),)
+        yield ("      ", ""), (line(run.text, 300), style)
 
 
 def _facts(run: ToolRun) -> Iterator[str]:
     if isinstance(run.display, Diff):
         yield f"+{run.display.added} -{run.display.removed}"
+    if isinstance(run.display, Diffs):
+        rows = run.display.files
+        yield f"{len(rows)} files +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
     if isinstance(run.display, Command) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
     if run.agents:

@@ -28,12 +28,12 @@ def trust(
     """Trust a project with what it brings along.
 
     Its profiles can be used then, its settings tighten yours, and its AGENTS.md counts as instructions. What that
-    would allow is shown first. When one of those files changes, the project is not trusted any more until you decide
+    would allow is shown first. When a profile or settings file changes, the project is not trusted any more until you decide
     again. No project can loosen your settings.
     """
     from .. import trust as book
     from ..core.errors import UsageError
-    from .output import confirm, remark, show, tidy
+    from .output import confirm, remark, show_hanging, tidy
 
     if listing:
         _list()
@@ -52,7 +52,8 @@ def trust(
     if standing.ok:
         remark(f"{name} is trusted, and has not changed since")
         return
-    show("\n".join(_allowed(standing)))
+    for head, text in _allowed(standing):
+        show_hanging(4, (head, ""), (text, ""))
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
         remark("nothing was changed: it is not trusted")
         return
@@ -79,21 +80,22 @@ def _list() -> None:
     )
 
 
-def _allowed(standing: Trust) -> list[str]:
-    """What trusting a project would let it do, file by file."""
+def _allowed(standing: Trust) -> list[tuple[str, str]]:
+    """What trusting a project would let it do: a line for each file, with where its text begins."""
     from .output import tidy
 
-    lines = [f"The project {tidy(standing.root)} could then steer Friday with:"]
+    name = tidy(standing.root)
+    lines = [("", f"The project {name} could then steer Friday with:")]
     if standing.changed:
-        lines = [f"{tidy(standing.root)} has changed since you decided (+ new, ~ changed, - gone):"]
-        lines += [f"  {change}" for change in standing.changed]
-        lines.append("It could then steer Friday with:")
-    for name in standing.files:
-        lines.append(f"  {name}: {_about(standing.root, name)}")
-    if not standing.files:
-        lines.append("  no settings or profiles so far; only its AGENTS.md would count as instructions")
+        lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - gone):")]
+        lines += [("  ", change) for change in standing.changed]
+        lines.append(("", "It could then steer Friday with:"))
+    for file in standing.files:
+        lines.append((f"  {file}: ", _about(standing.root, file)))
+    if standing.files:
+        lines.append(("  AGENTS.md and CLAUDE.md: ", "count as instructions"))
     else:
-        lines.append("  AGENTS.md and CLAUDE.md: count as instructions")
+        lines.append(("  ", "no settings or profiles so far; only its AGENTS.md would count as instructions"))
     return lines
 
 

@@ -128,6 +128,9 @@ class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
     """Characters of context a parent may hand to a sub-agent; the rest goes to a file that is named."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000
     """Characters of a sub-agent's result that its parent sees at once; the rest stays with `get_delegation_result`."""
+    worktree_include: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
+    """Files that git ignores and that a sub-agent's worktree gets all the same, as globs such as `.env.example`; one
+    without a `/` is looked for in every folder. What is changed in them there is not brought back."""
     long_results: Literal["excerpt", "summary"] = "excerpt"
     """What a parent sees of a longer result: its head and tail, or a summary by the `summarizer` profile."""
     supervision: Literal["unsupervised", "supervised", "supervised-human"] = "unsupervised"
@@ -169,12 +172,13 @@ class Tools(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long sessions are kept. What is in use is never removed."""
+    """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
+    session whose worktree holds work, is never removed."""
 
     days: Annotated[float, Meta(ge=0)] = 90
-    """Sessions untouched for longer are removed. 0: never."""
+    """Sessions untouched for longer are removed, and logs of `--debug` that are older. 0: never."""
     gigabytes: Annotated[float, Meta(ge=0)] = 2
-    """When sessions take more, the oldest are removed. 0: never."""
+    """When sessions take more, the oldest are removed, but none that was used within the hour. 0: never."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

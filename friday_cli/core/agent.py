@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from .budget import Budget
-from .events import InboxMessage, Status, StopReason, ToolSpec
-from .gate import Gate
+from .events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
+from .gate import Gate, Shared
 from .log import Log
 from .messages import Message, Usage
 from .permission import Desk, Rules
@@ -49,6 +49,12 @@ class Inbox:
     def empty(self) -> bool:
         return not self._waiting
 
+    def news(self) -> list[str]:
+        """What the harness put in and nobody has read, taken out; the rest stays."""
+        texts = [text for text, source in self._waiting if source == "harness"]
+        self._waiting = deque(entry for entry in self._waiting if entry[1] != "harness")
+        return texts
+
     def take(self) -> tuple[str, Source]:
         """The oldest message; the caller puts it into the history."""
         return self._waiting.popleft()
@@ -61,7 +67,8 @@ class Agent:
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
     `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
     `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
-    provider's cache did not help it. Agents with the same `cache_key` share a prefix.
+    provider's cache did not help it. Agents with the same `cache_key` share a prefix. `news` is told right after its
+    next start.
     """
 
     path: str
@@ -95,6 +102,7 @@ class Agent:
     cold: bool = False
     texts: list[str] = field(default_factory=list)
     streaming: str = ""
+    news: list[AnyEvent] = field(default_factory=list)
 
     @property
     def model(self) -> str:
@@ -161,7 +169,8 @@ class Policy(msgspec.Struct, frozen=True):
 @dataclass
 class World:
     """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
-    forget; `supervisor` judges supervised results (None: the child's own model)."""
+    forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
+    tell of a lane."""
 
     log: Log
     desk: Desk
@@ -171,9 +180,10 @@ class World:
     gates: dict[str, Gate] = field(default_factory=dict)
     remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
+    shared: Callable[[str], Shared | None] = lambda lane: None
 
     def gate(self, lane: str) -> Gate:
         """The gate of a lane, made when first asked for."""
         if lane not in self.gates:
-            self.gates[lane] = Gate(self.rng)
+            self.gates[lane] = Gate(self.rng, self.shared(lane))
         return self.gates[lane]

@@ -155,7 +155,7 @@ class Budget:
         """Set aside, for the wrap-up of the run that begins, a tenth of the limit as far as it is left."""
         if self._kept == (0.0, 0.0):
             tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
-            self._keep(min(WRAP_UP_TOKENS, tokens / 10, self.left("tokens")), min(cost / 10, self.left("cost")))
+            self._keep(min(WRAP_UP_TOKENS, tokens // 10, self.left("tokens")), min(cost / 10, self.left("cost")))
 
     def open_reserve(self) -> None:
         """Let this agent, and nobody else, use what was kept for its wrap-up."""

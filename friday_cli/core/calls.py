@@ -31,15 +31,18 @@ async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> En
     call means the end of the run; also then every call has its result.
     """
     tasks: list[asyncio.Task[_Ran]] = []
+    lined = [i for i, call in enumerate(calls) if _in_line(agent, call)]
     before: asyncio.Event | None = None
-    for call in calls:
-        tool = agent.tools.get(call.name)
-        mine: asyncio.Event | None = None
-        if tool is not None and tool.effect not in PARALLEL:
-            mine = asyncio.Event()
-        tasks.append(asyncio.create_task(_strand(agent, world, call, after=before if mine else None, mine=mine)))
+    for i, call in enumerate(calls):
+        mine = asyncio.Event() if i in lined else None
+        strand = _strand(
+            agent, world, call, after=before if mine else None, mine=mine, last=mine is None or i == lined[-1]
+        )
+        tasks.append(asyncio.create_task(strand))
         before = mine or before
-    agent.presence.fork(len(tasks))
+    agent.presence.fork(
+        len(calls) - max(0, len(lined) - 1)
+    )  # those in line are one strand: one of them works at a time
     try:
         await asyncio.wait(tasks)
     finally:
@@ -58,6 +61,11 @@ async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> En
     return next((ending for task in tasks if (ending := task.result().ending)), None)
 
 
+def _in_line(agent: Agent, call: ToolCall) -> bool:
+    tool = agent.tools.get(call.name)
+    return tool is not None and tool.effect not in PARALLEL
+
+
 class _Ran:
     """What came of one call."""
 
@@ -74,16 +82,20 @@ def _settled(task: asyncio.Task[_Ran], call: ToolCall) -> ToolResult:
 
 
 async def _strand(
-    agent: Agent, world: World, call: ToolCall, *, after: asyncio.Event | None, mine: asyncio.Event | None
+    agent: Agent, world: World, call: ToolCall, *, after: asyncio.Event | None, mine: asyncio.Event | None, last: bool
 ) -> _Ran:
+    """One call in its turn: `after` the one before it in line; `last` ends a strand of the agent's work."""
     try:
         if after is not None:
             await after.wait()
-        return await _run_call(agent, world, call)
+        ran = await _run_call(agent, world, call)
     finally:
         if mine is not None:
             mine.set()
-        agent.presence.strand_done()
+        if last:
+            agent.presence.strand_done()
+    await agent.presence.show()  # what is left may only wait
+    return ran
 
 
 async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
@@ -128,7 +140,7 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
-        near = get_close_matches(call.name, agent.tools, 1)
+        near = [] if listed else get_close_matches(call.name, agent.tools, 1)
         raise ToolError(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
             hint=f"Did you mean {near[0]}?" if near else f"Tools you may use: {names or 'none'}.",

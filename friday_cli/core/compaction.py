@@ -7,7 +7,7 @@ import msgspec
 from .agent import Agent, Halt, World
 from .errors import ProviderError
 from .events import Compacted, Prefix
-from .messages import Message, user
+from .messages import Message, estimate_message, user
 from .model import ask_model, prompt_tokens, without_thinking
 from .provider import Done
 
@@ -33,11 +33,13 @@ async def compact(agent: Agent, world: World) -> None:
     """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit."""
     before = prompt_tokens(agent)
     history = agent.history
+    wish = _last_wish(history)
+    if (size := sum(map(estimate_message, wish))) > agent.provider.window * 0.9:
+        raise Halt("failed", "context", f"The message itself ({size} tokens) does not fit the window of {agent.model}.")
     done = await _summary(agent, world)
     texts = [HEADER, done.message.text.strip()]
     if agents := world.remember(agent.path):
         texts.append("Sub-agents of this session:\n" + agents)
-    wish = _last_wish(history)
     if wish:
         texts.append("What was asked last follows word for word; go on with it where the summary ends.")
     agent.history = [user("\n\n".join(texts), source="harness"), *wish]

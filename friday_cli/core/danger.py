@@ -14,12 +14,30 @@ _INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 WRAPPERS = frozenset(
-    "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot".split()
+    [
+        "env",
+        "sudo",
+        "doas",
+        "timeout",
+        "nice",
+        "nohup",
+        "time",
+        "setsid",
+        "xargs",
+        "watch",
+        "stdbuf",
+        "command",
+        "exec",
+        "busybox",
+        "builtin",
+        "ionice",
+        "chroot",
+    ]
 )
 """Programs that run the command in their arguments."""
 _READINGS = 200
 """Words after a wrapper from which on a command may begin: its options are too many to know."""
-_KEYWORDS = frozenset("then do else elif if while until !".split())
+_KEYWORDS = frozenset(["then", "do", "else", "elif", "if", "while", "until", "!"])
 _SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh"])
 _SYSTEM = re.compile(
     r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)"

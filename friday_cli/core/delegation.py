@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from .agent import Agent, Source, World
@@ -24,7 +24,7 @@ class Tree:
 
     `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
     both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
-    that is not at work.
+    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that.
     """
 
     def __init__(
@@ -39,11 +39,13 @@ class Tree:
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
         self.started_now = 0
         self.on_news: Callable[[str], None] = lambda path: None
+        self.on_end: Callable[[str], Awaitable[None]] = _nothing
         self._build = build
         self._revive = revive
         self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
-        self._past = {k.path: k for k in known}
+        self._resuming = asyncio.Lock()  # two at once would not see each other's budgets
+        self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
 
     # ---- looking ---------------------------------------------------------------
@@ -59,8 +61,7 @@ class Tree:
 
     def below(self, path: str) -> list[Known]:
         """All descendants of an agent, in order of their birth."""
-        paths = {p: None for p in (*self._past, *self._nodes) if p != path and is_under(p, path)}
-        return [known for p in paths if (known := self.known(p))]
+        return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
 
     def living(self, path: str) -> list[Node]:
         """The runs at and below `path` that have not ended."""
@@ -73,10 +74,10 @@ class Tree:
         policy, node = self.world.policy, self._living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
-        count = len({p for p in (*self._past, *self._nodes) if depth_of(p) > 0})
+        count = len(self._past)
         if count >= policy.max_agents:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
-        path = f"{parent}.{1 + max((_number(p) for p in (*self._past, *self._nodes) if parent_of(p) == parent), default=0)}"
+        path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
         try:
             agent, message = self._build(node.agent, spec, path)
         except LimitReached as limit:
@@ -90,10 +91,11 @@ class Tree:
         known = self.known(path)
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
             raise ToolError(f"There is no sub-agent {path!r} to go on with.")
-        if by is not None:
-            self._living_parent(by)
-        if self.living(path):
-            raise ToolError(f"{path} is still at work: send it a message instead.")
+        async with self._resuming:
+            return await self._resumed(path, spec, by)
+
+    async def _resumed(self, path: str, spec: Spec, by: str | None) -> Node:
+        self._may_resume(path, by)
         try:
             agent = await self._revive(await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
@@ -101,11 +103,30 @@ class Tree:
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
                 hint="Give it max_tokens from what you have left." if limit.whose == path else "",
             ) from None
-        if self.living(path):  # somebody else was quicker while the log was read
-            raise ToolError(f"{path} is at work again already.")
+        try:
+            self._may_resume(path, by)  # something may have been stopped while the log was read
+        except ToolError:
+            agent.budget.close_reserve()
+            raise
+        node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node.waiter = by or ""
+        return node
+
+    def _may_resume(self, path: str, by: str | None) -> None:
+        """Raises ToolError when somebody above an agent is being stopped, or it or any below it is at work."""
         if by is not None:
             self._living_parent(by)
-        return self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        for node in self._nodes.values():
+            if is_under(path, node.path) and path != node.path and not node.ended and node.leaving:
+                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
+        living = [node.path for node in self.living(path)]
+        if path in living:
+            raise ToolError(f"{path} is still at work: send it a message instead.")
+        if living:
+            raise ToolError(
+                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
+                hint="Wait until they have ended, or stop them.",
+            )
 
     async def _agent(self, path: str) -> Agent:
         """An agent as it stands; one that ended is made anew from the log, without a run."""
@@ -113,18 +134,28 @@ class Tree:
             return self._nodes[path].agent
         if self.root is not None and path == self.root.path:
             return self.root
+        for node in self.living(path):  # one below it was continued, under an agent made for that
+            above = node.agent.parent
+            while above is not None:
+                if above.path == path:
+                    return above
+                above = above.parent
         known = self._past[path]
-        return await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
+        agent = await self._revive(await self._agent(parent_of(path)), path, Spec(known.profile, known.task))
+        agent.budget.close_reserve()  # it will not wrap anything up
+        return agent
 
     def _living_parent(self, parent: str) -> Node:
         node = self._nodes[parent]
-        if node.why or node.soft or node.ending:
+        if node.leaving:
             raise ToolError("You are being stopped: no new agents.")
         return node
 
     def run(self, agent: Agent, spec: Spec, message: Message | None = None) -> Node:
         """Begin a run of an agent, with `message` as the newest of its history."""
         node = self._nodes[agent.path] = Node(agent, spec)
+        if depth_of(agent.path):
+            self._past.setdefault(agent.path, node.known)
         agent.run += 1
         agent.turn = 0
         agent.texts.clear()
@@ -169,7 +200,9 @@ class Tree:
     async def send(self, path: str, text: str, source: Source) -> None:
         """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
         node = self._nodes.get(path)
-        if node is None or node.ended or node.ending or node.why or node.soft or (node.wrapping and depth_of(path)):
+        if node is not None and not node.begun:
+            await asyncio.sleep(0)  # the log tells of its start before it tells of the message
+        if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(text, source)
 
@@ -188,6 +221,8 @@ class Tree:
             self.soften(node, "cancelled")
             assert node.task
             await asyncio.wait([node.task])
+            while doomed := [n.task for n in self.living(path) if n.why and n.task]:  # it may have wrapped up already
+                await asyncio.wait(doomed)
             return count
         while self.living(path):  # a child may be born while its parent is being stopped
             self._doom(path, why)
@@ -210,43 +245,52 @@ class Tree:
         else:
             stop(node.work)
 
-    def _children(self, path: str) -> Iterator[str]:
-        return (p for p in list(self._nodes) if parent_of(p) == path)
+    def _children(self, path: str) -> list[str]:
+        """Those at work right below an agent, or below children of it that ended."""
+        below = [p for p in self._nodes if p != path and is_under(p, path)]
+        return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
 
     # ---- what a life asks of its home -------------------------------------------
 
     async def leave(self, node: Node, *, stopped: bool) -> None:
         """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
-        for child in self._children(node.path):
-            if stopped or not self._nodes[child].background:
-                await self.stop(child, why="parent")
+        for path in self._children(node.path):
+            child = self._nodes.get(path)  # it may end while another is stopped
+            if child and (stopped or (child.waiter == node.path and not child.background)):
+                await self.stop(path, why="parent")
 
     async def gone(self, node: Node) -> None:
         """Keep of an ended child only what may be known of it: the log has the rest."""
         if depth_of(node.path):
             self._past[node.path] = node.known
             del self._nodes[node.path]
+            await self.on_end(node.path)
         elif not node.agent.inbox.empty() and node.outcome.status != "cancelled":
             self.on_news(node.path)
+        if node.why == "parent" or not depth_of(node.path):
+            return  # whoever would be told is being stopped, too
+        for text in node.agent.inbox.news():  # that it did not live to read
+            await self._tell(parent_of(node.path), text)
         if node.background:
-            await self._tell(node)
+            known = node.known
+            line = " ".join(known.task.split())[:200]
+            await self._tell(
+                parent_of(node.path),
+                f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
+                f"({known.stop_reason}). Its task was: {line}\n"
+                f"Read its result with get_delegation_result(id={known.path!r}).",
+            )
 
-    async def _tell(self, node: Node) -> None:
-        """News of a background child for its parent, or the nearest living agent above it."""
-        known = node.known
-        path = parent_of(node.path)
+    async def _tell(self, path: str, text: str) -> None:
+        """News for an agent, or the nearest living one above it."""
         while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
             path = parent_of(path)
         target = self._nodes.get(path)
-        if target is None or node.why == "parent":
+        agent = target.agent if target else self.root
+        if agent is None:
             return
-        line = " ".join(known.task.split())[:200]
-        await target.agent.inbox.put(
-            f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
-            f"({known.stop_reason}). Its task was: {line}\nRead its result with get_delegation_result(id={known.path!r}).",
-            "harness",
-        )
-        if target.ended:
+        await agent.inbox.put(text, "harness")
+        if target and target.ended and target.outcome.status != "cancelled":  # who was stopped waits for a person
             self.on_news(path)
 
     def _remember(self, path: str) -> str:
@@ -255,6 +299,10 @@ class Tree:
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
         return "\n".join(lines)
+
+
+async def _nothing(path: str) -> None:
+    """Where nobody minds an end."""
 
 
 def _number(path: str) -> int:

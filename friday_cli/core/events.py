@@ -10,8 +10,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from .displays import AnyDisplay as AnyDisplay
+from .displays import Command as Command
+from .displays import Delegated as Delegated
+from .displays import Diff as Diff
+from .displays import Diffs as Diffs
+from .displays import Display as Display
+from .displays import Plain as Plain
+from .displays import Table as Table
 from .messages import Message, ResultStatus, Usage
-from .receipt import Facts, Finding, Receipt
+from .receipt import Facts, FileChange, Finding, Receipt
 
 SCHEMA = 1
 """Version of the events' form; stands in the first event of a session."""
@@ -38,49 +46,6 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     schema: dict[str, Any]
-
-
-# ---- displays: data for a person; each face decides how to draw it ----------
-
-
-class Display(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """What a person sees of a tool's result."""
-
-
-class Plain(Display, frozen=True, tag="plain"):
-    text: str
-
-
-class Diff(Display, frozen=True, tag="diff"):
-    """A change of one file as unified diff lines."""
-
-    path: str
-    diff: str
-    added: int = 0
-    removed: int = 0
-
-
-class Command(Display, frozen=True, tag="command"):
-    """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
-
-    command: str
-    exit_code: int | None
-    output: str
-    spill: str = ""
-
-
-class Table(Display, frozen=True, tag="table"):
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-class Delegated(Display, frozen=True, tag="delegated"):
-    """The agents a call started, by path; their state is in the view."""
-
-    agents: tuple[str, ...]
-
-
-AnyDisplay = Plain | Diff | Command | Table | Delegated
 
 
 # ---- durable events ---------------------------------------------------------
@@ -162,7 +127,7 @@ class TurnStarted(Event, frozen=True, tag="turn_started"):
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """A turn is over, its tools included. `stop` is the provider's reason, `context` the tokens now in the context."""
+    """The reply of a turn is whole; its tools, if it called any, run now. `stop` is the provider's reason, `context` the tokens now in the context."""
 
     turn: int
     usage: Usage
@@ -299,12 +264,26 @@ class IntentStated(Event, frozen=True, tag="intent_stated"):
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
-    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided."""
+    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided, `usage` what
+    asking a model took."""
 
     verdict: Literal["accept", "redo", "pause"]
     by: Literal["harness", "model", "person"]
     reason: str = ""
     reasons: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+class WorktreeChanged(Event, frozen=True, tag="worktree"):
+    """How the git worktree of an agent stands: opened for its run; changed or unchanged when it ended; then applied
+    to its parent's files, discarded, or kept as a branch. `base` is the commit it started from, `files` what differs
+    from what it started with (`seen` says "new", "deleted", "renamed from x", "binary")."""
+
+    state: Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
+    branch: str
+    folder: str
+    base: str
+    files: tuple[FileChange, ...] = ()
 
 
 class Notice(Event, frozen=True, tag="notice"):
@@ -357,7 +336,7 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted
-    | IntentStated | Verdict | Notice
+    | IntentStated | Verdict | WorktreeChanged | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 

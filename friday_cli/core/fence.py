@@ -17,6 +17,7 @@ _TAG = re.compile(
 _TOKEN = re.compile(r"<\|([^<>|\n]{0,80})\|>")
 _LLAMA = re.compile(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
 _TURN = re.compile(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
+_NOTE = re.compile(r"\[(?=Note of the harness\b)", re.I)
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e01ef]"
 )
@@ -28,14 +29,14 @@ def visible(text: str) -> str:
 
 
 def defused(text: str) -> str:
-    """`text` in which nothing looks like a role, a tool result or a control token of a model.
+    """`text` in which nothing looks like a role, a tool result, a note of the harness or a control token of a model.
 
     Angle brackets of such tags become `‹ ›`, so a reader still sees what stood there.
     """
     text = _TAG.sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
     text = _TOKEN.sub(r"‹|\1|›", text)
     text = _LLAMA.sub(lambda m: f"‹{m[1] or m[2] or m[3]}›", text)
-    return _TURN.sub(r"\1：", text)
+    return _NOTE.sub("‹", _TURN.sub(r"\1：", text))
 
 
 def fenced(text: str, *, source: str) -> str:

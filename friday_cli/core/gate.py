@@ -1,7 +1,7 @@
 """One gate per provider and key: how many requests may be in flight, and until when none may start.
 
 Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one
-after the other. The number in flight follows the server: halved when it says "too many", one more after a round of
+after the other; other processes hear of it, too. The number in flight follows the server: halved when it says "too many", one more after a round of
 successes (additive increase, multiplicative decrease, as TCP does).
 """
 
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import deque
+from typing import Protocol
 
 MOST_IN_FLIGHT = 64
 BACKOFF_S = 1.0
@@ -18,11 +20,25 @@ RETRY_AFTER_MOST_S = 60.0
 """A server that asks for a longer wait than this is not waited for: the person is told when to come back."""
 
 
-class Gate:
-    """Admission to one lane. `rng` gives the jitter."""
+class Shared(Protocol):
+    """What the processes that use a lane tell each other. Times in Unix seconds."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def closed_until(self) -> float:
+        """When requests may start again; 0 when they may now."""
+        ...
+
+    def close_until(self, at: float) -> None:
+        """Let nobody start a request before `at`; never shortens a longer wait."""
+        ...
+
+
+class Gate:
+    """Admission to one lane. `rng` gives the jitter, `shared` what other processes met there (None: there are none)."""
+
+    def __init__(self, rng: random.Random, shared: Shared | None = None) -> None:
         self._rng = rng
+        self._shared = shared
+        self._heeded = 0.0
         self._limit = float(MOST_IN_FLIGHT)
         self._in_flight = 0
         self._closed_until = 0.0
@@ -36,6 +52,7 @@ class Gate:
     @property
     def wait_s(self) -> float:
         """Seconds until requests may start again; 0 when the gate is not closed by a back-off."""
+        self._heed()
         return max(0.0, self._closed_until - _now())
 
     def enter(self) -> bool:
@@ -73,9 +90,23 @@ class Gate:
         else:
             wait = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (attempt - 1)) * self._rng.uniform(0.5, 1.0)
         if crowded:
-            self._limit = max(1.0, min(self._limit, max(1, self._in_flight)) / 2)
-            self._closed_until = max(self._closed_until, _now() + wait)
+            self._close(wait)
+            if self._shared is not None:
+                self._heeded = max(self._heeded, time.time() + wait)
+                self._shared.close_until(self._heeded)
         return wait
+
+    def _heed(self) -> None:
+        """Wait as another process says that met a crowd, and come back somewhat later, so as not to be one."""
+        until = self._shared.closed_until() if self._shared is not None else 0.0
+        if until > self._heeded:
+            self._heeded = until
+            left = max(0.0, until - time.time())
+            self._close(min(RETRY_AFTER_MOST_S, left + self._rng.uniform(0, 0.1 * left + 0.1)))
+
+    def _close(self, wait: float) -> None:
+        self._limit = max(1.0, min(self._limit, max(1, self._in_flight)) / 2)
+        self._closed_until = max(self._closed_until, _now() + wait)
 
     def _wake(self) -> None:
         while self._waiting and self.wait_s == 0 and self._in_flight < int(self._limit):

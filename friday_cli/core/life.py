@@ -16,7 +16,7 @@ from .events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdd
 from .loop import close_calls, keep_partial, may_go_on, wrap_up
 from .messages import Message, estimate_message
 from .node import Node
-from .receipt import audit, checked
+from .receipt import OWN, audit, checked
 from .supervision import run_supervised
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,8 @@ async def _announce(home: Home, node: Node, message: Message | None) -> None:
     )  # fmt: skip
     prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
+    events += agent.news
+    agent.news.clear()
     if node.spec.fork and agent.run == 1:
         given = tuple(agent.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
@@ -116,7 +118,7 @@ async def _end(home: Home, node: Node, outcome: Outcome, begun: float) -> None:
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    agent.tally.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools)))
+    agent.tally.warn(*audit(agent.receipt, outcome.result, able=bool(agent.tools.keys() - OWN)))
     node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     wall = asyncio.get_running_loop().time() - begun
     await world.log.emit(

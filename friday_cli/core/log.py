@@ -42,20 +42,41 @@ class MemoryJournal:
         return [e for e in self.envelopes if e.seq is not None and e.seq > after]
 
 
+MERGED = 16_000
+"""Characters of a live event that get no more: joining ever longer texts would take ever longer."""
+
+
 class Subscription:
-    """One reader's queue. Durable events are never lost; live ones that continue each other are merged while they wait."""
+    """One reader's queue. Durable events are never lost; live ones of an agent that continue each other are merged while
+    they wait, also where those of other agents came between."""
 
     def __init__(self) -> None:
-        self._queue: deque[Envelope] = deque()
+        self._queue: deque[list[Envelope]] = deque()
+        self._newest: dict[str, list[Envelope]] = {}
         self._ready = asyncio.Event()
         self._closed = False
 
     def put(self, envelope: Envelope) -> None:
-        if self._queue and (merged := _merge(self._queue[-1], envelope)):
-            self._queue[-1] = merged
+        place = self._newest.get(envelope.agent)
+        if place is not None and (merged := _merge(place[0], envelope)):
+            place[0] = merged
         else:
-            self._queue.append(envelope)
+            place = self._newest[envelope.agent] = [envelope]
+            self._queue.append(place)
         self._ready.set()
+
+    def skip(self, newest: int) -> None:
+        """Forget what a replay up to number `newest` has shown, and the live events of each agent that came before it."""
+        shown: set[str] = set()
+        kept: list[list[Envelope]] = []
+        for place in reversed(self._queue):
+            envelope = place[0]
+            if envelope.seq is not None and envelope.seq <= newest:
+                shown.add(envelope.agent)
+            elif envelope.seq is not None or envelope.agent not in shown:
+                kept.append(place)
+        self._queue = deque(reversed(kept))
+        self._newest = {place[0].agent: place for place in self._queue}
 
     def close(self) -> None:
         self._closed = True
@@ -64,7 +85,10 @@ class Subscription:
     async def __aiter__(self) -> AsyncIterator[Envelope]:
         while True:
             while self._queue:
-                yield self._queue.popleft()
+                place = self._queue.popleft()
+                if self._newest.get(place[0].agent) is place:
+                    del self._newest[place[0].agent]
+                yield place[0]
             if self._closed:
                 return
             self._ready.clear()
@@ -81,7 +105,7 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
         same = isinstance(a, ToolOutput) and a.call_id == b.call_id
     else:
         same = not isinstance(a, ToolOutput) and (a.turn, a.attempt) == (b.turn, b.attempt)
-    if not same or a.offset + len(a.text) != b.offset:
+    if not same or a.offset + len(a.text) != b.offset or len(a.text) > MERGED:
         return None
     return msgspec.structs.replace(old, event=msgspec.structs.replace(a, text=a.text + b.text))
 
@@ -140,6 +164,8 @@ class Log:
                 assert envelope.seq is not None
                 newest = envelope.seq
                 yield envelope
+            await self.flush()  # what the journal holds is published, too
+            reader.skip(newest)
             async for envelope in reader:
                 if envelope.seq is None or envelope.seq > newest:
                     yield envelope

@@ -11,7 +11,7 @@ from .agent import Agent, Halt, Outcome, World
 from .budget import LimitName, LimitReached
 from .calls import run_calls
 from .errors import ProviderError
-from .events import MessageAdded, StopReason, TurnFinished, TurnStarted
+from .events import AnyEvent, AttemptFailed, MessageAdded, StopReason, TurnFinished, TurnStarted
 from .messages import Message, Text, ToolResult, Usage, open_calls, user
 from .model import ask_model
 from .provider import Done
@@ -69,7 +69,9 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
             end = ("completed", "done") if ending.success else ("failed", "reported")
             return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
         if done.stop == "refusal":
-            raise Halt("failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else "."))
+            raise Halt(
+                "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")
+            )
         if done.message.calls or done.stop == "pause_turn":
             reply.clear()
             continue
@@ -84,6 +86,8 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
             continue
         text = "".join(reply)
         reply.clear()
+        if not text.strip():
+            raise Halt("failed", "provider", f"{agent.model} gave an empty answer.")
         if complaint := agent.accept(text):
             repaired += 1
             if repaired > REPAIRS:
@@ -108,30 +112,38 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
         await compaction.compact(agent, world)
         done = await ask_model(agent, world)
     if done.stop == "context" and not done.message.calls:
+        full = AttemptFailed(1, "context", "The context is full.", None, done.usage)
+        await world.log.emit(agent.path, full)
         await compaction.compact(agent, world)
         done = await ask_model(agent, world)
         if done.stop == "context":
             raise Halt("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
-    await add_reply(agent, world, done)
+    await add_reply(agent, world, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
     ending = await run_calls(agent, world, calls) if calls else None
-    await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
     if ending is None and calls:
         await guard.look(agent, world)
     return done, ending
 
 
-async def add_reply(agent: Agent, world: World, done: Done) -> None:
-    """Put an assistant message into the history and the log."""
+def _finished(agent: Agent, done: Done) -> TurnFinished:
+    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context)
+
+
+async def add_reply(agent: Agent, world: World, done: Done, *also: AnyEvent) -> None:
+    """Put an assistant message into the history, and with `also` into the log: what it cost is known as soon as it is."""
     usage = done.usage
     agent.sent = usage.input + usage.cache_read + usage.cache_write
     agent.context = usage.context
     agent.cold = usage.cached and agent.sent > 0 and not (usage.cache_read or usage.cache_write)
     if text := done.message.text.strip():
         agent.texts.append(text)
+    events: list[AnyEvent] = list(also)
     if done.message.parts:  # no provider would take an empty one back
         agent.history.append(done.message)
-        await world.log.emit(agent.path, MessageAdded(done.message))
+        events.insert(0, MessageAdded(done.message))
+    if events:
+        await world.log.emit(agent.path, *events)
 
 
 async def say(agent: Agent, world: World, text: str) -> None:
@@ -191,8 +203,7 @@ async def wrap_up(agent: Agent, world: World, why: LimitName | str, *, whose: st
         await world.log.emit(agent.path, TurnStarted(agent.turn, wrap_up=True))
         async with asyncio.timeout(world.policy.wrap_up_s):
             done = await ask_model(agent, world, tools=False)
-        await add_reply(agent, world, done)
-        await world.log.emit(agent.path, TurnFinished(agent.turn, done.usage, done.stop, agent.context))
+        await add_reply(agent, world, done, _finished(agent, done))
         if done.stop == "refusal":
             error = f"No wrap-up: {agent.model} refused."
         else:

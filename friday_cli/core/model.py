@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from contextlib import aclosing
 
@@ -16,6 +17,7 @@ from .gate import RETRY_AFTER_MOST_S, Gate
 from .messages import Message, Opaque, Thinking, Usage, estimate_message, estimate_tokens
 from .provider import CallChunk, Done, Request, TextChunk, ThinkingChunk
 
+log = logging.getLogger(__name__)
 CROWDED = frozenset(("rate", "overloaded"))
 RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
@@ -36,6 +38,7 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
         try:
             return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools)
         except ProviderError as error:
+            log.debug("request %d of %s", attempt, agent.path, exc_info=True)
             failures[error.kind] += 1
             wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind])
             if wait is None and error.retry_after and not error.hint:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from .agent import Agent, Outcome
-from .events import Status, StopReason
+from .events import Status, StopReason, parent_of
 from .messages import Usage
 from .receipt import Finding, Receipt
 
@@ -52,7 +52,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Node:
-    """One run of one agent."""
+    """One run of one agent. `waiter` is the agent that started it, "" for a person."""
 
     def __init__(self, agent: Agent, spec: Spec) -> None:
         self.agent = agent
@@ -61,6 +61,7 @@ class Node:
         self.work: asyncio.Task[Outcome] | None = None
         self.begun = self.wrapping = self.ending = self.ended = False
         self.background = spec.background
+        self.waiter = parent_of(agent.path)
         self.detached = asyncio.Event()
         self.why: StopReason | None = None
         self.soft: Literal["cancelled", "time"] | None = None
@@ -69,6 +70,11 @@ class Node:
     @property
     def path(self) -> str:
         return self.agent.path
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being stopped, or ends by itself: nothing new begins below it."""
+        return bool(self.why or self.soft or self.ending)
 
     async def over(self) -> None:
         """Returns when the run has ended or went to the background."""

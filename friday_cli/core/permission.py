@@ -262,7 +262,30 @@ def _narrowest(call: Call) -> str:
 
 
 _INTERPRETERS = frozenset(
-    "python node deno bun bash sh zsh dash ksh fish ruby perl php lua awk npx bunx uvx eval source ssh docker".split()
+    [
+        "python",
+        "node",
+        "deno",
+        "bun",
+        "bash",
+        "sh",
+        "zsh",
+        "dash",
+        "ksh",
+        "fish",
+        "ruby",
+        "perl",
+        "php",
+        "lua",
+        "awk",
+        "npx",
+        "bunx",
+        "uvx",
+        "eval",
+        "source",
+        "ssh",
+        "docker",
+    ]
 )
 
 

@@ -69,7 +69,7 @@ class Presence:
             self._release()
         stopped = False
         try:
-            await self._show()
+            await self.show()
             with ExitStack() as stack:
                 for clock in on:
                     stack.enter_context(self.clock.following(clock))
@@ -91,7 +91,7 @@ class Presence:
                     await self._slots.acquire()
                 self._held = True
                 self.clock.start()
-        await self._show()
+        await self.show()
 
     def _release(self) -> None:
         if self._held:
@@ -100,7 +100,8 @@ class Presence:
             if self._slots is not None and not self._extra:
                 self._slots.release()
 
-    async def _show(self) -> None:
+    async def show(self) -> None:
+        """Let people see how the agent stands."""
         if self._held or not self._waits:
             await self._say("running", "")
         else:

@@ -143,11 +143,12 @@ _RAN = re.compile(
 _CHANGED = re.compile(
     r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
 )
-_OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+"""Tools that check nothing."""
 
 
 def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
-    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools at all."""
+    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools beyond `OWN`."""
     if not text.strip():
         return []
     warnings = []
@@ -155,7 +156,7 @@ def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
         warnings.append("says that a command ran or tests pass, but no command was run")
     if _CHANGED.search(text) and not receipt.files and not receipt.commands:
         warnings.append("claims changes, but no file was changed")
-    if able and not any(name not in _OWN for name in receipt.tools):
+    if able and not any(name not in OWN for name in receipt.tools):
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
 

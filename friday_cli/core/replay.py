@@ -18,6 +18,7 @@ from .events import (
     Compacted,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     PermissionAnswered,
@@ -31,6 +32,9 @@ from .events import (
     ToolFinished,
     TurnFinished,
     TurnStarted,
+    Verdict,
+    WorktreeChanged,
+    is_under,
 )
 from .messages import Message, Usage, closed
 from .receipt import Receipt, Tally
@@ -46,8 +50,8 @@ class Stopwatch(msgspec.Struct):
     since: float = 0.0
     runs: bool = False
 
-    def begin(self, at: float) -> None:
-        self.active, self.since, self.runs = 0.0, at, True
+    def begin(self, at: float, *, runs: bool = True) -> None:
+        self.active, self.since, self.runs = 0.0, at, runs
 
     def turn(self, status: Status, at: float) -> None:
         """The agent's status is `status` from `at` on."""
@@ -64,7 +68,7 @@ class AgentRecord(msgspec.Struct):
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
     MessageAdded and Compacted, every call closed. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
-    start of the current run with its budgets. `seen_at` is the time of its last event.
+    start of the current run with its budgets, `worktree` how its worktree stood last. `seen_at` is the time of its last event.
     """
 
     path: str
@@ -83,6 +87,7 @@ class AgentRecord(msgspec.Struct):
     asks: dict[str, PermissionAsked | QuestionAsked] = {}
     inbox: list[InboxMessage] = []
     text: str = ""
+    worktree: WorktreeChanged | None = None
     tally: Tally = msgspec.field(default_factory=Tally)
     watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
 
@@ -152,20 +157,29 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     record = records.get(envelope.agent)
     if record is not None:
         record.seen_at = envelope.at
+        if isinstance(event, InboxMessage) and event.source == "harness":
+            _pass_on(records, record.path, event.text)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(record, event)
+
+
+def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
+    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time."""
+    for record in records.values():
+        if record.inbox and record.path != path and is_under(record.path, path):
+            record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:
     record = records.get(envelope.agent)
     if record is None:
         record = records[envelope.agent] = AgentRecord(envelope.agent, event)
-    record.granted, record.end, record.status = event, None, "running"
+    record.granted, record.end, record.status = event, None, "queued" if event.parent else "running"
     record.started = record.seen_at = envelope.at
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
-    record.watch.begin(envelope.at)
+    record.watch.begin(envelope.at, runs=not event.parent)
 
 
 def _finish(record: AgentRecord, event: AgentFinished) -> None:
@@ -190,7 +204,8 @@ def _message(record: AgentRecord, event: MessageAdded) -> None:
         record.text = message.text or record.text
     elif message.role == "user" and record.inbox:
         text = message.text
-        record.inbox = [waiting for waiting in record.inbox if waiting.text not in text]
+        joined = next((waiting for waiting in record.inbox if waiting.text == text), None)
+        record.inbox = [waiting for waiting in record.inbox if waiting is not joined]
 
 
 def _turn_started(record: AgentRecord, event: TurnStarted) -> None:
@@ -202,8 +217,12 @@ def _turn_finished(record: AgentRecord, event: TurnFinished) -> None:
     record.context = event.context or record.context
 
 
-def _attempt(record: AgentRecord, event: AttemptFailed) -> None:
+def _spent(record: AgentRecord, event: AttemptFailed | IntentStated | Verdict) -> None:
     record.usage = record.usage + event.usage
+
+
+def _worktree(record: AgentRecord, event: WorktreeChanged) -> None:
+    record.worktree = event
 
 
 def _compacted(record: AgentRecord, event: Compacted) -> None:
@@ -234,11 +253,14 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     MessageAdded: _message,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,
-    AttemptFailed: _attempt,
+    AttemptFailed: _spent,
+    IntentStated: _spent,
+    Verdict: _spent,
     Compacted: _compacted,
     Prefix: _prefix,
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
+    WorktreeChanged: _worktree,
     InboxMessage: lambda record, event: record.inbox.append(event),
     ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),
     PermissionAsked: _asked,

@@ -6,23 +6,42 @@ from collections.abc import Mapping
 
 from .agent import Agent
 from .budget import OUTPUT_FLOOR, LimitReached
-from .events import is_under
+from .events import Prefix, is_under
+from .messages import Usage
 from .model import without_thinking
 from .replay import AgentRecord
 
 
-def tokens_left(record: AgentRecord, *, more: int | None = None) -> int | None:
-    """Tokens an agent may still use, None without a limit. `more` is what a person or its parent gives it anew.
+def budget_left(
+    records: Mapping[str, AgentRecord], path: str, *, more: int | None = None, most: int | None = None
+) -> tuple[int | None, float | None]:
+    """Tokens and US dollars that an agent and all below it may still use, None without a limit.
 
-    Raises LimitReached where too little is left to make a request.
+    `more` tokens are what a person or its parent gives it anew, in place of what is left; over its life it never gets
+    above `most`. Raises LimitReached where too little is left to make a request.
     """
-    granted = record.granted.tokens
-    if not granted:
-        return None
-    left = max(granted - record.usage.billed, more or 0)
-    if left < 2 * OUTPUT_FLOOR:
-        raise LimitReached("tokens", record.path)
-    return left
+    granted, used = records[path].granted, _used(records, path)
+    tokens, cost = None, None
+    if granted.tokens:
+        tokens = granted.tokens - used.billed if more is None else more
+        if most is not None:
+            tokens = min(tokens, most - used.billed)
+        if tokens < 2 * OUTPUT_FLOOR:
+            raise LimitReached("tokens", path)
+    if granted.cost_usd is not None:
+        cost = granted.cost_usd - (used.cost_usd or 0.0)
+        if cost <= 0:
+            raise LimitReached("cost", path)
+    return tokens, cost
+
+
+def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
+    """What an agent and all below it used over their lives."""
+    total = Usage()
+    for record in records.values():
+        if is_under(record.path, path):
+            total += record.usage
+    return total
 
 
 def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
@@ -36,11 +55,13 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
             agent.below += other.usage
     for message in record.inbox:
         agent.inbox.restore(message.text, message.source)
-    pool = agent.budget.tokens
-    if pool.limit is not None:
-        pool.limit += agent.usage.billed
-        pool.spent += agent.usage.billed
+    used = agent.tree_usage
+    for pool, spent in ((agent.budget.tokens, used.billed), (agent.budget.cost, used.cost_usd or 0.0)):
+        if pool.limit is not None:
+            pool.limit += spent
+            pool.spent += spent
     if record.prefix and record.prefix.model == agent.model:
         agent.system, agent.specs = record.prefix.system, record.prefix.tools
     else:
+        agent.news.append(Prefix(agent.model, agent.system, agent.specs))
         agent.history = [without_thinking(m) for m in agent.history]

@@ -16,12 +16,13 @@ from typing import Any, Literal
 import msgspec
 
 from .agent import Agent, Outcome, Supervision, World
+from .budget import LimitReached
 from .errors import ProviderError
 from .events import IntentStated, Verdict
 from .loop import NOTE, add_reply, close_calls, failed, run_agent, say
-from .messages import user
+from .messages import Usage, user
 from .model import ask_model
-from .receipt import audit
+from .receipt import OWN, audit
 
 _ORDER: tuple[Supervision, ...] = ("unsupervised", "supervised", "supervised-human")
 
@@ -78,14 +79,14 @@ async def run_supervised(agent: Agent, world: World, task: str) -> Outcome:
         if not reasons:
             await world.log.emit(agent.path, Verdict("accept", "harness"))
             return outcome
-        ruling = await _ruling(agent, world, task, intent, outcome, reasons)
+        ruling, usage = await _ruling(agent, world, task, intent, outcome, reasons)
         if ruling.verdict == "redo" and redone:
             ruling = _Ruling("pause", "It was redone once and still parts from its task.")
         by: Literal["model", "person"] = "model"
         if ruling.verdict == "pause" and agent.supervision == "supervised-human" and world.desk.attended:
-            await world.log.emit(agent.path, Verdict("pause", "model", ruling.reason, tuple(reasons)))
-            ruling, by = await _person(agent, world, outcome, ruling, reasons), "person"
-        await world.log.emit(agent.path, Verdict(ruling.verdict, by, ruling.reason, tuple(reasons)))
+            await world.log.emit(agent.path, Verdict("pause", "model", ruling.reason, tuple(reasons), usage))
+            ruling, by, usage = await _person(agent, world, outcome, ruling, reasons), "person", Usage()
+        await world.log.emit(agent.path, Verdict(ruling.verdict, by, ruling.reason, tuple(reasons), usage))
         if ruling.verdict == "accept":
             return outcome
         if ruling.verdict == "pause":
@@ -103,7 +104,7 @@ async def run_supervised(agent: Agent, world: World, task: str) -> Outcome:
 def parted(intent: Intent, agent: Agent, outcome: Outcome) -> list[str]:
     """Where intent, receipt and result part, in words; nothing is asked of a model here."""
     receipt = agent.receipt
-    reasons = audit(receipt, outcome.result, able=bool(agent.tools))
+    reasons = audit(receipt, outcome.result, able=bool(agent.tools.keys() - OWN))
     changed = [f.path for f in receipt.files]
     if strange := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without having said so: {', '.join(strange[:10])}")
@@ -134,8 +135,8 @@ async def _intent(agent: Agent, world: World) -> Intent:
 
 async def _ruling(
     agent: Agent, world: World, task: str, intent: Intent, outcome: Outcome, reasons: list[str]
-) -> _Ruling:
-    """The supervisor model's word; what it cannot be asked or understood about is a pause."""
+) -> tuple[_Ruling, Usage]:
+    """The supervisor model's word and what it took, which the child pays; what cannot be judged is a pause."""
     text = "\n\n".join((
         f"# Task\n{task}",
         f"# Intent\n{json.dumps(msgspec.to_builtins(intent), ensure_ascii=False)}",
@@ -144,15 +145,18 @@ async def _ruling(
         "# Where they part\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
     judge = dataclasses.replace(
-        agent, provider=world.supervisor or agent.provider, system=SYSTEM, specs=(), tools={}, parent=agent,
-        history=[user(text, source="harness")], usage=type(agent.usage)(), context=0, sent=0, cold=False, fallback=None,
+        agent, provider=world.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
+        history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
         cache_key="supervisor", streaming="", texts=[],
     )  # fmt: skip
     try:
         done = await ask_model(judge, world, tools=False, quiet=True)
-    except ProviderError as error:
-        return _Ruling("pause", f"The supervisor could not be asked: {error}")
-    return _read(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
+        ruling = _read(done.message.text, _Ruling) or _Ruling("pause", "The supervisor's answer could not be read.")
+    except (ProviderError, LimitReached) as error:
+        ruling = _Ruling("pause", f"The supervisor could not be asked: {error}")
+    finally:
+        agent.usage += judge.usage
+    return ruling, judge.usage
 
 
 async def _person(agent: Agent, world: World, outcome: Outcome, ruling: _Ruling, reasons: list[str]) -> _Ruling:

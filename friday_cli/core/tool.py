@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -113,8 +114,9 @@ def tool(
     return Tool(name, description, schema_of(args), effect, run, parse, subjects, title)
 
 
+@cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a struct, references resolved and class names left out, as models like it best."""
+    """The JSON Schema of a struct, references resolved and class names left out, as models like it best. Not to be changed."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 
     def inline(node: Any) -> Any:

@@ -21,8 +21,8 @@ from .fact import Fact, Facts, Level
 __all__ = ["PACKAGES", "Fact", "Level", "examine"]
 
 PACKAGES = (
-    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "msgspec", "platformdirs", "tomli-w", "PyYAML",
-    "pathspec", "html-to-markdown", "pypdf", "jsonschema",
+    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "msgspec", "platformdirs",
+    "tomli-w", "PyYAML", "html-to-markdown", "pypdf", "jsonschema",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
@@ -32,6 +33,11 @@ class Step(msgspec.Struct, frozen=True):
     path: Path
     old: Content | None
     new: Content | None
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of what it will hold, "" for nothing."""
+        return "" if self.new is None else hashlib.sha256(self.new.data).hexdigest()
 
 
 def content(root: Path, path: Path) -> Content | None:

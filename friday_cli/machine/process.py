@@ -164,9 +164,9 @@ class Warden:
                 os.close(writing)
         return Process(agent, ours, [reading for reading, _ in pipes])
 
-    def request(self, argv: Sequence[str], cwd: Path) -> bytes:
+    def request(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> bytes:
         """What a keeper reads: where, within which limits, what, in which environment."""
-        environ = {**self._environ, "PWD": str(cwd)}
+        environ = {**environ, "PWD": str(cwd)}
         try:
             words = [os.fsencode(word) for word in argv]
         except UnicodeEncodeError:

@@ -241,8 +241,11 @@ def _become(request: list[bytes], outputs: list[int], keeper: int) -> None:
     cwd, limits, count = request[0], request[1].decode(), int(request[2])
     words, rest = request[3 : 3 + count], request[3 + count :]
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue  # one that the C library keeps for itself
     os.setsid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:

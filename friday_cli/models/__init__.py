@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .make import make
+from .make import can_search, make
 from .probe import measured
 from .resolve import Choice, Row, resolve, usable
 
-__all__ = ["Choice", "Row", "make", "measured", "resolve", "usable"]
+__all__ = ["Choice", "Row", "can_search", "make", "measured", "resolve", "usable"]

@@ -14,7 +14,7 @@ from ..core.provider import Provider
 from ..wire import Endpoint
 from . import catalog, prices
 from .keys import Key
-from .presets import Service, service
+from .presets import SCRIPTED, Service, service
 from .resolve import Choice, key_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def make(
     env = os.environ if env is None else env
     of = service(choice.provider, settings.providers, env)
     common: dict[str, Any] = {
-        "endpoint": endpoint(of, key_of(of, env)),
+        "endpoint": endpoint(of, key_of(of, env), env=env),
         "window": choice.window,
         "max_output": choice.max_output,
         "price": cost_of(of, choice.model),
@@ -58,16 +58,27 @@ def make(
     return OpenAIChat(of.name, choice.model, **common)
 
 
-def endpoint(of: Service, key: Key | None) -> Endpoint:
-    """Where a service is, with the headers that open it."""
+def can_search(choice: Choice, settings: Settings, *, env: Mapping[str, str] | None = None) -> bool:
+    """Whether the service of a choice can search the web by itself (`make` with `web_search`)."""
+    if choice.provider in SCRIPTED:
+        return False
+    of = service(choice.provider, settings.providers, os.environ if env is None else env)
+    return of.official and of.wire in ("messages", "responses")
+
+
+def endpoint(of: Service, key: Key | None, *, env: Mapping[str, str] | None = None) -> Endpoint:
+    """Where a service is, with the headers that open it; `env` may add those that OpenAI's own package reads there."""
     headers, options = dict(of.own.headers), {}
     platform: Literal["", "profile", "bedrock", "vertex", "foundry", "azure"] = of.own.platform
     if key is None:
         platform = "profile" if of.by_profile else platform
     elif platform:
         options["api_key"] = key.reveal()
-    elif not any(name.lower() == "authorization" for name in headers):
+    elif not any(name.lower() in ("authorization", "x-api-key") for name in headers):
         headers["authorization"] = f"Bearer {key.reveal()}"
+    if of.name == "openai" and of.official:
+        taken = {name.lower() for name in headers}
+        headers |= {name: value for name, value in _openai_headers(env or {}).items() if name not in taken}
     return Endpoint(
         service=of.title,
         base_url=of.base_url,
@@ -77,6 +88,14 @@ def endpoint(of: Service, key: Key | None) -> Endpoint:
         platform=platform,
         options=options,
     )
+
+
+def _openai_headers(env: Mapping[str, str]) -> dict[str, str]:
+    """Organisation, project and headers of one's own, as OpenAI's package takes them from the environment."""
+    named = {"openai-organization": env.get("OPENAI_ORG_ID"), "openai-project": env.get("OPENAI_PROJECT_ID")}
+    lines = (line.partition(":") for line in env.get("OPENAI_CUSTOM_HEADERS", "").split("\n"))
+    own = {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
+    return {name: value for name, value in named.items() if value} | own
 
 
 def cost_of(of: Service, model: str) -> Cost:

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from ..config.settings import ProviderSettings, Settings
 from ..core.errors import UsageError
+from .found import Found, LocalModel, Server
 from .presets import PRESETS, Service, is_loopback, service
 from .resolve import Choice
 
@@ -24,49 +25,8 @@ if TYPE_CHECKING:
 
 SECONDS = 0.3
 """How long a server may take for one answer."""
-SMALL = 16_000
-"""A context window below this many tokens is too small for work with tools."""
 _LARGEST = 4_000_000
 _MOST = 64
-
-
-class LocalModel(msgspec.Struct, frozen=True):
-    """A model of a local server. `window` is what the server gives it in tokens (0: not told), `trained` what it could
-    use; `tools` whether it can call tools, None where the server does not say."""
-
-    id: str
-    window: int = 0
-    trained: int = 0
-    tools: bool | None = None
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a person should know before using it."""
-        found = []
-        if 0 < self.window < SMALL:
-            found.append(
-                f"its context window of {self.window:,} tokens is small for work with tools; give it 32,768 or more"
-            )
-        if self.tools is False:
-            found.append("it cannot call tools")
-        return tuple(found)
-
-
-class Server(msgspec.Struct, frozen=True):
-    """A server that answered. `hint` says how to give its models more context, where that is likely needed."""
-
-    provider: str
-    title: str
-    base_url: str
-    models: tuple[LocalModel, ...]
-    hint: str = ""
-
-
-class Found(msgspec.Struct, frozen=True):
-    """What was found, and what was not asked and why."""
-
-    servers: tuple[Server, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 async def probe(

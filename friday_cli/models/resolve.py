@@ -18,7 +18,7 @@ from .keys import Key, find_key
 from .presets import PRESETS, SCRIPTED, Service, names, nearest, service, unknown
 
 if TYPE_CHECKING:
-    from .probe import Found
+    from .found import Found
 
 HELP = """\
 No model is configured: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, ...), or run `friday auth set anthropic`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -88,8 +88,11 @@ def load(
     return search.result()
 
 
-def check(path: Path, *, token_cap: int = TOKENS_HARD) -> tuple[list[Profile], list[FileError]]:
-    """The profiles in a file or folder, and everything that is wrong there. Raises UsageError when there is no such path."""
+def check(
+    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
+) -> tuple[list[Profile], list[FileError]]:
+    """The profiles in a file or folder, and everything that is wrong there. With `known`, the profiles that there are
+    elsewhere, that their sub-agents exist is looked at, too. Raises UsageError when there is no such path."""
     if not path.exists():
         raise UsageError(f"There is no {path}.")
     search = _Search(token_cap)
@@ -97,6 +100,8 @@ def check(path: Path, *, token_cap: int = TOKENS_HARD) -> tuple[list[Profile], l
         search.folder(path, "user")
     else:
         search.file(path, "claude" if ".claude" in path.resolve().parts else "user", _read(path))
+    if known is not None:
+        search.assigned({*search.found, *known})
     return list(search.found.values()), search.problems
 
 
@@ -159,18 +164,22 @@ class _Search:
             )
 
     def result(self) -> Profiles:
+        self.assigned(self.found)
+        return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
+
+    def assigned(self, names: Collection[str]) -> None:
+        """Take out sub-agents that are none of `names`, and say so."""
         for profile in list(self.found.values()):
             if profile.sub_agents == "*":
                 continue
-            missing = [name for name in profile.sub_agents if name not in self.found]
+            missing = [name for name in profile.sub_agents if name not in names]
             if missing:
-                close = nearest(missing[0], self.found)
-                hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(self.found))}."
+                close = nearest(missing[0], names)
+                hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(names))}."
                 problem = f"there is no profile {', '.join(missing)}."
                 self.problems.append(FileError(profile.path, problem, field="subAgents", hint=hint))
-                kept = tuple(name for name in profile.sub_agents if name in self.found)
+                kept = tuple(name for name in profile.sub_agents if name in names)
                 self.found[profile.name] = msgspec.structs.replace(profile, sub_agents=kept)
-        return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
 
 
 def meant(raw: bytes) -> bool:

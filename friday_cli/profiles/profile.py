@@ -18,8 +18,16 @@ TOKENS_USEFUL = 10_000
 """With fewer tokens than this a child seldom gets to a result."""
 
 DELEGATION = frozenset(
-    "delegate_task delegate_tasks list_sub_agents get_delegation_result message_sub_agent cancel_sub_agent "
-    "apply_delegation discard_delegation".split()
+    [
+        "delegate_task",
+        "delegate_tasks",
+        "list_sub_agents",
+        "get_delegation_result",
+        "message_sub_agent",
+        "cancel_sub_agent",
+        "apply_delegation",
+        "discard_delegation",
+    ]
 )
 """Tools that come with `subAgents` and not otherwise."""
 SUPERVISION = ("unsupervised", "supervised", "supervised-human")

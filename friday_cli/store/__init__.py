@@ -5,9 +5,10 @@ from __future__ import annotations
 from .journal import SessionJournal
 from .locks import Ownership
 from .memory import StoredMemory
+from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
 from .store import Store
 
 __all__ = [
-    "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory",
+    "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory", "prune",
 ]  # fmt: skip

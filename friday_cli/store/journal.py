@@ -16,12 +16,16 @@ from friday_cli.core.events import (
     AgentStarted,
     AnyEvent,
     AttemptFailed,
+    Compacted,
+    Detached,
     Envelope,
+    IntentStated,
     MessageAdded,
     Notice,
     Prefix,
     StatusChanged,
     TurnFinished,
+    Verdict,
     decode_event,
     depth_of,
     encode,
@@ -79,6 +83,15 @@ def key_of(db: sqlite3.Connection, session: str) -> int:
     return int(row[0])
 
 
+def remove(db: sqlite3.Connection, session: str) -> None:
+    """Remove a session with its agents and events. Raises StoreError when it is gone."""
+    key = key_of(db, session)
+    db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+    for table in ("events", "agents"):
+        db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
+    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
 def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
     """Write events and what follows from them for the rows of agents and session."""
     if not envelopes:
@@ -120,13 +133,13 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
     db.execute(
         "INSERT INTO agents(session, path, parent, depth, profile, task, model, call_id, background, run, status,"
         " stop_reason, input, cache_read, cache_write, output, reasoning, cost, started, finished, active_s)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', '', 0, 0, 0, 0, 0, 0.0, ?, NULL, 0.0)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, 0, 0, 0, 0, 0.0, ?, NULL, 0.0)"
         " ON CONFLICT(session, path) DO UPDATE SET profile = excluded.profile, task = excluded.task,"
         " model = excluded.model, call_id = excluded.call_id, background = excluded.background, run = excluded.run,"
-        " status = 'running', stop_reason = '', finished = NULL",
+        " status = excluded.status, stop_reason = '', finished = NULL",
         (
             key, path, event.parent, depth_of(path), event.profile, line(event.task, 400), event.model, event.call_id,
-            event.background, event.run, envelope.at,
+            event.background, event.run, "queued" if event.parent else "running", envelope.at,
         ),
     )  # fmt: skip
     if depth_of(path) == 0:
@@ -150,7 +163,12 @@ def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: Agent
         )
 
 
-def _spent(db: sqlite3.Connection, key: int, envelope: Envelope, event: TurnFinished | AttemptFailed) -> None:
+def _spent(
+    db: sqlite3.Connection,
+    key: int,
+    envelope: Envelope,
+    event: TurnFinished | AttemptFailed | Compacted | IntentStated | Verdict,
+) -> None:
     if event.usage != Usage():
         db.execute(
             "UPDATE agents SET input = input + ?, cache_read = cache_read + ?, cache_write = cache_write + ?,"
@@ -165,6 +183,10 @@ def _changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Status
             "UPDATE agents SET status = ? WHERE session = ? AND path = ? AND finished IS NULL",
             (event.status, key, envelope.agent),
         )
+
+
+def _detached(db: sqlite3.Connection, key: int, envelope: Envelope, event: Detached) -> None:
+    db.execute("UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent))
 
 
 def _prefixed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
@@ -182,7 +204,11 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None
     AgentFinished: _finished,
     TurnFinished: _spent,
     AttemptFailed: _spent,
+    Compacted: _spent,
+    IntentStated: _spent,
+    Verdict: _spent,
     StatusChanged: _changed,
+    Detached: _detached,
     Prefix: _prefixed,
     MessageAdded: _said,
 }

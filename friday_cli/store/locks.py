@@ -62,6 +62,24 @@ def own(folder: Path, session: str) -> Ownership:
         raise StoreError(f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.") from None
 
 
+def is_owned(folder: Path, session: str) -> bool:
+    """Whether somebody has the lock of a session. Raises StoreError."""
+    path = folder / f"{session}.lock"
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"The lock of session {session[:8]} cannot be read in {folder}: {error.strerror}.") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def _is_current(handle: int, path: Path) -> bool:
     """Whether the locked file still is the one at `path`, and not one that its owner just removed."""
     try:

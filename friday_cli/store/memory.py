@@ -117,7 +117,7 @@ def promote(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:
     did not before."""
     changed = [item for item in _several(db, numbers) if not item.promoted]
     db.executemany("UPDATE memories SET promoted = 1 WHERE id = ?", [(int(item.id),) for item in changed])
-    return changed
+    return [msgspec.structs.replace(item, promoted=True) for item in changed]
 
 
 def forget(db: sqlite3.Connection, numbers: Sequence[str]) -> list[MemoryItem]:

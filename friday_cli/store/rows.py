@@ -45,7 +45,8 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 
 class StatRow(msgspec.Struct, frozen=True):
-    """How one profile did with one model. Times are active seconds of the ended runs; `success_rate` is None without any."""
+    """How one profile did with one model. Times are active seconds of the ended runs, `stop_reasons` counts why they
+    ended; `success_rate` is None without any."""
 
     profile: str
     model: str
@@ -57,6 +58,7 @@ class StatRow(msgspec.Struct, frozen=True):
     cost_usd: float | None
     p50_s: float
     p95_s: float
+    stop_reasons: dict[str, int] = {}
 
 
 class MemoryItem(msgspec.Struct, frozen=True):

@@ -98,12 +98,14 @@ def _open(path: Path) -> sqlite3.Connection:
     db = _plain_connection(path)
     try:
         known = len(MIGRATIONS)
-        version = _version(db)
+        version = _own_version(db, path)
         if version > known:
             raise StoreError(
                 f"{path} was written by a newer Friday (form {version}; this one knows {known}). Nothing was changed.",
                 hint="Update Friday, or set FRIDAY_HOME to another folder.",
             )
+        if version == 0:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that a new file can shrink again
         wal = not on_network(path.parent) and _try_wal(db)
         if not wal:
             db.execute("PRAGMA journal_mode = TRUNCATE")
@@ -120,8 +122,16 @@ def _plain_connection(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
-def _version(db: sqlite3.Connection) -> int:
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
+def _own_version(db: sqlite3.Connection, path: Path) -> int:
+    """The form of the file, 0 for an empty one. Raises StoreError when it belongs to another program."""
+    filled = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])  # in this order: tables never come before it
+    if filled and version == 0:
+        raise StoreError(
+            f"{path} is the database of another program. Nothing was changed.",
+            hint="Move it away, or set FRIDAY_HOME to another folder.",
+        )
+    return version
 
 
 def _try_wal(db: sqlite3.Connection) -> bool:
@@ -139,12 +149,7 @@ def _try_wal(db: sqlite3.Connection) -> bool:
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(db)  # another process may have been first
-        if version == 0 and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            raise StoreError(
-                f"{path} is the database of another program. Nothing was changed.",
-                hint="Move it away, or set FRIDAY_HOME to another folder.",
-            )
+        version = _own_version(db, path)  # another process may have been first
         for migration in MIGRATIONS[version:]:
             migration(db)
         db.execute(f"PRAGMA user_version = {max(version, len(MIGRATIONS))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,25 +82,37 @@ def _agent(row: tuple[Any, ...]) -> AgentRow:
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:
     """What every profile did with every model, the most used first."""
-    times: dict[tuple[str, str], list[float]] = {}
-    good: dict[tuple[str, str], int] = {}
+    ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
     for profile, model, body in db.execute(
         "SELECT a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
         " JOIN agents a ON a.session = e.session AND a.path = e.agent WHERE e.kind = 'agent_finished'"
     ):
         event = _finished(body)
         if event is not None:
-            times.setdefault((profile, model), []).append(event.duration_s)
-            good[profile, model] = good.get((profile, model), 0) + event.success
+            ends.setdefault((profile, model), []).append((event.success, event.duration_s, event.stop_reason))
     rows = []
     for profile, model, count, tokens, cost in db.execute(
         f"SELECT a.profile, a.model, count(*), sum({_TOKENS}), {_COST} FROM agents a GROUP BY a.profile, a.model"
     ):
-        spent = sorted(times.get((profile, model), []))
-        well = good.get((profile, model), 0)
-        rate = well / len(spent) if spent else None
-        p50, p95 = _rank(spent, 0.5), _rank(spent, 0.95)
-        rows.append(StatRow(profile, model, count, len(spent), well, rate, tokens, cost, p50, p95))
+        mine = ends.get((profile, model), [])
+        well = sum(success for success, _, _ in mine)
+        times = sorted(duration for _, duration, _ in mine)
+        why = dict(Counter(reason for _, _, reason in mine).most_common())
+        rows.append(
+            StatRow(
+                profile,
+                model,
+                count,
+                len(mine),
+                well,
+                well / len(mine) if mine else None,
+                tokens,
+                cost,
+                _rank(times, 0.5),
+                _rank(times, 0.95),
+                why,
+            )
+        )
     return sorted(rows, key=lambda row: (-row.runs, row.profile, row.model))
 
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import Envelope
 from friday_cli.core.plain import line
+from friday_cli.paths import text_of
 
 from . import locks, memory, sessions
-from .journal import SessionJournal, append_events, key_of, read_events
+from .journal import SessionJournal, append_events, key_of, read_events, remove
 from .locks import Ownership
 from .memory import StoredMemory
 from .reconcile import closing
+from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
 from .schema import MIGRATIONS
 from .writer import Reader, Writer
+
+LOOK_S = 0.2
+"""How often a session of another process is looked at for news."""
 
 
 class Store:
@@ -55,7 +60,7 @@ class Store:
         from uuid import uuid4
 
         name, now = str(uuid4()), time.time()
-        values = (name, str(cwd), line(title), model, now, now)
+        values = (name, text_of(cwd), line(title), model, now, now)
         await self._writer.submit(
             lambda db: db.execute(
                 "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values
@@ -71,6 +76,26 @@ class Store:
         """The events of a session above number `after`, of one agent or of all."""
         return await self._reader.read(lambda db: read_events(db, session, after=after, agent=agent))
 
+    async def follow(self, session: str, *, after: int = 0) -> AsyncIterator[list[Envelope]]:
+        """The events of a session above number `after`, then those that another process adds, as they come; over when
+        no process owns the session any more. What its process left open when it died is ended, as interrupted."""
+        newest, version, owned = after, 0, True
+        while owned:
+            owned = await asyncio.to_thread(locks.is_owned, self._locks, session)
+            if not owned and session in await self._reader.read(_at_work):
+                try:
+                    await self._bury(session)
+                except UsageError:
+                    owned = True  # somebody has just gone on with it
+            last, version = version, await self._reader.read(_version)
+            if version != last or not owned:
+                found = await self.events(session, after=newest)
+                if found:
+                    newest = found[-1].seq or newest
+                    yield found
+            if owned:
+                await asyncio.sleep(LOOK_S)
+
     async def agents(self, session: str) -> list[AgentRow]:
         """The agents of a session, parents before children."""
         return await self._reader.read(lambda db: sessions.agents(db, session))
@@ -79,6 +104,12 @@ class Store:
         """The right to write to a session, until it is released or the process ends. Raises UsageError when another
         process has it."""
         return await asyncio.to_thread(locks.own, self._locks, session)
+
+    async def title(self, session: str) -> str:
+        """What a session is called, "" for nothing."""
+        return await self._reader.read(
+            lambda db: str(db.execute("SELECT title FROM sessions WHERE key = ?", (key_of(db, session),)).fetchone()[0])
+        )
 
     async def rename(self, session: str, title: str) -> None:
         """Give a session a title: its first line, clipped."""
@@ -89,18 +120,20 @@ class Store:
     async def delete(self, session: str) -> None:
         """Remove a session with its agents and events. Raises UsageError while a process owns it."""
         with await self.own(session):
-            await asyncio.shield(self._writer.submit(lambda db: _delete(db, session)))
+            await asyncio.shield(self._writer.submit(lambda db: remove(db, session)))
 
     # ---- many sessions ------------------------------------------------------------------------------------------
 
     async def find(self, prefix: str, *, cwd: str | Path | None = None) -> str:
         """The id that begins with `prefix`, among those of the folder `cwd` or all. Raises UsageError, naming the
         candidates, when there is not exactly one."""
-        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else str(cwd)))
+        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else text_of(cwd)))
 
     async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
         """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""
-        return await self._reader.read(lambda db: sessions.list_sessions(db, None if cwd is None else str(cwd), limit))
+        return await self._reader.read(
+            lambda db: sessions.list_sessions(db, None if cwd is None else text_of(cwd), limit)
+        )
 
     async def last_session(self, cwd: str | Path) -> str | None:
         """The session of exactly this folder that was used last."""
@@ -110,6 +143,11 @@ class Store:
     async def stats(self) -> list[StatRow]:
         """How every profile did with every model."""
         return await self._reader.read(sessions.stats)
+
+    async def prune(self, *, days: float, gigabytes: float) -> list[str]:
+        """Remove sessions not used for `days`, and the oldest while all take more than `gigabytes` (0: no such limit),
+        with their spilled output. What a process owns stays. Gives the ids of those removed."""
+        return await asyncio.to_thread(prune, self.path, days=days, gigabytes=gigabytes, now=time.time())
 
     # ---- notes --------------------------------------------------------------------------------------------------
 
@@ -146,19 +184,24 @@ class Store:
         mended = []
         for session in await self._reader.read(_at_work):
             try:
-                ownership = await self.own(session)
+                if await self._bury(session):
+                    mended.append(session)
             except UsageError:
                 continue  # its process lives
-            with ownership:
-                if await self._interrupt(session):
-                    mended.append(session)
         return mended
 
-    async def _interrupt(self, session: str) -> bool:
-        """Close what is open; False when there was nothing, or somebody else has done it meanwhile."""
-        found = await self.events(session)
-        made = closing(found, now=time.time())
-        return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
+    async def _bury(self, session: str) -> bool:
+        """End what a dead process left open; False when there was nothing, or somebody else has done it meanwhile.
+        Raises UsageError when the process lives."""
+        with await self.own(session):
+            found = await self.events(session)
+            made = closing(found, now=time.time())
+            return bool(made) and await self._writer.submit(lambda db: append_after(db, session, found, made))
+
+
+def _version(db: sqlite3.Connection) -> int:
+    """Another number whenever somebody else has written."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
 def _at_work(db: sqlite3.Connection) -> list[str]:
@@ -177,14 +220,6 @@ def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], ma
         return False
     append_events(db, key, made)
     return True
-
-
-def _delete(db: sqlite3.Connection, session: str) -> None:
-    key = key_of(db, session)
-    db.execute("PRAGMA secure_delete = ON")  # what a person deletes is overwritten
-    for table in ("events", "agents"):
-        db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
-    db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
 def _touch(db: sqlite3.Connection) -> None:

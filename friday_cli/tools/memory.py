@@ -90,7 +90,7 @@ def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
             return Output(f"Saved for the {args.scope} as {saved.id}.", Plain(f"{args.scope}: {text}"))
         return Output(
             f"Saved for the {args.scope} as {saved.id}. Only you see it until the user has kept it.",
-            Plain(f"{args.scope}, until you promote it only for {ctx.agent}: {text}"),
+            Plain(f"{args.scope}: {text}\nOnly {ctx.agent} sees it until `friday memory promote {saved.id}`."),
         )
 
     async def load(ctx: ToolContext, args: LoadArgs) -> Output:

@@ -14,8 +14,10 @@ from friday_cli.core.events import (
     QuestionAsked,
     Status,
     StopReason,
+    WorktreeChanged,
 )
 from friday_cli.core.messages import Usage
+from friday_cli.core.plain import plain
 from friday_cli.core.receipt import Receipt, Tally
 from friday_cli.core.replay import Stopwatch
 
@@ -176,6 +178,7 @@ class AgentView(msgspec.Struct):
     queued: list[InboxMessage] = []
     transcript: list[Item] = []
     reply: Reply | None = None
+    worktree: WorktreeChanged | None = None
     calls: dict[str, ToolRun] = {}
     """All its calls by id."""
     open: dict[str, ToolRun] = {}
@@ -204,3 +207,19 @@ class AgentView(msgspec.Struct):
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs, until `now` where one is open."""
         return self.earlier_s + (0.0 if self.ended else self.watch.read(now))
+
+
+def worktree_words(event: WorktreeChanged) -> str:
+    """How a worktree stands, in a few words: `on friday/7f3a1b2c-1: 3 files changed +10 -2, not applied`."""
+    count = len(event.files)
+    sums = f"+{sum(f.added for f in event.files)} -{sum(f.removed for f in event.files)}"
+    files = f"{count} file{'s' if count != 1 else ''} changed {sums}"
+    words = {
+        "opened": "opened",
+        "changed": f"{files}, not applied",
+        "unchanged": "nothing changed, removed",
+        "applied": f"{files}, applied",
+        "discarded": "discarded",
+        "kept": f"{files}, kept on the branch",
+    }
+    return f"on {plain(event.branch, keep='')}: {words[event.state]}"

@@ -20,6 +20,7 @@ from friday_cli.core.events import (
     Detached,
     Envelope,
     InboxMessage,
+    IntentStated,
     MessageAdded,
     ModeChanged,
     Notice,
@@ -38,12 +39,14 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
+    Verdict,
+    WorktreeChanged,
 )
 from friday_cli.core.messages import Image, Message, Thinking, Usage
 from friday_cli.core.receipt import Receipt
 from friday_cli.core.replay import collecting_later
 
-from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun
+from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun, worktree_words
 
 
 class State(msgspec.Struct):
@@ -142,10 +145,10 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
     agent.mode = event.mode or agent.mode
     agent.turn_limit, agent.token_limit = event.turns, event.tokens
     agent.cost_limit, agent.time_limit_s = event.cost_usd, event.time_s
-    agent.status, agent.stop_reason, agent.waiting, agent.finished = "running", None, "", None
-    agent.result = agent.error = agent.limit_of = ""
-    agent.partial, agent.turn = False, 0
-    agent.watch.begin(at)
+    agent.status, agent.stop_reason = "queued" if event.parent else "running", None
+    agent.waiting = agent.result = agent.error = agent.limit_of = ""
+    agent.finished, agent.partial, agent.turn = None, False, 0
+    agent.watch.begin(at, runs=not event.parent)
     if not event.parent and event.mode:
         state.mode = event.mode
 
@@ -233,12 +236,34 @@ def _results(agent: AgentView, message: Message) -> None:
 
 def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> None:
     agent.context, agent.attempt, agent.reply = event.after, 1, None
+    agent.usage = agent.usage + event.usage
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
     agent.transcript.append(Note(text, "info", at))
 
 
+def _intent_stated(state: State, agent: AgentView, event: IntentStated, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+
+
+def _verdict(state: State, agent: AgentView, event: Verdict, at: float) -> None:
+    agent.usage = agent.usage + event.usage
+    if event.verdict != "accept" or event.reasons:
+        why = "; ".join(words for words in (event.reason, *event.reasons) if words)
+        level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
+        agent.transcript.append(Note(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at))
+
+
+def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
+    agent.background = True
+
+
 def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> None:
     agent.queued.append(event)
+
+
+def _worktree(state: State, agent: AgentView, event: WorktreeChanged, at: float) -> None:
+    agent.worktree = event
+    agent.transcript.append(Note(f"Worktree {worktree_words(event)}", "info", at))
 
 
 def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
@@ -357,7 +382,11 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     MessageAdded: _message_added,
     Compacted: _compacted,
+    IntentStated: _intent_stated,
+    Verdict: _verdict,
+    Detached: _detached,
     InboxMessage: _inbox,
+    WorktreeChanged: _worktree,
     Notice: _notice,
     ToolStarted: _tool_started,
     ToolFinished: _tool_finished,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from friday_cli.core.messages import Usage
 from friday_cli.core.plain import line, plain
 
-from .items import AgentView
+from .items import AgentView, worktree_words
 from .state import State
 
 GLYPHS = {
@@ -60,6 +60,8 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
     parts.append(seconds(agent.active_s(now)))
     if agent.background:
         parts.append("background")
+    if agent.worktree is not None and agent.worktree.state != "unchanged":
+        parts.append(f"worktree {worktree_words(agent.worktree)}")
     parts.append(line(agent.task, 100))
     return " · ".join(part for part in parts if part)
 

@@ -16,6 +16,7 @@ import signal
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +25,8 @@ from ..core.plain import line
 
 CALL_S = 120.0
 """How long one call may take."""
+END_S = 1.5
+"""Between SIGTERM and SIGKILL for one that is to end."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes one call may print."""
 _KEPT = (
@@ -63,7 +66,9 @@ class Git:
     def __init__(self, environ: Mapping[str, str]) -> None:
         program = shutil.which("git", path=environ.get("PATH"))
         if program is None:
-            raise ToolError("git was not found, and worktrees need it.", hint="Install git, or go on without isolation.")
+            raise ToolError(
+                "git was not found, and worktrees need it.", hint="Install git, or go on without isolation."
+            )
         self._program = program
         self._environ = {**{name: environ[name] for name in _KEPT if name in environ}, **_QUIET}
 
@@ -79,11 +84,12 @@ class Git:
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
         ok: Collection[int] = (0,),
-        limit: int = OUTPUT,
+        cut: int = 0,
     ) -> bytes:
-        """What a call prints. Raises ToolError with git's own words when it does not end with a code in `ok`."""
-        code, out, err = await self.ask(*words, cwd=cwd, env=env, data=data, limit=limit)
-        if code not in ok:
+        """What a call prints, of which `cut` bytes are enough (0: all). Raises ToolError with git's own words when it
+        does not end with a code in `ok`."""
+        code, out, err = await self.ask(*words, cwd=cwd, env=env, data=data, cut=cut)
+        if code not in ok and not (cut and len(out) == cut):
             raise ToolError(f"git {words[0]} failed: {said(err) or f'exit {code}'}")
         return out
 
@@ -93,41 +99,79 @@ class Git:
         cwd: Path,
         env: Mapping[str, str] | None = None,
         data: bytes = b"",
-        limit: int = OUTPUT,
+        cut: int = 0,
     ) -> tuple[int, bytes, str]:
-        """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much."""
+        """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much; a
+        cancelled call has ended when this returns."""
+        call = _Call([self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
+        task = asyncio.create_task(call.run(data, cut))
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program,
-                *_OPTIONS,
-                *map(os.fspath, words),
-                cwd=cwd,
-                env={**self._environ, **(env or {})},
+            async with asyncio.timeout(CALL_S):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            await call.stop(task)
+            raise ToolError(f"git {words[0]} took longer than {CALL_S:g} s and was stopped.") from None
+        except asyncio.CancelledError:
+            await call.stop(task)
+            raise
+
+
+class _Call:
+    """One run of git. It is ended with SIGTERM, on which git takes its lock files away."""
+
+    def __init__(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
+        self._argv, self._cwd, self._environ = argv, cwd, environ
+        self._process: asyncio.subprocess.Process | None = None
+        self._unwanted = False
+
+    async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
+        try:
+            process = self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                cwd=self._cwd,
+                env=self._environ,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise ToolError(f"git cannot be started in {cwd}: {getattr(error, 'strerror', None) or error}.") from None
-        assert process.stdin and process.stdout and process.stderr
-        feeding = asyncio.create_task(_feed(process.stdin, data))
+            reason = getattr(error, "strerror", None) or error
+            raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
+        if self._unwanted:
+            self._signal(signal.SIGTERM)
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         errors = asyncio.create_task(process.stderr.read(64 * 1024))
+        feeding = asyncio.create_task(_feed(process.stdin, data))
         try:
-            async with asyncio.timeout(CALL_S):
-                out = await _all(process.stdout, limit)
-                err = await errors
-                code = await process.wait()
-        except TimeoutError:
-            raise ToolError(f"git {words[0]} took longer than {CALL_S:g} s and was stopped.") from None
+            out = await _read(process.stdout, cut or OUTPUT)
+            if out.more:
+                self._signal(signal.SIGTERM)
+            if out.more and not cut:
+                raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
         finally:
-            feeding.cancel()
-            errors.cancel()
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await asyncio.shield(process.wait())
-        return code, out, err.decode("utf-8", "replace")
+            code = await process.wait()
+            err = await errors
+            await feeding
+        return code, out.data, err.decode("utf-8", "replace")
+
+    async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
+        """End the call, and wait for that even where the waiter is cancelled."""
+        self._unwanted = True
+        self._signal(signal.SIGTERM)
+        pressing = asyncio.get_running_loop().call_later(END_S, self._signal, signal.SIGKILL)
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        pressing.cancel()
+        task.exception()
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
 
 
 async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
@@ -140,14 +184,20 @@ async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
         pass  # its exit code tells why it did not read on
 
 
-async def _all(stream: asyncio.StreamReader, limit: int) -> bytes:
-    pieces, room = [], limit
+class _Output(NamedTuple):
+    data: bytes
+    more: bool
+
+
+async def _read(stream: asyncio.StreamReader, most: int) -> _Output:
+    """The first `most` bytes of a stream, and whether there were more."""
+    pieces, room = [], most
     while piece := await stream.read(1024 * 1024):
+        pieces.append(piece[:room])
+        if len(piece) > room:
+            return _Output(b"".join(pieces), True)
         room -= len(piece)
-        if room < 0:
-            raise ToolError(f"git printed more than {limit // 1_000_000} MB.")
-        pieces.append(piece)
-    return b"".join(pieces)
+    return _Output(b"".join(pieces), False)
 
 
 def said(err: str) -> str:
@@ -159,7 +209,8 @@ def said(err: str) -> str:
 class Repository(msgspec.Struct, frozen=True):
     """A git repository as its content is read. `git_dir` is that of one working tree, `common` what all of them share.
 
-    `settings` are lines for a control folder; `excludes` and `attributes` files of the user's own lists.
+    `settings` are lines for a control folder, `attributes` the user's own list. `keeps_modes`: whether it tells which
+    files are programs.
     """
 
     git_dir: Path
@@ -174,34 +225,31 @@ class Repository(msgspec.Struct, frozen=True):
     async def read(cls, git: Git, git_dir: Path) -> Repository:
         """The repository whose folder is `git_dir`. Raises ToolError when it is none."""
         env = {"GIT_DIR": str(git_dir)}
-        common = _path(await git("rev-parse", "--git-common-dir", cwd=git_dir, env=env), git_dir)
-        objects = _path(await git("rev-parse", "--git-path", "objects", cwd=git_dir, env=env), git_dir)
-        form = _text(await git("rev-parse", "--show-object-format", cwd=git_dir, env=env))
-        pattern = rf"^core\.({'|'.join(_TAKEN)})$"
-        listed = await git("config", "-z", "--get-regexp", pattern, cwd=git_dir, env=env, ok=(0, 1))
+        words = ("rev-parse", "--git-common-dir", "--git-path", "objects", "--show-object-format")
+        told = (await git(*words, cwd=git_dir, env=env)).split(b"\n")[:-1]
+        if len(told) != 3:
+            raise ToolError(f"{git_dir} cannot be used for worktrees: there is a line break in its name.")
+        pattern = rf"^core\.({'|'.join(_TAKEN)}|excludesfile|attributesfile)$"
+        listed = await git("config", "-z", "--type=path", "--get-regexp", pattern, cwd=git_dir, env=env, ok=(0, 1))
         taken: dict[str, str] = {}
         for entry in os.fsdecode(listed).split("\0")[:-1]:
             name, equals, value = entry.partition("\n")
             taken[name] = value if equals else "true"
-        found = {}
-        for name, usual in (("excludesFile", "ignore"), ("attributesFile", "attributes")):
-            code, out, _ = await git.ask("config", "--type=path", "--get", f"core.{name}", cwd=git_dir, env=env)
-            found[name] = _text(out) if code == 0 else git.usual(usual)
+        attributes = taken.pop("core.attributesfile", "") or git.usual("attributes")
+        taken["core.excludesfile"] = taken.get("core.excludesfile") or git.usual("ignore")
         rows = [f"\t{name.removeprefix('core.')} = {_quoted(value)}\n" for name, value in taken.items()]
-        rows.append(f"\texcludesFile = {_quoted(found['excludesFile'])}\n")
         modes = taken.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
-        return cls(git_dir, common, objects, form, "".join(rows), found["attributesFile"], modes)
+        common, objects = _path(told[0], git_dir), _path(told[1], git_dir)
+        return cls(git_dir, common, objects, told[2].decode(), "".join(rows), attributes, modes)
 
     @contextlib.contextmanager
-    def control(
-        self, tree: Path, index: Path, *, raw: bool, hidden: Sequence[Path] = ()
-    ) -> Iterator[dict[str, str]]:
+    def control(self, tree: Path, index: Path, *, raw: bool, hidden: Sequence[Path] = ()) -> Iterator[dict[str, str]]:
         """The environment in which git reads and writes the content of `tree`, with `index` as its index.
 
         `raw` takes files as they are, byte for byte; else line ends and encodings are those of the repository's
         attributes. Filters run in neither. `hidden` are folders it must not see.
         """
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
+        with tempfile.TemporaryDirectory(prefix="git-", dir=index.parent) as name:
             folder = Path(name)
             for part in ("refs", "objects", "info"):
                 (folder / part).mkdir()

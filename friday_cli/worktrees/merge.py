@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ..core.errors import ToolError
-from ..machine.landing import FILE, LINK, PROGRAM, Content, Step, content
+from ..machine.landing import LINK, Content, Step, content
 from .trees import NOTHING, Change, Trees, shown
 
 
@@ -79,7 +78,8 @@ class _Look:
         try:
             return content(self.top, path)
         except NotADirectoryError:
-            return self._below_a_file(change)
+            self._below_a_file(change)
+            return None
         except ToolError as error:
             if path.is_dir() and not path.is_symlink() and self._empties(path):
                 return None
@@ -94,7 +94,9 @@ class _Look:
             raise _Conflict("a folder above it is a file or a link here")
 
     def _empties(self, folder: Path) -> bool:
-        """Whether the same changes remove all that is in `folder`."""
+        """Whether the same changes remove all that is in `folder`, and there is something."""
+        if not any(Path(name).is_relative_to(folder.relative_to(self.top)) for name in self.goes):
+            return False
         for where, folders, files in os.walk(folder):
             names = [*files, *(name for name in folders if os.path.islink(os.path.join(where, name)))]
             if any(os.path.relpath(os.path.join(where, name), self.top) not in self.goes for name in names):
@@ -128,16 +130,3 @@ def _with_mode(content_: Content | None, like: Content) -> Content | None:
     if content_ is None or LINK in (content_.mode, like.mode):
         return content_
     return Content(like.mode, content_.data)
-
-
-def lines_of(text: bytes) -> str:
-    """File content as lines for a diff."""
-    return text.decode("utf-8", "replace")
-
-
-def digest(content_: Content | None) -> str:
-    """The sha256 of what a file holds, "" for nothing."""
-    return "" if content_ is None else hashlib.sha256(content_.data).hexdigest()
-
-
-__all__ = ["FILE", "LINK", "PROGRAM", "Plan", "digest", "lines_of", "plan"]

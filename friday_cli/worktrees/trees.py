@@ -22,6 +22,8 @@ MOST_BYTES, MOST_FILES = 4_000_000_000, 500_000
 """How much a working tree may hold that is to be copied or compared."""
 MOST_READ = 256_000_000
 """Bytes of changed files that may be brought from one tree into another."""
+LISTED = 1_000
+"""Changed files that are named."""
 NOTHING, LINK, FILE, PROGRAM, REPOSITORY = 0, 0o120000, 0o100644, 0o100755, 0o160000
 
 
@@ -78,35 +80,28 @@ class Trees:
             os.fsencode(f"{c.new_mode:o} {c.new if c.new_mode else gone}\t{c.path}\0")
             for c in sorted(changes, key=lambda c: c.new_mode != NOTHING)  # a folder goes before a file takes its name
         ]
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
-            with self.repository.control(self.top, Path(name) / "index", raw=True) as env:
-                await self.git("read-tree", tree, cwd=self.top, env=env)
-                words = ("update-index", "-z", "--replace", "--index-info")
-                await self.git(*words, cwd=self.top, env=env, data=b"".join(rows))
-                return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
+        with (
+            tempfile.TemporaryDirectory(prefix="git-", dir=self.index.parent) as name,
+            self.repository.control(self.top, Path(name) / "index", raw=True) as env,
+        ):
+            await self.git("read-tree", tree, cwd=self.top, env=env)
+            words = ("update-index", "-z", "--replace", "--index-info")
+            await self.git(*words, cwd=self.top, env=env, data=b"".join(rows))
+            return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
 
     async def _follow(self, env: dict[str, str], tracked: Path) -> None:
         """Put the paths that git follows in the working tree into our index, too."""
         if not await asyncio.to_thread(tracked.is_file):
             return
         listed = await self.git("ls-files", "-z", "-s", cwd=self.top, env={**env, "GIT_INDEX_FILE": str(tracked)})
-        known = set(_fields(await self.git("ls-files", "-z", cwd=self.top, env=env)))
-        rows = {}
-        for entry in _fields(listed):
-            about, _, name = entry.partition(b"\t")
-            mode, oid, _ = about.split(b" ")
-            if name not in known and int(mode, 8) != REPOSITORY:
-                rows[name] = b"%s %s\t%s\0" % (mode, oid, name)
-        if rows:
+        known = await self.git("ls-files", "-z", cwd=self.top, env=env)
+        if rows := await asyncio.to_thread(_unknown, listed, known):
             words = ("update-index", "-z", "--index-info")
-            await self.git(*words, cwd=self.top, env=env, data=b"".join(rows.values()))
+            await self.git(*words, cwd=self.top, env=env, data=rows)
 
     async def _written(self, env: dict[str, str]) -> str:
-        listed = await self.git("ls-files", "-z", "-o", "-m", "--exclude-standard", cwd=self.top, env=env)
-        names = _fields(listed)
-        await asyncio.to_thread(_weigh, self.top, names)
-        inside = sorted({name for name in names if name.endswith(b"/")})
-        if inside:
+        listed = await self.git("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=self.top, env=env)
+        if inside := await asyncio.to_thread(_weighed, self.top, listed):
             specs = [b":(top)", *(b":(top,exclude,literal)" + name for name in inside)]
             words = ("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul")
             await self.git(*words, cwd=self.top, env=env, data=b"\0".join(specs))
@@ -118,38 +113,22 @@ class Trees:
 
     async def between(self, old: str, new: str) -> list[Change]:
         """The paths that differ, in git's order."""
-        fields = iter(await self._compared("--raw", "--no-renames", old, new))
-        return [_change(about, next(fields)) for about in fields]
+        return await asyncio.to_thread(_changes, await self._compared("--raw", "--no-renames", old, new))
 
     async def summary(self, old: str, new: str) -> tuple[FileChange, ...]:
         """What changed, for people: renames found, lines counted. `seen` says what is more than a change of content."""
-        fields = iter(await self._compared("--numstat", "-M", old, new))
-        lines: dict[bytes, tuple[bytes, bytes]] = {}
-        for field in fields:
-            added, removed, name = field.split(b"\t", 2)
-            if not name:  # renamed: both names follow
-                name = (next(fields), next(fields))[1]
-            lines[name] = (added, removed)
-        rows = []
-        fields = iter(await self._compared("--raw", "-M", old, new))
-        for about in fields:
-            before, name = b"", next(fields)
-            if about.rpartition(b" ")[2].startswith(b"R"):
-                before, name = name, next(fields)
-            rows.append(_row(name, before, about, *lines.get(name, (b"0", b"0"))))
-        return tuple(rows)
+        counted = await self._compared("--numstat", "-M", old, new)
+        return await asyncio.to_thread(_rows, await self._compared("--raw", "-M", old, new), counted)
 
-    async def patch(self, old: str, new: str, *, path: str = "", limit: int = 0) -> str:
-        """The difference as text, of one path or of all; cut after `limit` characters (0: never)."""
+    async def patch(self, old: str, new: str, *, path: str = "", limit: int) -> str:
+        """The difference as text, of one path or of all; cut after `limit` characters."""
         with self._comparing() as env:
             words = ("diff-tree", "-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", old, new)
             more = ("--", path) if path else ()
-            out = await self.git(*words, *more, cwd=self.top, env={**env, "GIT_LITERAL_PATHSPECS": "1"})
+            literal = {**env, "GIT_LITERAL_PATHSPECS": "1"}
+            out = await self.git(*words, *more, cwd=self.top, env=literal, cut=4 * limit + 1)
         text = plain(out.decode("utf-8", "replace"))
-        if limit and len(text) > limit:
-            head = text[:limit].rpartition("\n")[0]
-            text = f"{head}\n[... {len(text) - len(head):,} more characters of this diff]\n"
-        return text
+        return text if len(text) <= limit else f"{text[:limit].rpartition(chr(10))[0]}\n[... this diff goes on]\n"
 
     async def contents(self, oids: Iterable[str]) -> dict[str, bytes]:
         """What git keeps under each id."""
@@ -176,7 +155,7 @@ class Trees:
         """Both sides' changes of a text in one, None where they meet or it is no text."""
         if any(b"\0" in text for text in (ours, base, theirs)):
             return None
-        with tempfile.TemporaryDirectory(prefix="friday-git-") as name:
+        with tempfile.TemporaryDirectory(prefix="git-", dir=self.index.parent) as name:
             folder = Path(name)
             for file, text in (("ours", ours), ("base", base), ("theirs", theirs)):
                 (folder / file).write_bytes(text)
@@ -184,35 +163,78 @@ class Trees:
             code, out, _ = await self.git.ask("merge-file", "-p", "-q", "ours", "base", "theirs", cwd=folder, env=env)
         return out if code == 0 else None
 
-    async def _compared(self, *words: str) -> list[bytes]:
+    async def _compared(self, *words: str) -> bytes:
         with self._comparing() as env:
             fixed = ("diff-tree", "-r", "-z", "--no-ext-diff", "--no-textconv")
-            return _fields(await self.git(*fixed, *words, cwd=self.top, env=env))
+            return await self.git(*fixed, *words, cwd=self.top, env=env)
 
     def _comparing(self) -> contextlib.AbstractContextManager[dict[str, str]]:
         return self.repository.control(self.top, self.index, raw=True)
 
 
-def _weigh(tree: Path, names: Iterable[bytes]) -> None:
+def _unknown(listed: bytes, known: bytes) -> bytes:
+    """The entries of an index (as `ls-files -s` lists them) that are not `known`, as `update-index` takes them."""
+    names = set(_fields(known))
+    rows: dict[bytes, bytes] = {}
+    for entry in _fields(listed):
+        about, _, name = entry.partition(b"\t")
+        mode, oid, _ = about.split(b" ")
+        if name not in names and int(mode, 8) != REPOSITORY:
+            rows[name] = b"%s %s\t%s\0" % (mode, oid, name)
+    return b"".join(rows.values())
+
+
+def _weighed(top: Path, listed: bytes) -> list[bytes]:
+    """The repositories among the names that `ls-files` lists. Raises ToolError where the files are too much."""
     total = count = 0
-    top = os.fsencode(tree)
-    for name in names:
+    inside = set()
+    start = os.fsencode(top)
+    for name in _fields(listed):
+        if name.endswith(b"/"):
+            inside.add(name)
+            continue
         try:
-            found = os.lstat(os.path.join(top, name))
+            found = os.lstat(os.path.join(start, name))
         except OSError:
             continue
         if stat.S_ISREG(found.st_mode):
             total, count = total + found.st_size, count + 1
     if total > MOST_BYTES or count > MOST_FILES:
         raise ToolError(
-            f"{tree} holds {total / 1e9:.1f} GB in {count:,} files that git does not ignore: too much for a worktree "
+            f"{top} holds {total / 1e9:.1f} GB in {count:,} files that git does not ignore: too much for a worktree "
             f"(at most {MOST_BYTES / 1e9:g} GB and {MOST_FILES:,} files).",
             hint="Add what need not be copied to .gitignore.",
         )
+    return sorted(inside)
 
 
 def _fields(out: bytes) -> list[bytes]:
     return out.split(b"\0")[:-1]
+
+
+def _changes(listed: bytes) -> list[Change]:
+    fields = iter(_fields(listed))
+    return [_change(about, next(fields)) for about in fields]
+
+
+def _rows(listed: bytes, counted: bytes) -> tuple[FileChange, ...]:
+    """The changed files, at most `LISTED` of them, and a last row for those that are left out."""
+    fields = iter(_fields(counted))
+    lines: dict[bytes, tuple[bytes, bytes]] = {}
+    for field in fields:
+        added, removed, name = field.split(b"\t", 2)
+        if not name:  # renamed: both names follow
+            name = (next(fields), next(fields))[1]
+        lines[name] = (added, removed)
+    rows = []
+    fields = iter(_fields(listed))
+    for about in fields:
+        before, name = b"", next(fields)
+        if about.rpartition(b" ")[2].startswith(b"R"):
+            before, name = name, next(fields)
+        rows.append(_row(name, before, about, *lines.get(name, (b"0", b"0"))))
+    more = len(rows) - LISTED
+    return tuple(rows) if more <= 0 else (*rows[:LISTED], FileChange(f"({more:,} more files)"))
 
 
 def _change(about: bytes, name: bytes) -> Change:

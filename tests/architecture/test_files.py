@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-LINES, TEST_LINES, FUNCTION_LINES = 400, 500, 60
+LINES, TEST_LINES, FUNCTION_LINES = 400, 600, 60
+"""Tests may be longer: a table of cases is read row by row."""
 EXCEPTIONS: dict[str, str] = {}
 """Files or functions (`path` or `path:name`) that may be longer, with the reason."""
 
 FOREIGN = re.compile(
-    "|".join(("/" + "work/(?:main|shared|venv)", "/" + "root/", r"\." + "pyenv", "/tmp/" + "bash_jobs"))
+    "|".join(("/" + "work/(?:main|shared|venv)", r"(?<!\w)/" + "root/", r"\." + "pyenv", "/tmp/" + "bash_jobs"))
 )
 ROOTS = ("friday_cli", "tests", "docs", "profiles", ".ci")
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md", "pyproject.toml")

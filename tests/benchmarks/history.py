@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import sqlite3
 import subprocess
 import sys
@@ -24,14 +22,14 @@ def sessions(bench: Bench) -> Iterator[Line]:
         argv = [
             sys.executable,
             "-m",
-            "tests.benchmarks.history",
+            "tests.benchmarks.seed",
             str(bench.folder / home),
             str(bench.work),
             str(events),
         ]
-        made = json.loads(subprocess.run(argv, cwd=PROJECT, check=True, capture_output=True, text=True).stdout)
-        floor = raw_read(bench.folder / home / "data" / "friday.db", made["id"])
-        short = made["id"][:8]
+        made = subprocess.run(argv, cwd=PROJECT, check=True, capture_output=True, text=True).stdout.strip()
+        floor = raw_read(bench.folder / home / "data" / "friday.db", made)
+        short = made[:8]
         cases = {
             "show": (bench.friday("sessions", "show", short), 1.0),
             "show --tree": (bench.friday("sessions", "show", short, "--tree"), 1.0),
@@ -55,79 +53,3 @@ def raw_read(path: Path, session: str) -> float:
         query = "SELECT body FROM events WHERE session = (SELECT key FROM sessions WHERE id = ?) ORDER BY seq"
         assert len(db.execute(query, (session,)).fetchall()) > 1000
         return time.monotonic() - begun
-
-
-async def make(home: Path, cwd: Path, events: int) -> str:
-    """Write a session of about `events` events: a root with a hundred children that read files; gives its id."""
-    from friday_cli.core.events import (
-        SCHEMA,
-        AgentFinished,
-        AgentStarted,
-        Envelope,
-        MessageAdded,
-        Prefix,
-        SessionStarted,
-        ToolFinished,
-        ToolStarted,
-        TurnFinished,
-        TurnStarted,
-    )  # fmt: skip
-    from friday_cli.core.messages import Message, Text, ToolCall, ToolResult, Usage, user
-    from friday_cli.store import Store
-
-    store = Store(home / "data" / "friday.db")
-    for number in range(100):
-        small = await store.create_session(cwd, title=f"small {number}")
-        log = [
-            AgentStarted(1, "friday", f"small {number}", MESSAGES),
-            MessageAdded(user("hi")),
-            AgentFinished(1, "completed", "done"),
-        ]
-        with await store.own(small):
-            await store.journal(small).append([Envelope(i, time.time(), "a", e) for i, e in enumerate(log, 1)])
-    session = await store.create_session(cwd)
-    usage = Usage(input=900, output=60, cache_read=4000)
-    seq, children = 0, 100
-
-    def turns(agent: str, count: int) -> Iterator[tuple[str, object]]:
-        for turn in range(1, count + 1):
-            call = ToolCall(f"{agent}-{turn}", "read_file", {"path": f"src/module_{turn}.py", "limit": 40})
-            yield agent, TurnStarted(turn)
-            yield agent, MessageAdded(Message("assistant", (Text("I look at the next file."), call)))
-            yield agent, ToolStarted(call.id, "read_file", call.arguments["path"])
-            yield agent, ToolFinished(call.id, "read_file", "ok", 0.002)
-            text = "".join(f"{n:>5}\tvalue_{n} = compute({n}, {turn})\n" for n in range(20))
-            yield agent, MessageAdded(Message("tool", (ToolResult(call.id, text),), "harness"))
-            yield agent, TurnFinished(turn, usage, "tool_use", 5000)
-
-    def everything() -> Iterator[tuple[str, object]]:
-        yield "a", SessionStarted(SCHEMA, session, str(cwd), "0")
-        yield "a", AgentStarted(1, "friday", "a long task", MESSAGES)
-        yield "a", Prefix(MESSAGES, "You are Friday.", ())
-        yield "a", MessageAdded(user("a long task"))
-        each = max(1, (events // (children + 1) - 4) // 6)
-        for number in range(1, children + 1):
-            path = f"a.{number}"
-            yield path, AgentStarted(1, "researcher", f"part {number}", MESSAGES, "a", f"call-{number}")
-            yield path, MessageAdded(user(f"part {number}", source="parent"))
-            yield from turns(path, each)
-            yield path, AgentFinished(1, "completed", "done", f"found {number}", usage=usage, tree_usage=usage)
-        yield from turns("a", each)
-        yield "a", MessageAdded(Message("assistant", (Text("All is done."),)))
-        yield "a", AgentFinished(1, "completed", "done", "All is done.", usage=usage, tree_usage=usage)
-
-    with await store.own(session):
-        journal, batch = store.journal(session), []
-        for agent, event in everything():
-            seq += 1
-            batch.append(Envelope(seq, time.time(), agent, event))  # type: ignore[arg-type]
-            if len(batch) == 5000:
-                await journal.append(batch)
-                batch = []
-        await journal.append(batch)
-    await store.close()
-    return session
-
-
-if __name__ == "__main__":
-    print(json.dumps({"id": asyncio.run(make(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])))}))

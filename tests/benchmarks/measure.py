@@ -213,11 +213,17 @@ def bench(*, repeat: int) -> Iterator[Bench]:
             server.wait()
 
 
+def cpu_ratio(samples: Sequence[Sample], floor: Sequence[Sample]) -> float:
+    """How much more processor time the runs took than those of the floor, the least disturbed of each."""
+    return min(s.cpu_s for s in samples) / min(s.cpu_s for s in floor)
+
+
 @dataclass
 class Line:
     """One figure with its goal in the same unit; None where there is only a floor to compare with.
 
-    `fixed` marks a goal in absolute time, which moves with the speed of the machine."""
+    `fixed` marks a goal in absolute time, which moves with the speed of the machine. `cpu` is the ratio of processor
+    times to the floor's, which other work on the machine disturbs less than it does the clock."""
 
     name: str
     value: float
@@ -227,3 +233,4 @@ class Line:
     floor_name: str = ""
     note: str = ""
     fixed: bool = False
+    cpu: float | None = None

@@ -8,9 +8,7 @@ from tests.cli.console import Console
 
 
 @pytest.fixture
-def console(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Console:
+def console(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
     """`friday` in an empty folder, with an empty home."""
     project = tmp_path / "project"
     project.mkdir()

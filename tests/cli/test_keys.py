@@ -65,7 +65,9 @@ def test_a_variable_that_wins_is_said(piped: Console, monkeypatch: pytest.Monkey
     assert (removed.code, "still gives one" in removed.error) == (0, True)
 
 
-@pytest.mark.parametrize("argv", [("anthropic", KEY), (KEY,), (f"--key={KEY}",), ("--key", KEY), ("anthropic", f"--key={KEY}")])
+@pytest.mark.parametrize(
+    "argv", [("anthropic", KEY), (KEY,), (f"--key={KEY}",), ("--key", KEY), ("anthropic", f"--key={KEY}")]
+)
 def test_a_key_on_the_command_line_is_refused_and_not_repeated(piped: Console, argv: tuple[str, ...]) -> None:
     ran = piped("auth", "set", *argv)
     assert (ran.code, "does not belong on the command line" in ran.error) == (2, True)
@@ -143,7 +145,11 @@ def test_a_key_makes_a_services_models_usable_and_marks_the_default(
 @pytest.mark.usefixtures("nobody")
 @pytest.mark.parametrize(
     ("model", "name"),
-    [("anthropic/claude-new-9:high", "anthropic/claude-new-9"), ("haiku", "anthropic/claude-haiku-5-5"), ("demo", "demo")],
+    [
+        ("anthropic/claude-new-9:high", "anthropic/claude-new-9"),
+        ("haiku", "anthropic/claude-haiku-5-5"),
+        ("demo", "demo"),
+    ],
 )
 def test_the_configured_model_is_marked(
     console: Console, monkeypatch: pytest.MonkeyPatch, model: str, name: str

@@ -118,7 +118,11 @@ def a_stop_stops_nothing(patch: Patch) -> None:
     stop = Tree.stop
 
     async def lazy(self: Tree, path: str, **how: Any) -> int:
-        return 0 if path == "a" and not self.world.log.last > 1_000_000 and not _closing() else await stop(self, path, **how)
+        return (
+            0
+            if path == "a" and not self.world.log.last > 1_000_000 and not _closing()
+            else await stop(self, path, **how)
+        )
 
     patch.setattr(Tree, "stop", lazy)
 

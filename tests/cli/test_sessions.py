@@ -259,6 +259,7 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     rows = {row[0]: row[1:] for row in console("sessions", "stats").rows}
     assert rows["researcher"][:3] == ["acme/tiny", "3", "67%"]
     assert rows["general"][:3] == ["acme/small", "3", "67%"]
+    assert rows["general"][-1] == "done 2, process 1"
     document = console("sessions", "stats", "--json").document
     assert {(row["profile"], row["runs"], row["succeeded"]) for row in document} == {
         ("general", 3, 2),

@@ -13,12 +13,14 @@ import pytest
 
 from friday_cli import __version__
 from friday_cli.cli import records, run
-from tests.cli.console import ROOT, Console, plain
+from tests.cli.console import Console, plain
 
 COMMANDS = {
     "ask": (),
     "demo": (),
     "sessions": ("list", "show", "export", "rename", "delete", "stats"),
+    "worktrees": ("list", "show", "apply", "discard", "clean"),
+    "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
     "models": (),
     "auth": ("set", "list", "remove"),
@@ -173,9 +175,7 @@ def test_control_c_is_130(console: Console) -> None:
     assert console("sessions", "list").rows
 
 
-def test_a_failure_nobody_foresaw_is_one_line_with_a_log(
-    console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-ant-abcdefghijklmnopqrstuvwx"
 
     async def listed(cwd: str | None) -> None:
@@ -274,7 +274,9 @@ def test_install_completion_for_bash(console: Console) -> None:
 
 
 def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
-    console.profile(console.friday_home / "profiles", "sly", 'description: "$(touch owned) `touch owned` \'; touch owned #"')
+    console.profile(
+        console.friday_home / "profiles", "sly", 'description: "$(touch owned) `touch owned` \'; touch owned #"'
+    )
     ran = console.process(_FRIDAY_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="friday profiles show sl")
     assert '"sly":"touch owned touch owned touch owned"' in ran.out
 
@@ -285,7 +287,3 @@ def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
 def test_help_uses_a_wide_terminal(console: Console) -> None:
     shown = plain(console.terminal("ask", "--help", columns=120).out)
     assert 80 < max(map(len, shown.splitlines())) <= 100
-
-
-def test_the_root_of_the_checkout_has_no_console_leftovers() -> None:
-    assert not (ROOT / "owned").exists()

@@ -214,10 +214,16 @@ class TestErrors:
             ("[providers.a]\nbase_url = 'http://u:p@x'", 2, "providers.a.base_url", "without a password"),
             ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "small letters"),
             (
-                "[agents.delegation.context]\nbrain_write_scope = 'shared'",
+                "[agents.delegation.context]\nbrain_write_scope = 'all'",
                 2,
                 "agents.delegation.context.brain_write_scope",
-                "must be delegated",
+                "'all' is none of delegated, shared",
+            ),
+            (
+                "[agents.delegation.context]\nseal_on_complete = false",
+                2,
+                "agents.delegation.context.seal_on_complete",
+                "must be true",
             ),
             ("model = opus", 1, "", "Text needs quotes"),
             ("model = 'a'\nmodel = 'b'", 2, "", "is not TOML"),

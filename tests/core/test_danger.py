@@ -74,7 +74,9 @@ def test_places_that_run_or_grant_later_are_protected(path: str) -> None:
     assert is_protected(path)
 
 
-@pytest.mark.parametrize("path", ["a.py", "src/git.py", ".gitignore", ".github/README.md", "docs/.gitkeep", "gitconfig.md"])
+@pytest.mark.parametrize(
+    "path", ["a.py", "src/git.py", ".gitignore", ".github/README.md", "docs/.gitkeep", "gitconfig.md"]
+)
 def test_other_places_are_not_protected(path: str) -> None:
     assert not is_protected(path)
 
@@ -85,6 +87,19 @@ def test_secrets_are_seen(path: str) -> None:
     assert is_secret(path)
 
 
-@pytest.mark.parametrize("path", [".env.example", ".env.sample", "a/.env.template", "env.py", "keys.md", "id_rsa.pub", "monkey", "environment", "auth.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".env.example",
+        ".env.sample",
+        "a/.env.template",
+        "env.py",
+        "keys.md",
+        "id_rsa.pub",
+        "monkey",
+        "environment",
+        "auth.py",
+    ],
+)
 def test_other_files_are_no_secrets(path: str) -> None:
     assert not is_secret(path)

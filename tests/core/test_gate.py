@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
 
@@ -105,6 +106,76 @@ async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
         await waiting[3]
 
 
+class Neighbours:
+    """What other processes know, in memory; `until` counts from the beginning of the test."""
+
+    def __init__(self) -> None:
+        self.begun = time.time()
+        self.until = 0.0
+
+    def closed_until(self) -> float:
+        return self.begun + self.until if self.until else 0.0
+
+    def close_until(self, at: float) -> None:
+        self.until = max(self.until, at - self.begun)
+
+
+@virtual
+async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
+    lanes = Neighbours()
+    lane = Gate(random.Random(1), lanes)
+    for _ in range(8):
+        assert lane.enter()
+    lanes.until = 20.0
+    assert not lane.enter()
+    assert 19.5 < lane.wait_s <= 22.2
+    waiting = asyncio.create_task(lane.place())
+    for _ in range(8):
+        lane.leave()
+    await asyncio.sleep(19)
+    assert not waiting.done()
+    await asyncio.sleep(4)
+    assert waiting.done()
+    more = 0
+    while lane.enter():
+        more += 1
+    assert more == 3, "and half as many come back"
+
+
+@virtual
+async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -> None:
+    lanes = Neighbours()
+    lane = Gate(random.Random(1), lanes)
+    for _ in range(4):
+        lane.enter()
+    wait = lane.back_off(1, retry_after=10.0, crowded=True)
+    assert lanes.until == pytest.approx(wait, abs=0.5)
+    assert lane.wait_s == pytest.approx(wait)
+    for _ in range(4):
+        lane.leave()
+    await asyncio.sleep(wait)
+    assert lane.enter()
+    assert lane.enter(), "halved once, not twice"
+    lane.back_off(1, crowded=False)
+    assert lanes.until == pytest.approx(wait, abs=0.5), "a failure that is no crowd concerns nobody else"
+
+
+@virtual
+async def test_processes_do_not_come_back_at_the_same_moment() -> None:
+    lanes = Neighbours()
+    lanes.until = 10.0
+    waits = {Gate(random.Random(seed), lanes).wait_s for seed in range(20)}
+    assert len(waits) == 20
+    assert min(waits) > 9.5
+
+
+@virtual
+async def test_no_other_process_can_close_a_lane_for_more_than_a_minute() -> None:
+    lanes = Neighbours()
+    lanes.until = 59.9
+    assert all(Gate(random.Random(seed), lanes).wait_s <= 60 for seed in range(20))
+
+
 class Slots(Model):
     """A server that takes two requests at a time and refuses the rest with 429."""
 
@@ -128,7 +199,9 @@ class Slots(Model):
 @pytest.mark.parametrize("retry_after", [None, 2.0])
 @pytest.mark.parametrize("places", [5, 20])
 @virtual
-async def test_twenty_children_against_a_server_of_two_places_all_finish(retry_after: float | None, places: int) -> None:
+async def test_twenty_children_against_a_server_of_two_places_all_finish(
+    retry_after: float | None, places: int
+) -> None:
     model = Slots(2, retry_after)
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
     outcome = await bench.prompt()

@@ -29,7 +29,8 @@ class Breaking:
         fails = self._left < 0
         if not fails:
             self.kept.extend(envelopes)
-        self._after = max(self._after, loop.time()) + self._rng.choice((0.0, 1.0, 2.0))  # in order, as one thread writes
+        begun = max(self._after, loop.time())  # one after the other, as one thread writes
+        self._after = begun + self._rng.choice((0.0, 1.0, 2.0))
         loop.call_at(self._after, lambda: done.set_exception(StoreError("full")) if fails else done.set_result(None))
         return done
 

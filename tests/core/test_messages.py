@@ -49,7 +49,9 @@ def test_no_result_is_made_up_where_one_was_given(history: list[Message]) -> Non
 
 def test_results_that_came_apart_or_in_another_order_are_put_in_call_order() -> None:
     calls = Message("assistant", (ToolCall("p", "look"), ToolCall("q", "look"), ToolCall("r", "look")))
-    mended = closed([user("go"), calls, Message("tool", (ToolResult("r", "3"),)), Message("tool", (ToolResult("p", "1"),))])
+    mended = closed(
+        [user("go"), calls, Message("tool", (ToolResult("r", "3"),)), Message("tool", (ToolResult("p", "1"),))]
+    )
     assert [(r.call_id, r.text, r.status) for r in mended[-1].results] == [
         ("p", "1", "ok"), ("q", "interrupted: the result was lost", "cancelled"), ("r", "3", "ok"),
     ]  # fmt: skip

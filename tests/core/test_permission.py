@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import PermissionAnswered, PermissionAsked, QuestionAnswered
 from friday_cli.core.log import Log, MemoryJournal
-from friday_cli.core.permission import MODES, Answer, Call, Decision, Desk, Mode, Rule, Rules, parse_rule, suggested_rule
+from friday_cli.core.permission import (
+    MODES,
+    Answer,
+    Call,
+    Decision,
+    Desk,
+    Mode,
+    Rule,
+    Rules,
+    parse_rule,
+    suggested_rule,
+)
 from friday_cli.core.tool import Effect
 from tests.virtual import virtual
 
@@ -29,13 +40,26 @@ def edit(*paths: str) -> Call:
 
 def rights(*texts: str, mode: Mode = "ask") -> Rules:
     """Rules from "allow bash(ls *)" and the like."""
-    return Rules(mode=mode, rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)])  # type: ignore[arg-type]
+    return Rules(
+        mode=mode, rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)]
+    )  # type: ignore[arg-type]
 
 
 # ---- modes ------------------------------------------------------------------------
 
 MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
-    ("ask", {"read": "allow", "write": "ask", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow", "own": "allow"}),
+    (
+        "ask",
+        {
+            "read": "allow",
+            "write": "ask",
+            "run": "ask",
+            "net": "ask",
+            "spawn": "allow",
+            "save": "allow",
+            "own": "allow",
+        },
+    ),
     ("edits", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow"}),
     ("plan", {"read": "allow", "write": "deny", "run": "deny", "net": "ask", "spawn": "allow", "save": "deny"}),
     ("auto", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow"}),
@@ -91,7 +115,9 @@ CALLS = st.builds(
     st.sampled_from(["bash", "edit_file", "web_fetch", "read_file", "delegate_task"]),
     st.sampled_from(EFFECTS),
     st.lists(
-        st.sampled_from(["git push -f", "git status", "src/a.py", "x.md", "rm -rf /", "domain:example.org", ".env", "a; b"]),
+        st.sampled_from(
+            ["git push -f", "git status", "src/a.py", "x.md", "rm -rf /", "domain:example.org", ".env", "a; b"]
+        ),
         max_size=2,
     ).map(tuple),
 )
@@ -261,11 +287,20 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     "call",
-    [bash("rm -rf /"), edit(".git/hooks/pre-commit"), Call("read_file", "read", (".env",)), Call("bash", "run", ("ls; rm -rf ~",))],
+    [
+        bash("rm -rf /"),
+        edit(".git/hooks/pre-commit"),
+        Call("read_file", "read", (".env",)),
+        Call("bash", "run", ("ls; rm -rf ~",)),
+    ],
     ids=lambda call: call.subjects[0],
 )
-def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_every_allow_rule(mode: Mode, call: Call) -> None:
-    rules = Rules(mode=mode, rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")])
+def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_every_allow_rule(
+    mode: Mode, call: Call
+) -> None:
+    rules = Rules(
+        mode=mode, rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")]
+    )
     assert rules.decide(call).decision == "ask"
     assert rules.child(allowed=None).decide(call).decision == "ask"
 

@@ -168,3 +168,25 @@ async def test_who_is_stopped_while_it_waits_for_a_place_takes_none() -> None:
     second.end()
     first.end()
     assert slots._value == 1
+
+
+@virtual
+async def test_calls_in_line_behind_a_question_are_no_work() -> None:
+    """Three changes of one reply, the first asks a person: its place is free and its clock stands still."""
+    changes = [call("change", text=str(n), seconds=1) for n in range(3)]
+    script = {
+        "a": [Say("", [delegate("worker"), delegate("other", "b")])],
+        "a.1": [Say("", changes)],
+        "a.2": [Say("quick")],
+    }
+    profiles = {"worker": Profile(rules=[Rule("change", "0", "ask")], time_s=10), "other": Profile()}
+    bench = Bench(Model(script), [make("change", effect="write")], profiles, policy=Policy(max_concurrent=1))
+    node = bench.begin()
+    await until(lambda: bool(bench.desk.pending))
+    await asyncio.sleep(3600)
+    assert bench.node("a.1").known.status == "waiting_user"
+    assert bench.outcome("a.2").result == "quick"
+    await bench.desk.answer(next(iter(bench.desk.pending)), Answer("allow"))
+    assert node.task
+    await node.task
+    assert (bench.finished("a.1").status, bench.finished("a.1").duration_s) == ("completed", pytest.approx(3))

@@ -44,7 +44,12 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
     assert node.ended
     assert end(bench, "a") == ("cancelled", "aborted")
     assert {end(bench, p) for p in ("a.1", "a.1.1", "a.2")} == {("cancelled", "parent")}
-    assert [bench.finished(p).result for p in ("a", "a.1", "a.1.1", "a.2")] == ["starting", "handing on", "working", "working"]
+    assert [bench.finished(p).result for p in ("a", "a.1", "a.1.1", "a.2")] == [
+        "starting",
+        "handing on",
+        "working",
+        "working",
+    ]
     assert all(bench.finished(p).partial for p in bench.agents)
     assert await others() == []
     count = len(bench.model.requests)
@@ -245,7 +250,9 @@ async def test_nobody_gives_birth_who_is_being_stopped() -> None:
 @virtual
 async def test_a_question_dies_with_who_asked_and_a_late_answer_changes_nothing() -> None:
     bench = Bench(
-        Model({"a": [Say("", [call("shell", text="make")])]}), [make("shell", effect="run")], rules=[Rule("shell", "", "ask")]
+        Model({"a": [Say("", [call("shell", text="make")])]}),
+        [make("shell", effect="run")],
+        rules=[Rule("shell", "", "ask")],
     )
     bench.begin()
     await until(lambda: bool(bench.desk.pending))

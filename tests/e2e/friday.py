@@ -85,7 +85,8 @@ class Friday:
         self.model = MODELS[brain.wire]
         api = f'api = "{brain.wire}"\n' if name == "own" else ""
         self.config.write_text(
-            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}', encoding="utf-8"
+            f'{extra}\n[providers.{name}]\nbase_url = "{brain.base}"\ntransport = "{transport}"\n{api}',
+            encoding="utf-8",
         )
         self.setenv("ANTHROPIC_API_KEY" if name == "anthropic" else "OWN_API_KEY", KEY)
 
@@ -109,7 +110,7 @@ class Friday:
 
     def hurry(self) -> None:
         """Make the waits between tries short (in this process)."""
-        self._patch.setattr(gate, "BACKOFF_S", 0.01)
+        self._patch.setattr(gate, "BACKOFF_S", 0.001)
 
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""

@@ -3,14 +3,16 @@ was said is kept, one clear sentence, and never a success that was none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import socket
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.e2e.friday import Friday, Ran
-from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
+from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
 from tests.servers.play import DROP, HANG, RESET, Fault, Reply, Wait, document
 
 SPOKEN = Say(("The answer ", "is forty", "-two."))
@@ -25,7 +27,9 @@ def refused(status: int, kind: str = "", message: str = "no", **headers: str) ->
 def inside(wire: Wire, kind: str, message: str = "no") -> Reply:
     """An error that comes after a part of the text, with status 200."""
     error = {"type": kind, "code": kind, "message": message}
-    bad: dict[str, Any] = {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
+    bad: dict[str, Any] = (
+        {"error": error} if wire == "chat" else {"type": "error", **error, "error": error} | {"type": "error"}
+    )
     return Reply(sse(wire, [*until(wire, SPOKEN, "forty"), bad]))
 
 
@@ -130,10 +134,9 @@ in_every_way = pytest.mark.parametrize(("name", "wire", "transport"), EVERY)
 
 
 @pytest.fixture(autouse=True)
-def _quick(friday: Friday) -> Iterator[None]:
+def _quick(friday: Friday) -> None:
     friday.hurry()
     (friday.project / "secret-plan.txt").write_text("to be read by nobody\n", encoding="utf-8")
-    yield
 
 
 def sound(brain: Brain) -> None:
@@ -195,7 +198,9 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
             return SPOKEN
         if turn.turn:
             return Say("They failed.")
-        return Say(calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})])
+        return Say(
+            calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})]
+        )
 
     with thinking(rule, wire) as brain:
         friday.reach(brain, transport=transport, extra=CROWD)
@@ -234,3 +239,48 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     sound(brain)
     assert (ran.code, ran.document["result"], ran.document["error"]) == (0, "The answer is forty-two.", None)
     assert len(brain.turns) == 2
+
+
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+@pytest.mark.parametrize(
+    ("base_url", "proxy", "words"),
+    [
+        ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
+        ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
+        ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
+    ],
+)
+def test_f8_a_service_that_cannot_be_reached(
+    friday: Friday, base_url: str, proxy: str, words: str, transport: str
+) -> None:
+    friday.config.write_text(
+        f'[providers.anthropic]\nbase_url = "{base_url}"\ntransport = "{transport}"\n', encoding="utf-8"
+    )
+    friday.setenv("ANTHROPIC_API_KEY", "sk-canary-0123456789abcdefghij")
+    if proxy:
+        friday.setenv("HTTPS_PROXY", proxy)
+    ran = friday.json("hi", model="anthropic/claude-test")
+    assert (ran.code, ran.document["stop_reason"]) == (75, "provider")
+    assert words in one_sentence(ran.document["error"])
+    assert "hush" not in ran.out + ran.err
+    assert friday.attempts().count("attempt_failed") == 3
+
+
+def test_f8_tls_that_is_none(friday: Friday) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            for _ in range(3):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(4096)
+                    connection.sendall(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        friday.config.write_text(f'[providers.anthropic]\nbase_url = "{url}"\n', encoding="utf-8")
+        friday.setenv("ANTHROPIC_API_KEY", "sk-canary-0123456789abcdefghij")
+        ran = friday.json("hi", model="anthropic/claude-test")
+    assert ran.code == 75
+    assert "Cannot reach Anthropic" in one_sentence(ran.document["error"])
+    assert friday.attempts().count("attempt_failed") == 3

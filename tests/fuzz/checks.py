@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from friday_cli.core.agent import Agent
-from friday_cli.core.delegation import Known
+from friday_cli.core import replay as log_reader
 from friday_cli.core.events import (
     ENDED,
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
-    Compacted,
     Denied,
+    Detached,
     Envelope,
     InboxMessage,
     MessageAdded,
+    Notice,
     PermissionAnswered,
     PermissionAsked,
+    Prefix,
     QuestionAnswered,
     QuestionAsked,
     ToolFinished,
     ToolStarted,
     TurnStarted,
-    decode_envelope,
     depth_of,
-    encode,
     is_under,
     parent_of,
 )
 from friday_cli.core.model import without_thinking
-from friday_cli.core.permission import Call
-from friday_cli.core.replay import history, replay
-from tests.engine import Bench, Model, Say
+from friday_cli.core.permission import Rules
 from tests.strict import strict
 
 from .scene import Scene
@@ -62,6 +57,7 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     if numbers != list(range(1, len(log) + 1)):
         faults.append(f"the numbers of the log are not 1..{len(log)}: {numbers}")
     open_runs: dict[str, AgentStarted] = {}
+    behind: set[str] = set()
     runs: dict[str, int] = defaultdict(int)
     for envelope in log:
         path, event = envelope.agent, envelope.event
@@ -71,16 +67,29 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             runs[path] += 1
             if event.run != runs[path]:
                 faults.append(f"{path}: run {event.run} is its {runs[path]}.")
-            if event.parent and event.parent not in open_runs:
+            if event.parent and event.run == 1 and event.parent not in open_runs:
                 faults.append(f"{path} started under {event.parent}, which does not run")
             open_runs[path] = event
+            alone = event.run > 1 and event.call_id.partition("-")[0] != event.parent  # its parent does not wait for it
+            (behind.add if event.background or alone else behind.discard)(path)
         elif path not in open_runs:
-            if not (path == "a" and envelope.event.__class__.__name__ == "Notice"):
+            if not (path == "a" and isinstance(event, (Notice, InboxMessage, Prefix))):
                 faults.append(f"{path}: {event!r:.80} outside a run")
+        elif isinstance(event, Detached):
+            behind.add(path)
+        elif isinstance(event, TurnStarted) and event.wrap_up:
+            faults += [f"{p} works on while {path} wraps up" for p in _held(path, open_runs, behind)]
         elif isinstance(event, AgentFinished):
             del open_runs[path]
-            faults += _end(path, event, [p for p in open_runs if is_under(p, path)])
+            left = [p for p in open_runs if is_under(p, path)]
+            faults += _end(path, event, left if event.status == "cancelled" else _held(path, left, behind))
     return faults + [f"{path} has no end" for path in open_runs]
+
+
+def _held(path: str, paths: Iterable[str], behind: set[str]) -> list[str]:
+    """Those of `paths` below `path` that do not work behind its back: nobody between them is in the background."""
+    below = [p for p in paths if p != path and is_under(p, path)]
+    return [p for p in below if not any(is_under(p, q) and q != path and is_under(q, path) for q in behind)]
 
 
 def _end(path: str, end: AgentFinished, below: list[str]) -> list[str]:
@@ -98,20 +107,32 @@ def check_partial(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Every text that a run said is in its result when that is not the agent's own last word."""
     faults = []
     said: dict[str, list[str]] = defaultdict(list)
+    ever: dict[str, list[str]] = defaultdict(list)
     for envelope in log:
         match envelope.event:
             case AgentStarted():
                 said[envelope.agent] = []
             case MessageAdded(message=message) if message.role == "assistant" and message.text.strip():
                 said[envelope.agent].append(message.text.strip())
+                ever[envelope.agent].append(message.text)
             case AgentFinished(partial=True, result=result):
-                lost = [t for t in said[envelope.agent] if t not in result]
+                kept = said[envelope.agent][-1:] if envelope.event.stop_reason == "process" else said[envelope.agent]
+                lost = [t for t in kept if t not in result]
                 faults += [f"{envelope.agent} lost {lost} of its text"] if lost else []
+    for path, text in scene.cut:
+        if not any(text in t for t in ever[path]):
+            faults.append(f"{path} said {text!r} before it was stopped, and it is lost")
     return faults
 
 
 def check_asks(scene: Scene, log: Sequence[Envelope]) -> list[str]:
-    """Every question is asked, then answered or withdrawn once, by the same agent; none is left."""
+    """No question is left open, in the log and at the desk."""
+    left = scene.bench.desk.pending
+    return asked_and_ended(log) + ([f"open questions are left at the desk: {left}"] if left else [])
+
+
+def asked_and_ended(log: Sequence[Envelope]) -> list[str]:
+    """Every question is asked, then answered or withdrawn once, in the name of the same agent, before that ends."""
     faults = []
     waiting: dict[str, str] = {}
     for envelope in log:
@@ -125,9 +146,7 @@ def check_asks(scene: Scene, log: Sequence[Envelope]) -> list[str]:
                     faults.append(f"{ask_id} ended twice, or in the name of another")
             case AgentFinished() if left := [i for i, path in waiting.items() if path == envelope.agent]:
                 faults.append(f"{envelope.agent} ended with open questions {left}")
-    if waiting or scene.bench.desk.pending:
-        faults.append(f"open questions are left: {waiting} {scene.bench.desk.pending}")
-    return faults
+    return faults + ([f"open questions are left: {waiting}"] if waiting else [])
 
 
 def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
@@ -149,6 +168,8 @@ def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             case ToolFinished(call_id=call_id, status=status):
                 if open_calls.pop((path, call_id), None) is None and status not in ("denied", "cancelled"):
                     faults.append(f"{path}: {call_id} finished ({status}) and never started")
+            case AgentFinished(stop_reason="process"):
+                open_calls = {key: name for key, name in open_calls.items() if key[0] != path}
             case Denied(call_id=call_id):
                 if (path, call_id) in open_calls:
                     faults.append(f"{path}: {call_id} was denied while it ran")
@@ -157,19 +178,30 @@ def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
 
 def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[str, str]]) -> list[str]:
     """Rights are looked at from outside: every agent on the way up must let the call pass, or a person said yes."""
-    agent: Agent | None = scene.bench.agents[path]
-    if name not in agent.tools:
+    tools = scene.agent(path).tools
+    if name not in tools:
         return [f"{path} ran {name}, which is not among its tools"]
-    call = Call(name, agent.tools[name].effect, ())
-    while agent is not None:
-        own = type(agent.rules)(mode=agent.rules.mode, rules=agent.rules.rules, allowed=agent.rules.allowed)
-        decision = own.decide(call).decision
+    effect = tools[name].effect
+    above = path
+    while above:
+        decision = _right(scene.agent(above).rules, name, effect)
         if decision == "deny":
-            return [f"{path} ran {name} though {agent.path} may not"]
+            return [f"{path} ran {name} though {above} may not"]
         if decision == "ask" and (path, call_id) not in yes:
-            return [f"{path} ran {name} without asking, as {agent.path} must"]
-        agent = agent.parent
+            return [f"{path} ran {name} without asking, as {above} must"]
+        above = parent_of(above)
     return []
+
+
+def _right(rules: Rules, name: str, effect: str) -> str:
+    """What one agent's rights say of a tool; the scenes' rules speak of tools as a whole."""
+    if rules.allowed is not None and name not in rules.allowed:
+        return "deny"
+    said = {rule.decision for rule in rules.rules if rule.tool == name}
+    default = {"write": "ask", "run": "ask", "net": "ask"}
+    modes = {"ask": default, "edits": {**default, "write": "allow"}, "auto": {**default, "write": "allow"},
+             "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}}  # fmt: skip
+    return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
 
 
 # ---- what is left in memory ----------------------------------------------------------
@@ -178,7 +210,7 @@ def _permitted(scene: Scene, path: str, call_id: str, name: str, yes: set[tuple[
 def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Every call has its one result, and the log tells the same history as memory."""
     faults = []
-    records = replay(log)
+    records = log_reader.replay(log)
     for path, agent in scene.bench.agents.items():
         faults += [f"history of {path}: {fault}" for fault in strict(agent.history)]
         if path not in records:
@@ -191,6 +223,13 @@ def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             faults.append(f"the log tells another history of {path}:\n{kept}\n{memory}")
         if (end := records[path].end) is None or end.status not in ENDED:
             faults.append(f"{path} does not end in the log")
+        if records[path].usage != agent.usage:
+            faults.append(f"the log tells another usage of {path}: {records[path].usage}, {agent.usage}")
+        if records[path].receipt != agent.receipt:
+            faults.append(f"the log tells another receipt of {path}: {records[path].receipt}, {agent.receipt}")
+    waits = [(m.text, m.source) for m in records["a"].inbox] if "a" in records else []
+    if "a" in records and waits != list(scene.bench.root.inbox._waiting):
+        faults.append(f"the log tells another inbox of a: {waits}, {scene.bench.root.inbox._waiting}")
     return faults
 
 
@@ -219,27 +258,30 @@ def check_budgets(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     faults = []
     agents = scene.bench.agents
     for path, agent in agents.items():
-        children = [a for p, a in agents.items() if parent_of(p) == path]
         for name in ("tokens", "cost"):
-            pool = agent.budget._pool(name)  # type: ignore[arg-type]
+            pool = agent.budget._pool(name)
             if abs(pool.reserved) > DUST or abs(pool.kept) > DUST:
                 faults.append(f"{path}: {pool.reserved} {name} reserved and {pool.kept} kept at the end")
-            below = sum(c.budget._pool(name).spent for c in children)  # type: ignore[arg-type]
-            if pool.spent < below - DUST:
+            below = sum(c.budget._pool(name).spent for c in agents.values() if c.budget.parent is agent.budget)
+            if pool.limit is not None and pool.spent < below - DUST:
                 faults.append(f"{path} counts {pool.spent} {name}, its children {below}")
         over = agent.budget.tokens.spent - (agent.budget.tokens.limit or float("inf"))
-        under = [a for p, a in agents.items() if is_under(p, path)]
-        if over > sum(scene.misjudged[a.path] for a in under) + DUST:
-            faults.append(f"{path} overspent {over} tokens of {agent.budget.tokens.limit}: more than was misjudged")
-        if over > sum(scene.largest.get(a.path, 0) for a in under) + DUST:
-            faults.append(f"{path} overspent {over} tokens of {agent.budget.tokens.limit}: more than one reply an agent")
-        if agent.below.billed != sum(c.tree_usage.billed for c in children):
-            faults.append(f"{path}: usage of its children is not in its tree's")
+        faults += over_limit(scene, path, over)
         if depth_of(path) > scene.bench.policy.max_depth:
             faults.append(f"{path} is too deep")
-    if len(agents) - 1 > scene.bench.policy.max_agents:
-        faults.append(f"{len(agents) - 1} agents of {scene.bench.policy.max_agents}")
+    ever = {e.agent for e in log if isinstance(e.event, AgentStarted)}
+    if len(ever) - 1 > scene.bench.policy.max_agents:
+        faults.append(f"{len(ever) - 1} agents of {scene.bench.policy.max_agents}")
     return faults
+
+
+def over_limit(scene: Scene, path: str, over: float) -> list[str]:
+    """Whether the budget of `path` was overspent by more than may be: by a misjudged reply of each agent below."""
+    misjudged = sum(n for p, n in scene.misjudged.items() if is_under(p, path))
+    largest = sum(n for p, n in scene.largest.items() if is_under(p, path))
+    if over <= min(misjudged, largest) + DUST:
+        return []
+    return [f"{path} overspent its budget by {over}: {misjudged} were misjudged, {largest} are one reply an agent"]
 
 
 def check_readers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
@@ -248,129 +290,3 @@ def check_readers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         seen, kept = [e.seq for e in scene.read], [e.seq for e in log]
         return [f"a slow reader saw {seen}, kept were {kept}"]
     return []
-
-
-def check_inbox(scene: Scene, log: Sequence[Envelope]) -> list[str]:
-    """A message handed to an agent joins its history once, or waits in its inbox."""
-    faults = []
-    for path, agent in scene.bench.agents.items():
-        mine = [e.event for e in log if e.agent == path]
-        handed = [e.text for e in mine if isinstance(e, InboxMessage)]
-        joined = [e.message.text for e in mine if isinstance(e, MessageAdded) and e.message.role == "user"]
-        left = []
-        while not agent.inbox.empty():
-            left.append(agent.inbox.take()[0])
-        if wrong := [t for t in handed if joined.count(t) + left.count(t) != 1]:
-            faults.append(f"{path}: messages {wrong} are lost or doubled")
-    return faults
-
-
-def check_causes(scene: Scene, log: Sequence[Envelope]) -> list[str]:
-    """Whoever was stopped was stopped by somebody: no cause stands in the record for another."""
-    faults = []
-    order = {(e.agent, e.event.run): n for n, e in enumerate(log) if isinstance(e.event, AgentFinished)}
-    for envelope in log:
-        path, end = envelope.agent, envelope.event
-        if not isinstance(end, AgentFinished) or end.status != "cancelled":
-            continue
-        reasons = {level for top, level, nodes in scene.stops if top == path}
-        above = {level for top, level, nodes in scene.stops if top != path and is_under(path, top)}
-        if end.stop_reason == "aborted" and "abort" not in reasons:
-            faults.append(f"{path} was aborted by nobody")
-        if end.stop_reason == "cancelled" and "cancel" not in reasons:
-            faults.append(f"{path} was cancelled by nobody")
-        if end.stop_reason == "parent" and not above and not _parent_stopped(log, path):
-            faults.append(f"{path} was stopped for its parent, which nothing stopped")
-    for top, level, nodes in scene.stops:
-        for node in nodes if level == "abort" else []:
-            end_at = order.get((node.path, node.agent.run))
-            if end_at is None:
-                faults.append(f"{node.path} was aborted with {top} and has no end")
-    return faults
-
-
-def _parent_stopped(log: Sequence[Envelope], path: str) -> bool:
-    """Whether an agent above `path` was stopped or ended by a limit of its own."""
-    ends = [e.event for e in log if isinstance(e.event, AgentFinished) and e.agent != path and is_under(path, e.agent)]
-    return any((e.status, e.stop_reason) != ("completed", "done") for e in ends)
-
-
-CHECKS = (
-    check_causes,
-    check_log, check_partial, check_asks, check_calls, check_histories, check_leftovers, check_budgets, check_readers,
-    check_inbox,
-)  # fmt: skip
-
-
-def faults_of(scene: Scene) -> list[str]:
-    """All that is wrong with a session that was played."""
-    log = list(scene.journal.envelopes) if not scene.journal.broken else list(scene.read)
-    faults = list(scene.broken)
-    for check in CHECKS:
-        faults += check(scene, log)
-    if scene.journal.broken:
-        kept = scene.journal.envelopes
-        if log[: len(kept)] != kept:
-            faults.append("what was kept before the disk was full is told otherwise afterwards")
-    return faults
-
-
-# ---- cut and reopened --------------------------------------------------------------------
-
-
-async def reopened(scene: Scene) -> list[str]:
-    """Cut the log at some places, as a death of the process does, and go on from what is left."""
-    whole = scene.journal.envelopes
-    faults = []
-    for _ in range(2 if whole else 0):
-        faults += await _reopened(scene, whole, scene.rng.randint(1, len(whole)))
-    return faults
-
-
-async def _reopened(scene: Scene, whole: list[Envelope], cut: int) -> list[str]:
-    kept = [decode_envelope(encode(e)) for e in whole[:cut]]
-    faults = [] if kept == whole[:cut] else ["an event changes on its way through JSON"]
-    records = replay(kept)
-    for path, record in records.items():
-        faults += [f"cut at {cut}, history of {path}: {fault}" for fault in strict(record.history)] if record.history else []
-        if record.history != history(kept, path):
-            faults.append(f"cut at {cut}: two histories of {path}")
-    if "a" not in records or not records["a"].history:
-        return faults
-    scene.reached["reopened"] += 1
-    model = Model({"a": [Say("going on")]})
-    bench = Bench(model)
-    bench.tree._past = {
-        p: Known(p, r.profile, r.task, r.status if r.end else "interrupted") for p, r in records.items() if p != "a"
-    }
-    bench.root.history, bench.root.run = list(records["a"].history), records["a"].run
-    outcome = await bench.prompt("where were we?")
-    if outcome.result != "going on" or not model.requests:
-        faults.append(f"cut at {cut}: the session does not go on: {outcome}")
-    faults += [f"cut at {cut}, request: {fault}" for request in model.requests for fault in strict(request.messages)]
-    if bench.root.history[: len(records["a"].history)] != records["a"].history:
-        faults.append(f"cut at {cut}: the history is not continued but changed")
-    return faults
-
-
-# ---- what a scene reached --------------------------------------------------------------------
-
-
-def count(scene: Scene, log: Sequence[Envelope]) -> None:
-    """Add to `reached` what happened in the log."""
-    for envelope in log:
-        match envelope.event:
-            case AgentStarted():
-                scene.reached[f"agents of depth {depth_of(envelope.agent)}"] += 1
-            case AgentFinished(status=status, stop_reason=reason):
-                scene.reached[f"ends: {status}, {reason}"] += 1
-            case AskWithdrawn():
-                scene.reached["questions withdrawn"] += 1
-            case TurnStarted(wrap_up=True):
-                scene.reached["wrap-ups"] += 1
-            case Compacted():
-                scene.reached["compactions"] += 1
-            case event:
-                scene.reached[msgspec.to_builtins(event)["kind"]] += 1
-    scene.reached["broken journals"] += scene.journal.broken
-

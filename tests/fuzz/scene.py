@@ -4,184 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
-from friday_cli.core.agent import Policy
-from friday_cli.core.compaction import PROMPT
+from friday_cli.core.agent import Agent, Policy
 from friday_cli.core.delegation import Node
-from friday_cli.core.errors import ErrorKind, ProviderError, StoreError, ToolError
-from friday_cli.core.events import Envelope, PermissionAsked, Prefix, QuestionAsked, is_under
-from friday_cli.core.log import MemoryJournal
-from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
+from friday_cli.core.errors import ToolError, UsageError
+from friday_cli.core.events import Envelope, is_under
+from friday_cli.core.messages import Message, Usage
 from friday_cli.core.model import prompt_tokens
-from friday_cli.core.permission import MODES, Answer, Rule
-from friday_cli.core.presence import Presence
-from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
+from friday_cli.core.permission import MODES, Rule
+from friday_cli.core.provider import Request, estimate_request
+from friday_cli.core.replay import AgentRecord, replay
+from friday_cli.core.supervision import SYSTEM
 from friday_cli.core.tool import ToolContext
-from tests.engine import Arguments, Bench, Model, Nowhere, Profile, make, task_result
+from friday_cli.opening import _known, _resume
+from friday_cli.session import Session
+from tests.engine import Arguments, Bench, Profile, make, task_result
 from tests.strict import strict
+
+from .people import People
+from .whims import Journal, Machine, Whim, aside
 
 HORIZON_S = 50_000.0
 """A run that is not over by then waits for itself."""
-KINDS: tuple[ErrorKind, ...] = (
-    "rate", "rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty",
-    "auth", "quota", "invalid", "not_found", "context", "refusal",
-)  # fmt: skip
-TOOLS = ("look", "look", "change", "change", "shell", "boom", "ask", "own_cancel")
 
 
-class Journal(MemoryJournal):
-    """Keeps what it is given after a while, in order; may break for good at some event."""
+class Scene(People):
+    """One random session. `broken` collects what must not be; `reached` counts what happened.
 
-    def __init__(self, rng: random.Random) -> None:
-        super().__init__()
-        self._latency = rng.choice([0.0, 0.0, 0.0005, 0.002])
-        self._rng = rng
-        self._busy_until = 0.0
-        self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
-        self.breaks_at = rng.randint(5, 80) if rng.random() < 0.04 else None
-        self.broken = False
+    With `before`, the session goes on from the events `kept` of a scene of the same seed, whose process died.
+    """
 
-    def append(self, envelopes: Any) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self.broken = self.broken or (self.breaks_at is not None and len(self.envelopes) >= self.breaks_at)
-        if self.broken:
-            done.set_exception(StoreError("disk full"))
-        elif not self._latency:
-            self._keep(list(envelopes), done)
-        else:
-            self._queue.append((list(envelopes), done))
-            self._busy_until = max(self._busy_until, loop.time() + self._rng.random() * self._latency)
-            loop.call_at(self._busy_until, self._next)
-        return done
-
-    def _next(self) -> None:
-        self._keep(*self._queue.popleft())
-
-    def _keep(self, envelopes: list[Envelope], done: asyncio.Future[None]) -> None:
-        self.envelopes.extend(envelopes)
-        done.set_result(None)
-
-
-class Machine(Nowhere):
-    """Ending processes takes a moment and sometimes goes wrong."""
-
-    def __init__(self, rng: random.Random) -> None:
-        super().__init__()
-        self._rng = rng
-
-    async def release(self, agent: str) -> None:
-        await asyncio.sleep(self._rng.choice([0.0, 0.0, 0.01]))
-        if self._rng.random() < 0.02:
-            raise OSError("no such process")
-        self.released.append(agent)
-
-
-class Whim(Model):
-    """A provider that replies by the dice. It looks at each request as a strict server does, and tells the scene."""
-
-    def __init__(self, scene: Scene, *, model: str, window: int) -> None:
-        super().__init__({}, model=model, window=window, max_output=2000, price=scene.price)
-        self._scene = scene
-
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        count = self._asked[request.agent] = self._asked.get(request.agent, 0) + 1
-        rng = random.Random(f"{self._scene.seed}:{self.model}:{request.agent}:{count}")
-        self._scene.served(request)
-        self.open.add(request.agent)
-        try:
-            with self._scene.works(request.agent, hurried=request.tool_choice == "none"):
-                await asyncio.sleep(rng.random() * 2)
-                async for chunk in self._reply(request, rng):
-                    yield chunk
-        finally:
-            try:
-                with self._scene.cleans_up():
-                    await asyncio.sleep(rng.choice([0.0, 0.005]))
-            finally:
-                self.open.discard(request.agent)
-
-    async def _reply(self, request: Request, rng: random.Random) -> AsyncIterator[Chunk]:
-        words = f"{request.agent} says {rng.randint(0, 999)}" if rng.random() < 0.8 else ""
-        thinking = "hm" if rng.random() < 0.2 else ""
-        calls = self._calls(request, rng) if rng.random() < (0.1 if request.tool_choice == "none" else 0.7) else ()
-        if not calls and not words:
-            words = "so be it"
-        if rng.random() < self._scene.trouble_rate:
-            for _ in range(rng.randint(0, 2)):
-                yield TextChunk("broken ")
-                await asyncio.sleep(rng.random())
-            if rng.random() < 0.2:
-                return  # a stream that ends without its end mark
-            if rng.random() < 0.05:
-                raise RuntimeError("a defect of the provider")
-            wait = rng.choice([None, None, 0.0, 1.0, 20.0, 90.0])
-            usage = rng.choice([None, Usage(input=10, output=3)])
-            raise ProviderError(rng.choice(KINDS), "no luck", retry_after=wait, usage=usage)
-        if thinking:
-            yield ThinkingChunk(thinking)
-        for piece in words.split(" ") if words else ():
-            yield TextChunk(piece)
-            if rng.random() < 0.3:
-                await asyncio.sleep(rng.random())
-        for index, wish in enumerate(calls):
-            yield CallChunk(index, wish.name, 5)
-        parts: list[Any] = [Thinking(thinking, self.model)] if thinking else []
-        parts += [Text(words)] if words else []
-        message = Message("assistant", (*parts, *calls))
-        stop: Stop = "tool_use" if calls else "end_turn"
-        if rng.random() < 0.08:
-            stop = rng.choice(["max_tokens", "pause_turn", "refusal", "context", "other"])
-        yield Done(message, self._usage(request, message, rng), stop, "it said no" if stop == "refusal" else "")
-
-    def _usage(self, request: Request, message: Message, rng: random.Random) -> Usage:
-        usage = self._used(request, message, rng)
-        self._scene.spent(request, usage)
-        return usage
-
-    def _used(self, request: Request, message: Message, rng: random.Random) -> Usage:
-        full, output = estimate_request(request), estimate_message(message)
-        if not self._scene.honest and rng.random() < 0.2:
-            return rng.choice([Usage(), Usage(input=full * 3, output=output * 20), Usage(output=output)])
-        if self._scene.caches:
-            known = full * 3 // 4
-            return Usage(input=full - known, cache_read=known, output=output)
-        return Usage(input=full, output=output, cached=False)
-
-    def _calls(self, request: Request, rng: random.Random) -> tuple[ToolCall, ...]:
-        return tuple(self._call(rng, f"{request.agent}-{self._asked[request.agent]}-{i}") for i in range(rng.randint(1, 3)))
-
-    def _call(self, rng: random.Random, call_id: str) -> ToolCall:
-        dice = rng.random() * rng.choice([0.6, 1.0])
-        task = {"profile": rng.choice(["one", "one", "one", "two", "ghost"]), "task": f"do {rng.randint(0, 9)}"}
-        if rng.random() < 0.2:
-            task |= {"timeout_s": rng.choice([0.5, 3.0]), "max_tokens": rng.choice([1, 600, 3000])}
-        if dice < 0.34:
-            return ToolCall(call_id, "delegate_task", task)
-        if dice < 0.44:
-            return ToolCall(call_id, "delegate_tasks", {"tasks": [task] * rng.randint(1, 4)})
-        if dice < 0.47:
-            return ToolCall(call_id, rng.choice(["ghost", "hidden", "look"]), {}, "it is no JSON", "{")
-        if dice < 0.49:
-            return ToolCall(call_id, "hidden", {})
-        if dice < 0.50:
-            return ToolCall(call_id, "look", {"seconds": "many"})
-        if dice < 0.53:
-            return ToolCall(call_id, "task_result", {"text": "the result", "fail": rng.random() < 0.3})
-        arguments = {"text": f"f{rng.randint(0, 3)}", "seconds": rng.random() * 3, "fail": rng.random() < 0.1}
-        return ToolCall(call_id, rng.choice(TOOLS), arguments)
-
-
-class Scene:
-    """One random session. `broken` collects what must not be; `reached` counts what happened."""
-
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, kept: Sequence[Envelope] = (), before: Scene | None = None) -> None:
         rng = self.rng = random.Random(seed)
         self.seed = seed
+        self.since = len(kept)
+        self.died_at = 0
         self.broken: list[str] = []
         self.reached: Counter[str] = Counter()
         self.working: Counter[str] = Counter()
@@ -194,36 +56,79 @@ class Scene:
         self.trouble_rate = rng.choice([0.0, 0.0, 0.04, 0.1, 0.5])
         self.places = rng.choice([1, 1, 2, 3, 5])
         self.tasks: list[asyncio.Task[Any]] = []
-        self.stops: list[tuple[str, str, list[Node]]] = []
+        self.stops: list[tuple[str, str, list[tuple[str, int]]]] = (
+            [(p, level, []) for p, level, _ in before.stops] if before else []
+        )
+        self.prompts: list[str] = list(before.prompts) if before else []
+        self.resumed: list[tuple[str, str]] = list(before.resumed) if before else []
+        self.given: set[str] = set(before.given) if before else set()
+        self.gone: dict[str, Agent] = before.gone | before.bench.agents if before else {}
         self.prefixes: dict[str, tuple[int, tuple[Message, ...]]] = {}
-        self.misjudged: Counter[str] = Counter()
-        self.largest: dict[str, float] = {}
-        self.journal = Journal(rng)
+        self.misjudged: dict[str, float] = defaultdict(float, before.misjudged if before else {})
+        self.largest: dict[str, float] = dict(before.largest) if before else {}
+        self.in_flight: dict[str, float] = {}
+        self.cut: list[tuple[str, str]] = []
+        self.journal = Journal(rng, kept)
         self.read: list[Envelope] = []
         window = rng.choice([200_000, 200_000, 2600])
         self.model = Whim(self, model="first", window=window)
         self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
         self.bench = self._bench()
+        self.session = self._session()
+        if before:
+            self.rng.seed(f"{seed}:{len(kept)}")
 
     def _bench(self) -> Bench:
         rng = self.rng
         policy = Policy(
             max_concurrent=self.places, max_depth=rng.choice([1, 2, 3, 3, 3, 3]), max_agents=rng.choice([4, 12, 20])
         )
-        limits = {"tokens": rng.choice([1200, 8000, 50_000, 50_000]), "turns": rng.randint(2, 5)}
-        deep = Profile(offers=("one", "two"), time_s=rng.choice([3.0, 30.0, 300.0]), **limits)
-        flat = Profile(tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3)
+        deep = Profile(
+            offers=("one", "two"), tokens=rng.choice([1200, 8000, 50_000, 50_000]), turns=rng.randint(2, 5),
+            time_s=rng.choice([0.0, 3.0, 30.0, 300.0]),
+        )  # fmt: skip
+        flat = Profile(
+            tools=rng.sample(["look", "change", "shell", "boom", "ask"], 3), rules=self._rules(), turns=3, loose=True
+        )
+        watched = Profile(
+            tools=["look", "change", "delegate_task"], offers=("one",), turns=4, time_s=rng.choice([0.0, 60.0]),
+            supervision=rng.choice(["supervised", "supervised", "supervised-human"]),
+        )  # fmt: skip
         root_tokens = rng.choice([0, 0, 4000, 20_000, 100_000])
         me = Profile(tokens=root_tokens, turns=rng.randint(2, 6), time_s=rng.choice([0.0, 0.0, 15.0]))
         if self.price is not None and rng.random() < 0.3:
             me.cost = rng.choice([0.003, 0.05])
         bench = Bench(
-            self.model, self._tools(), {"one": deep, "two": flat}, me, policy, rng.choice(MODES), self._rules(),
-            rng.random() < 0.9, self.journal, self.spare, self.seed,
+            self.model, self._tools(), {"one": deep, "two": flat, "three": watched}, me, policy, rng.choice(MODES),
+            self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
         )  # fmt: skip
-        bench.workspace = bench.world.workspace = Machine(rng)  # type: ignore[assignment]
+        bench.workspace = bench.world.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
+
+    def _session(self) -> Session:
+        """The real session over the bench; what it needs of disk and settings is nothing here."""
+        bench = self.bench
+        names = tuple(bench.profiles)
+        opened: Any = SimpleNamespace(
+            id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
+            profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(), apart=_Nothing(),
+        )  # fmt: skip
+        self.opened = opened
+        session = Session(opened)
+        bench.desk.on_grant = _no_grant  # the checks speak of tools as a whole
+        return session
+
+    async def reopen(self) -> None:
+        """Take up what the log knows, as opening a session does."""
+        records: dict[str, AgentRecord] = replay(self.journal.envelopes)
+        self.bench.tree._past = {p: _known(r) for p, r in records.items() if p != "a"}
+        await _resume(self.opened, records)
+        self.session._notes = list(self.opened.notes)
+
+    def agent(self, path: str) -> Agent:
+        """The newest of that path, of this process or of the one that died."""
+        return self.bench.agents.get(path) or self.gone[path]
 
     def _rules(self) -> list[Rule]:
         rng = self.rng
@@ -273,7 +178,9 @@ class Scene:
     async def _boom(self, ctx: ToolContext, args: Arguments) -> str:
         self.dispatched(ctx)
         await asyncio.sleep(args.seconds / 10)
-        raise self.rng.choice([RuntimeError("boom"), ToolError("no"), ValueError(), TimeoutError("late"), OSError(28, "full")])
+        raise self.rng.choice(
+            [RuntimeError("boom"), ToolError("no"), ValueError(), TimeoutError("late"), OSError(28, "full")]
+        )
 
     async def _ask(self, ctx: ToolContext, args: Arguments) -> str:
         self.dispatched(ctx)
@@ -336,122 +243,77 @@ class Scene:
         self.broken += [f"request of {request.agent}: {fault}" for fault in strict(request.messages)]
         if self.bench.node(request.agent).ended:
             self.broken.append(f"{request.agent} sends a request after its end")
+        self._booked(request)
         if self.journal.broken:
             return
-        prefixes = [e.event for e in self.journal.envelopes if e.agent == request.agent and isinstance(e.event, Prefix)]
+        if aside(request):
+            return
+        prefixes = self.journal.prefixes[request.agent]
         newest = prefixes[-1]
-        if (newest.system, newest.tools) != (request.system, request.tools):
-            self.broken.append(f"{request.agent}: system or tools are not those of its prefix")
-        if request.messages[-1].text.endswith(PROMPT):
-            return  # what asks for a summary is no part of the history
+        if (newest.model, newest.system, newest.tools) != (
+            self.agent(request.agent).model,
+            request.system,
+            request.tools,
+        ):
+            self.broken.append(f"{request.agent}: model, system or tools are not those of its prefix")
         number, before = self.prefixes.get(request.agent, (0, ()))
         self.prefixes[request.agent] = (len(prefixes), request.messages)
         if number == len(prefixes) and request.messages[: len(before)] != before:
             self.broken.append(f"{request.agent}: its history was changed within a prefix")
 
-    def spent(self, request: Request, usage: Usage) -> None:
-        """Note by how much the reservation of a request was too small: that much may be overspent."""
+    def _booked(self, request: Request) -> None:
+        """What is spent and what the requests in flight may spend stays within every limit above them."""
         agent = self.bench.agents[request.agent]
         prompt = prompt_tokens(agent)
-        reserved = (prompt if agent.cold else max(0, prompt - agent.sent)) + request.max_output
-        counted = usage.billed if usage.cached else max(0, usage.input - agent.sent) + usage.output
+        fresh = (
+            estimate_request(request)
+            if request.system == SYSTEM
+            else prompt
+            if agent.cold
+            else max(0, prompt - agent.sent)
+        )
+        self.in_flight[agent.path] = fresh + request.max_output
+        for node in agent.budget.up():
+            booked = node.tokens.spent + sum(n for p, n in self.in_flight.items() if is_under(p, node.path))
+            excess = sum(n for p, n in self.misjudged.items() if is_under(p, node.path))
+            if node.tokens.limit is not None and booked > node.tokens.limit + excess + 1:
+                self.broken.append(f"{node.path} has {node.tokens.limit} tokens, and {booked} are booked")
+
+    def spent(self, request: Request, usage: Usage) -> None:
+        """Note by how much the reservation of a request was too small: that much may be overspent."""
+        agent, reserved = self.bench.agents[request.agent], self.in_flight[request.agent]
+        sent = 0 if request.system == SYSTEM else agent.sent
+        counted = usage.billed if usage.cached else max(0, usage.input - sent) + usage.output
         self.misjudged[agent.path] += max(0, counted - reserved)
         self.largest[agent.path] = max(self.largest.get(agent.path, 0), counted)
 
-    # ---- people and troubles ------------------------------------------------------------
-
-    def spawn(self, work: Any) -> None:
-        self.tasks.append(asyncio.create_task(work))
-
-    async def person(self) -> None:
-        """Answers what is asked: soon, late, twice, wrongly, or never."""
-        async for envelope in self.bench.log.events():
-            event = envelope.event
-            if isinstance(event, (PermissionAsked, QuestionAsked)) and self.rng.random() < 0.9:
-                self.spawn(self._answer(event))
-
-    async def _answer(self, event: PermissionAsked | QuestionAsked) -> None:
-        rng, desk = self.rng, self.bench.desk
-        await asyncio.sleep(rng.choice([0.0, 1.0, 40.0]) * rng.random())
-        scope = rng.choice(["once", "session"])
-        decision: Any = rng.choice(["allow", "allow", "deny"])
-        answer: Answer | str = Answer(decision, scope) if isinstance(event, PermissionAsked) else "this"
-        if rng.random() < 0.1 and await desk.answer(event.id, "hm" if isinstance(answer, Answer) else Answer("allow")):
-            self.broken.append("an answer of the wrong kind was taken")
-        taken = await desk.answer(event.id, answer)
-        again = await desk.answer(event.id, answer)
-        if again:
-            self.broken.append("a question was answered twice")
-        self.reached["answered" if taken else "answered too late"] += 1
-
-    async def slow_reader(self) -> None:
-        """Reads all that is published, sometimes slowly; what it is shown must be kept already."""
-        pause = self.rng.choice([0.0, 0.0, 0.05])
-        async for envelope in self.bench.log.events():
-            if envelope.seq is not None:
-                self.read.append(envelope)
-                if not self.journal.broken and envelope.seq > len(self.journal.envelopes):
-                    self.broken.append(f"event {envelope.seq} was shown before it was kept")
-            if pause and self.rng.random() < 0.3:
-                await asyncio.sleep(pause)
-
-    async def troubles(self) -> None:
-        rng, tree = self.rng, self.bench.tree
-        for _ in range(rng.choice([0, 0, 1, 2, 4])):
-            await asyncio.sleep(rng.choice([1.0, 10.0, 30.0, 100.0]) * rng.random())
-            living = tree.living("a")
-            if not living:
-                continue
-            path = rng.choice(living).path
-            dice = rng.random()
-            if dice < 0.3:
-                if self.bench.node(path).ending:
-                    continue
-                await self.bench.agents[path].inbox.put(f"do it faster {rng.random()}", "person")
-                self.reached["steered"] += 1
-                continue
-            levels: list[Any] = [rng.choice(["cancel", "abort"])]
-            if rng.random() < 0.3:
-                levels.append(rng.choice(["cancel", "abort"]))
-                self.reached["two stops at once"] += 1
-            for level in levels:
-                self.spawn(self.stop(path, level))
-
-    async def stop(self, path: str, level: Any) -> None:
-        """Stop a subtree; when that returns nothing of it may be left."""
-        tree = self.bench.tree
-        nodes = tree.living(path)
-        self.stops.append((path, level, nodes))
-        at = asyncio.get_running_loop().time()
-        await tree.stop(path, level=level, why="aborted" if level == "abort" else "cancelled")
-        self.reached[f"stopped: {level}"] += 1
-        if took := [n.path for n in nodes if not n.ended]:
-            self.broken.append(f"{took} live after {level} of {path}")
-        if any(self.bench.node(n.path) is not n for n in nodes):
-            return  # a new run has begun meanwhile
-        for left in (self.model.open, self.working):
-            if under := [p for p in left if is_under(p, path)]:
-                self.broken.append(f"{under} work after {level} of {path}")
-        if level == "abort" and asyncio.get_running_loop().time() - at > 2.0:
-            self.broken.append(f"abort of {path} took {asyncio.get_running_loop().time() - at:.1f} s")
-
     async def sampler(self) -> None:
         """Looks at the agents from time to time."""
-        gap = 0
+        rounds = idle = 0
         while True:
-            await asyncio.sleep(0.3 + self.rng.random() * 2)
-            gap += 1
-            for node in self.bench.tree.living("a"):
+            await asyncio.sleep(0.3 + self.rng.random() * 2 if rounds < 200 else 500.0)
+            rounds += 1
+            living = self.bench.tree.living("a")
+            for node in living:
                 await self._sample(node)
-            if gap > 200:
-                await asyncio.sleep(500.0)
+            queued = [n.path for n in living if n.agent.presence.status == "queued" and not n.ending]
+            idle = idle + 1 if queued and not [p for p in self.working if p != "a"] else 0
+            if idle > 5:
+                self.broken.append(f"{queued} are queued, and nobody works")
+                idle = 0
 
     async def _sample(self, node: Node) -> None:
         presence, tree = node.agent.presence, self.bench.tree
         for _ in range(4):
-            if node.ended or presence.status != "waiting_user" or node.path in self.bench.desk.pending.values():
+            if (
+                node.soft
+                or node.why
+                or node.ending
+                or presence.status != "waiting_user"
+                or node.path in self.bench.desk.pending.values()
+            ):
                 break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05 + 2 * self.journal.latency)
         else:
             self.broken.append(f"{node.path} waits for a person, but no question of it stands open")
         waits = presence.status in ("waiting_user", "waiting_rate", "queued")
@@ -465,21 +327,15 @@ class Scene:
         bench, rng = self.bench, self.rng
         watchers = [asyncio.create_task(w()) for w in (self.person, self.slow_reader, self.sampler)]
         for number in range(rng.choice([1, 1, 1, 2, 3])):
-            if number:
-                bench.root.presence = Presence("a", log=bench.log, slots=None)  # as a session does for each run
-                self.reached["another run"] += 1
-            node = bench.begin(f"go {number}")
+            self.reached["another run"] += number > 0
             self.spawn(self.troubles())
-            assert node.task
-            await asyncio.wait([node.task], timeout=HORIZON_S)
-            if not node.ended:
-                if not bench.desk.pending:
-                    self.broken.append("nothing happens any more: a deadlock")
-                self.reached["ended with open questions"] += 1
-                await self.stop("a", "abort")
-        await asyncio.wait([*self.tasks]) if self.tasks else None
-        await bench.tree.stop("a")
-        await bench.log.close()
+            await (self.conversation if rng.random() < 0.6 else self.patience)(f"go {self.since}-{number}")
+        await self.quiet()
+        while left := [task for task in self.tasks if not task.done()]:
+            await asyncio.wait(left, timeout=60.0)
+            await self.quiet()
+        self._asleep()
+        await self.session.close()
         await watchers[1]
         for watcher in watchers:
             watcher.cancel()
@@ -488,3 +344,66 @@ class Scene:
             if not task.cancelled() and (error := task.exception()):
                 raise error
 
+    async def conversation(self, text: str) -> None:
+        """What `friday ask` does: a prompt, and all that it leads to."""
+        if not self.idle():
+            await self.patience(text)
+            return
+        self.prompts.append(text)
+        task = asyncio.create_task(self.session.prompt(text))
+        await asyncio.wait([task], timeout=HORIZON_S)
+        await self.quiet()
+        await task
+
+    async def patience(self, text: str) -> None:
+        """What a person at a screen does: a prompt, and perhaps the next one while children still work behind it."""
+        self.prompts.append(text)
+        try:
+            if self.idle():
+                self.session.start(text)
+            else:
+                await self.session.send("a", text)
+        except UsageError:
+            self.reached["sent too late"] += 1
+        if self.rng.random() < 0.3:
+            await self.quiet()
+        else:
+            await asyncio.sleep(self.rng.random() * 30)
+
+    def idle(self) -> bool:
+        node = self.bench.tree._nodes.get("a")
+        return node is None or node.ended
+
+    async def quiet(self) -> None:
+        """Returns when nobody works any more; who waits for a person that never comes is stopped."""
+        tree = self.bench.tree
+        until = asyncio.get_running_loop().time() + HORIZON_S
+        while living := [n.task for n in tree.living("a") if n.task]:
+            left = until - asyncio.get_running_loop().time()
+            if left > 0:
+                await asyncio.wait(living, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            if not self.bench.desk.pending:
+                self.broken.append("nothing happens any more: a deadlock")
+            self.reached["ended with open questions"] += 1
+            await self.stop("a", "abort")
+
+    def _asleep(self) -> None:
+        """Nobody works: then the root has nothing to answer, unless it was stopped."""
+        node = self.bench.tree._nodes.get("a")
+        if node is not None and node.outcome.status != "cancelled" and not self.bench.root.inbox.empty():
+            self.broken.append("news lie in the inbox of an idle root, and nobody wakes it")
+
+
+class _Nothing:
+    """A part of an opened session that has nothing to do here."""
+
+    async def sync(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+async def _no_grant(rule: Rule, scope: str) -> None:
+    """A permission for the session is one for the call."""

@@ -17,19 +17,25 @@ import pytest
 from .play import play
 
 PARTS = 5
-SCENES = 220
-"""Scenes per part with fixed seeds, and as many with random ones."""
+SCENES = 425
+"""Scenes per part with fixed seeds, and as many with random ones: 4,250, and a fifth of them once more after a death."""
 FIXED = 1_000_000
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 
 LEAST = {
-    "agents of depth 3": 3, "stopped in a change": 1, "two stops at once": 4, "questions withdrawn": 4, "reopened": 150,
-    "wrap-ups": 100, "compactions": 2, "attempt_failed": 30, "a tool's own cancellation": 15, "answered too late": 1,
-    "another run": 50, "steered": 5, "denied": 15, "ends: completed, done": 100, "ends: cancelled, aborted": 20,
-    "ends: cancelled, cancelled": 4, "ends: cancelled, parent": 10, "ends: timeout, time": 15, "ends: failed, tokens": 20,
-    "ends: failed, provider": 8, "ends: failed, refusal": 2,
+    "agents of depth 3": 30, "reopened": 45, "wrap-ups": 300, "compactions": 20, "attempt_failed": 150, "stopped in a change": 3,
+    "two stops at once": 25, "cancelled from outside": 5, "questions withdrawn": 6, "a tool's own cancellation": 25,
+    "another run": 100, "steered": 50, "denied": 50, "permission_asked": 25, "question_asked": 20, "stopped: abort": 60,
+    "stopped: cancel": 60, "ends: completed, done": 200, "ends: completed, iterations": 50, "ends: cancelled, aborted": 50,
+    "ends: cancelled, cancelled": 25, "ends: cancelled, parent": 60, "ends: timeout, time": 30, "ends: failed, tokens": 100,
+    "ends: failed, provider": 25, "ends: failed, refusal": 15, "ends: failed, supervision": 8, "ends: interrupted, process": 3,
+    "background": 90, "detached": 8, "woken": 40, "told of an end behind it": 60, "continued by a model": 12,
+    "continued by a person": 80, "continued twice": 15, "forks": 50, "calls of message_sub_agent": 20,
+    "calls of cancel_sub_agent": 10, "verdicts: accept by harness": 6, "verdicts: accept by model": 3,
+    "verdicts: redo by model": 9, "verdicts: pause by model": 12, "stopped while continued": 35,
+    "stopped with somebody behind it": 4,
 }  # fmt: skip
-"""What a part must reach to prove anything: about a third of what it does on average."""
+"""What a part must reach to prove anything: less than half of what it does on average, so that chance does not fail it."""
 
 
 def seeds_of(kind: str, part: int) -> range:
@@ -42,7 +48,9 @@ def seeds_of(kind: str, part: int) -> range:
 
 @pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
 @pytest.mark.parametrize("kind", ["fixed", "random"])
-def test_every_invariant_holds_in_every_scene(kind: str, part: int, record_property: Callable[[str, object], None]) -> None:
+def test_every_invariant_holds_in_every_scene(
+    kind: str, part: int, record_property: Callable[[str, object], None]
+) -> None:
     seeds = seeds_of(kind, part)
     reached: Counter[str] = Counter(scenes=len(seeds))
     for seed in seeds:

@@ -150,7 +150,7 @@ class Brain(Server):
         left = asyncio.ensure_future(asked.left.wait())
         try:
             await asyncio.wait((done, left), return_when=asyncio.FIRST_COMPLETED)
-            self.left_early += not done.done()
+            self.left_early += asked.left.is_set()
             return done.done() and done.result()
         finally:
             self.at_once -= 1
@@ -200,7 +200,9 @@ def read(wire: Wire, asked: Asked) -> Turn:
     if found := re.search(r"#([\w.-]+)", first):
         turn.agent = found[1]
     turn.turn = sum(m["role"] == "assistant" for m in turn.messages)
-    turn.tools = tuple(t.get("name") or t.get("function", {}).get("name", t.get("type", "")) for t in body.get("tools", ()))
+    turn.tools = tuple(
+        t.get("name") or t.get("function", {}).get("name", t.get("type", "")) for t in body.get("tools", ())
+    )
     choice = body.get("tool_choice")
     turn.forbidden = choice == "none" or (isinstance(choice, dict) and choice.get("type") == "none")
     return turn
@@ -244,7 +246,8 @@ def _read_chat(turn: Turn, body: dict[str, Any]) -> None:
             message = _message(raw["role"], text)
             message["images"] = sum(p["type"] == "image_url" for p in parts)
             message["calls"] = [
-                (c["id"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in raw.get("tool_calls", ())
+                (c["id"], c["function"]["name"], json.loads(c["function"]["arguments"]))
+                for c in raw.get("tool_calls", ())
             ]
             turn.messages.append(message)
 
@@ -374,7 +377,12 @@ def _chat_events(say: Say) -> list[dict[str, Any] | str]:
     found += [chunk({"content": p}) for p in say.pieces]
     for index, (name, given) in enumerate(say.calls):
         text = _arguments(given)
-        first = {"index": index, "id": f"call_{next(_ids)}", "type": "function", "function": {"name": name, "arguments": ""}}
+        first = {
+            "index": index,
+            "id": f"call_{next(_ids)}",
+            "type": "function",
+            "function": {"name": name, "arguments": ""},
+        }
         found.append(chunk({"tool_calls": [first]}))
         for piece in (text[:7], text[7:]):
             if piece:
@@ -416,12 +424,23 @@ def _responses_events(say: Say) -> list[dict[str, Any] | str]:
         item("function_call", {**called, "arguments": ""}, {**called, "arguments": text, "status": "completed"}, deltas)
     end, details = "completed", None
     if say.stop in ("max_tokens", "refusal"):
-        end, details = "incomplete", {"reason": {"max_tokens": "max_output_tokens", "refusal": "content_filter"}[say.stop]}
+        end, details = (
+            "incomplete",
+            {"reason": {"max_tokens": "max_output_tokens", "refusal": "content_filter"}[say.stop]},
+        )
     usage: dict[str, Any] | None = None
     if say.usage:
         sent, written, cached = say.usage
-        usage = {"input_tokens": sent + cached, "output_tokens": written, "input_tokens_details": {"cached_tokens": cached}}
+        usage = {
+            "input_tokens": sent + cached,
+            "output_tokens": written,
+            "input_tokens_details": {"cached_tokens": cached},
+        }
     response = {"id": f"resp_{next(_ids)}", "object": "response", "status": "in_progress", "output": []}
     ended = {**response, "status": end, "output": output, "incomplete_details": details, "usage": usage}
-    stream = [{"type": "response.created", "response": response}, *found, {"type": f"response.{end}", "response": ended}]
+    stream = [
+        {"type": "response.created", "response": response},
+        *found,
+        {"type": f"response.{end}", "response": ended},
+    ]
     return [{**e, "sequence_number": n} for n, e in enumerate(stream)]

@@ -49,6 +49,7 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
         assert (row.status, row.stop_reason, row.run) == (agent.status, agent.stop_reason or "", agent.run)
         assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
         assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
+        assert row.background == agent.background
     await store.close()
 
 

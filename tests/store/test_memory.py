@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from friday_cli.store import Store, memory, schema
+from friday_cli.core.errors import UsageError
+from friday_cli.store import MemoryItem, Store, memory, schema
 
 
 @pytest.fixture(params=["fts5", "without fts5"])
@@ -17,7 +20,7 @@ def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.usefixtures("search")
 async def test_notes_are_found_by_their_words_within_their_scope(store: Store) -> None:
     here, there = store.memory("/work", "s1"), store.memory("/other", "s2")
-    await here.save("The build needs make -j2", scope="project", tags=["build"], agent="a.1")
+    await here.save("The build needs make -j2", scope="project", tags=["build"], agent="a")
     await here.save("I like short answers", scope="user", tags=["style"], agent="a")
     await there.save("The build here is slow", scope="project", tags=["build"], agent="a")
     assert [i.text for i in await here.load("build", tags=[], limit=9)] == ["The build needs make -j2"]
@@ -45,15 +48,22 @@ async def test_the_better_match_comes_first_and_odd_queries_do_no_harm(store: St
     for query in ('"', "*", "AND OR NOT", "a\x00b", "NEAR(", "x" * 5000, "half \ud83d"):
         await notes.load(query, tags=[], limit=3)
     odd = await notes.save("half \ud83d \x00", scope="user", tags=["\udfff"], agent="a")
-    assert [i.id for i in await notes.load("half", tags=[], limit=3)] == [odd]
+    assert await notes.load("half", tags=[], limit=3) == [odd]
 
 
 async def test_who_saved_a_note_is_kept(store: Store) -> None:
     notes = store.memory("/work", "7f3a")
     first = await notes.save("one", scope="project", tags=["t"], agent="a.2.1")
     await notes.save("two", scope="project", tags=[], agent="9999:a")
-    two, one = await notes.load("", tags=[], limit=9)
-    assert (one.id, one.agent, one.scope, one.tags) == (first, "7f3a:a.2.1", "project", ("t",))
+    two, one = await notes.load("", tags=[], limit=9, agent="a.2.1")
+    assert one == first
+    assert (one.agent, one.scope, one.tags, one.project, one.promoted) == (
+        "7f3a:a.2.1",
+        "project",
+        ("t",),
+        "/work",
+        False,
+    )
     assert two.agent == "9999:a"
     assert one.at > 1.6e9
 
@@ -80,3 +90,68 @@ async def test_notes_outlive_the_session_that_made_them(store: Store) -> None:
     await store.memory("/work", session).save("stays", scope="project", tags=[], agent="a")
     await store.delete(session)
     assert [i.text for i in await store.memory("/work", "other").load("", tags=[], limit=9)] == ["stays"]
+
+
+def texts(items: list[MemoryItem]) -> list[str]:
+    return sorted(item.text for item in items)
+
+
+@pytest.mark.usefixtures("search")
+@pytest.mark.parametrize("query", ["", "note"])
+async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query: str) -> None:
+    notes, later = store.memory("/work", "s1"), store.memory("/work", "s2")
+    child = await notes.save("note of a child", scope="project", tags=[], agent="a.1")
+    wide = await notes.save("note of a child for the user", scope="user", tags=[], agent="s1:a.1")
+    await notes.save("note of the root", scope="project", tags=[], agent="a")
+    everybody, whole = ["note of the root"], ["note of a child", "note of a child for the user", "note of the root"]
+    assert texts(await notes.load(query, tags=[], limit=9, agent="a.1")) == whole
+    for other, agent in ((notes, "a"), (notes, "a.2"), (notes, "a.1.1"), (later, "a"), (later, "a.1")):
+        assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == everybody
+    assert await store.promote([child.id]) == [msgspec.structs.replace(child, promoted=True)]
+    assert await store.promote([child.id, wide.id]) == [msgspec.structs.replace(wide, promoted=True)], (
+        "one of them counted already"
+    )
+    for other, agent in ((notes, "a"), (notes, "a.2"), (later, "a.1")):
+        assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == whole
+
+
+async def test_where_notes_are_shared_a_childs_count_at_once_and_name_it_all_the_same(store: Store) -> None:
+    saved = await store.memory("/work", "s1", shared=True).save("x", scope="project", tags=[], agent="a.1")
+    assert (saved.promoted, saved.agent) == (True, "s1:a.1")
+    assert await store.memory("/work", "s2").load("", tags=[], limit=9) == [saved]
+
+
+async def test_a_person_sees_the_notes_of_one_project_or_of_all(store: Store) -> None:
+    for project, scope, agent in (("/work", "project", "a.1"), ("/other", "project", "a"), ("/other", "user", "a")):
+        await store.memory(project, "s1").save(f"{project} {scope}", scope=scope, tags=[], agent=agent)  # type: ignore[arg-type]
+    assert [item.text for item in await store.notes("/work")] == ["/other user", "/work project"]
+    assert [item.text for item in await store.notes(None)] == ["/other user", "/other project", "/work project"]
+    assert (await store.note("1")).project == "/work"
+
+
+@pytest.mark.parametrize("number", ["7", "", "x", "1 ", "-1", "1" * 40, "٣"])
+async def test_a_note_that_is_none_is_said_and_nothing_else_is_done(store: Store, number: str) -> None:
+    kept = await store.memory("/work", "s1").save("x", scope="user", tags=[], agent="a.1")
+    for call in (store.note(number), store.promote(["1", number]), store.forget(["1", number])):
+        with pytest.raises(UsageError, match="There is no note"):
+            await call
+    assert await store.notes(None) == [kept]
+
+
+@pytest.mark.usefixtures("search")
+async def test_what_is_forgotten_is_gone_from_the_file_and_its_id_is_not_given_again(store: Store, path: Path) -> None:
+    notes = store.memory("/work", "s1")
+    await notes.save("stays", scope="project", tags=[], agent="a")
+    gone = await notes.save("canary4711", scope="project", tags=["canary4712"], agent="a")
+    assert await store.forget([gone.id, gone.id]) == [gone]
+    assert texts(await notes.load("", tags=[], limit=9)) == ["stays"]
+    assert await notes.load("canary4711", tags=[], limit=9) == []
+    assert int((await notes.save("next", scope="project", tags=[], agent="a")).id) > int(gone.id)
+    await store.close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert not [word for word in (b"canary4711", b"canary4712") if word in content_of(path)]
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()

@@ -112,7 +112,9 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     raw.close()
     before = content_of(path)
     newer = Store(path)
-    with pytest.raises(StoreError, match=r"newer Friday \(form 99; this one knows 1\)") as caught:
+    with pytest.raises(
+        StoreError, match=rf"newer Friday \(form 99; this one knows {len(schema.MIGRATIONS)}\)"
+    ) as caught:
         await newer.list_sessions()
     await newer.close()
     assert "Update Friday" in caught.value.hint
@@ -122,14 +124,15 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
 async def test_the_database_of_another_program_is_refused(store: Store, path: Path) -> None:
     path.parent.mkdir()
     raw = sqlite3.connect(path)
+    raw.execute("PRAGMA auto_vacuum = FULL")
     raw.execute("CREATE TABLE bookmarks(url)")
     raw.commit()
     raw.close()
+    before = content_of(path)
     with pytest.raises(StoreError, match="another program"):
         await store.open()
-    raw = sqlite3.connect(path)
-    assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
-    raw.close()
+    assert content_of(path) == before
+    assert names(path.parent) == ["friday.db"]
 
 
 async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
@@ -151,6 +154,32 @@ async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
         assert await store.events(session) == tree(session)
         await store.close()
     assert runs == [1]
+
+
+async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", [schema.first_form])
+        store = Store(path)
+        await store.open()
+        await store.close()
+    raw = sqlite3.connect(path)
+    for number, agent in ((3, "s1:a"), (7, "s1:a.2")):
+        raw.execute(
+            "INSERT INTO memories VALUES (?, 'project', '/work', ?, '[\"t\"]', ?, 5.0)",
+            (number, f"old {number}", agent),
+        )
+        raw.execute("INSERT INTO memory_words(rowid, text, tags) VALUES (?, ?, 't')", (number, f"old {number}"))
+    raw.commit()
+    raw.close()
+    store = Store(path)
+    notes = store.memory("/work", "s2")
+    found = await notes.load("old", tags=["t"], limit=9, agent="a")
+    assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
+        ("3", "s1:a", 5.0, True),
+        ("7", "s1:a.2", 5.0, True),
+    ]
+    assert (await notes.save("new", scope="user", tags=[], agent="a")).id == "8"
+    await store.close()
 
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,12 +203,14 @@ def abandoned(session: str) -> list[Envelope]:
         *tree(session)[:22],
         *numbered(
             ("a.2", AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)),
+            ("a.2", StatusChanged("running")),
             ("a.2", MessageAdded(user("build"))),
             ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
             ("a.2", ToolFinished("t1", "bash", "error")),
             ("a.2", TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
             ("a.2", said("then I mend", ToolCall("t2", "delegate_task", {}))),
             ("a.2.1", AgentStarted(1, "coder", "deep", "m", "a.2", "t2")),
+            ("a.2.1", StatusChanged("running")),
             ("a.2.1", TurnFinished(1, Usage(3, cost_usd=None))),
             ("a.2.1", PermissionAsked("q1", "t3", "bash", "rm")),
             ("a.2.1", StatusChanged("waiting_user", "q1")),
@@ -234,7 +236,7 @@ async def test_what_a_dead_process_left_open_is_ended(store: Store) -> None:
     assert (middle.run, middle.result, middle.usage) == (2, "then I mend", Usage(10, output=5, cost_usd=0.5))
     assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
     assert root.tree_usage.billed == 160 + 15 + 3
-    assert (deep.duration_s, deep.wall_s) == (3.0, 3.0)
+    assert (deep.duration_s, deep.wall_s) == (3.0, 4.0), "waiting for a place is no active time"
     assert not State.of(found).asks
     assert all(record.end for record in replay(found).values())
     (row,) = await store.list_sessions()

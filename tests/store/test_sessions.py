@@ -137,5 +137,7 @@ async def test_stats_per_profile_and_model(store: Store) -> None:
     coder, analyst, general = rows["coder"], rows["analyst"], rows["general"]
     assert (coder.agents, coder.runs, coder.succeeded, coder.success_rate) == (20, 21, 20, 20 / 21)
     assert (coder.tokens, coder.cost_usd, coder.p50_s, coder.p95_s) == (300, 10.0, 11.0, 20.0)
+    assert list(coder.stop_reasons.items()) == [("done", 20), ("time", 1)]
+    assert (analyst.stop_reasons, general.stop_reasons) == ({"iterations": 1, "provider": 1}, {})
     assert (analyst.runs, analyst.succeeded, analyst.cost_usd, analyst.p50_s) == (2, 0, None, 2.0)
     assert (general.runs, general.success_rate, general.p95_s) == (0, None, 0.0)

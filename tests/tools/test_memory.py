@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from friday_cli.core.errors import StoreError, ToolError
-from friday_cli.core.events import Table
+from friday_cli.core.events import Plain, Table
 from friday_cli.core.tool import PARALLEL, Tool
 from friday_cli.tools.memory import Memory, memory_tools
 from tests.tools.seat import call, seat
@@ -23,21 +23,23 @@ class Note(msgspec.Struct, frozen=True):
     tags: tuple[str, ...]
     agent: str
     at: float
+    promoted: bool = True
 
 
 class Shelf:
-    """A memory in a list that remembers how it was asked."""
+    """A memory in a list that remembers how it was asked; what sub-agents save is not promoted."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
-        self.asked: list[tuple[str, tuple[str, ...], int]] = []
+        self.asked: list[tuple[str, tuple[str, ...], int, str]] = []
 
-    async def save(self, text: str, *, scope: Literal["project", "user"], tags: Sequence[str], agent: str) -> str:
-        self.notes.append(Note(str(len(self.notes) + 1), text, scope, tuple(tags), agent, 1_795_132_800.0))
-        return self.notes[-1].id
+    async def save(self, text: str, *, scope: Literal["project", "user"], tags: Sequence[str], agent: str) -> Note:
+        number, promoted = str(len(self.notes) + 1), "." not in agent
+        self.notes.append(Note(number, text, scope, tuple(tags), agent, 1_795_132_800.0, promoted))
+        return self.notes[-1]
 
-    async def load(self, query: str, *, tags: Sequence[str], limit: int) -> Sequence[Note]:
-        self.asked.append((query, tuple(tags), limit))
+    async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str) -> Sequence[Note]:
+        self.asked.append((query, tuple(tags), limit, agent))
         return [n for n in reversed(self.notes) if query in n.text and set(tags) <= set(n.tags)][:limit]
 
 
@@ -54,12 +56,13 @@ async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) ->
         text=" Tests need\x1b[2J Redis. ",
         tags=["#Build Steps", "ci", "CI"],
     )
-    assert saved.text == "Saved for the project as 1."
+    assert saved.text == "Saved for the project as 1. Only you see it until the user has kept it."
+    assert saved.display == Plain("project: Tests need[2J Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
     assert shelf.notes[0] == Note(
-        "1", "Tests need[2J Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0
+        "1", "Tests need[2J Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False
     )
-    found = await call(tools["memory_load"], seat(tmp_path), query=" Redis ", tags=["CI"], limit=3)
-    assert shelf.asked == [("Redis", ("ci",), 3)]
+    found = await call(tools["memory_load"], seat(tmp_path, agent="a.1"), query=" Redis ", tags=["CI"], limit=3)
+    assert shelf.asked == [("Redis", ("ci",), 3, "7f3a:a.1")]
     assert "[1] 2026-11-20 project #build-steps #ci (by 7f3a:a.2)\nTests need[2J Redis." in found.text
     assert isinstance(found.display, Table)
     assert found.display.rows == (("2026-11-20", "project", "build-steps ci", "Tests need[2J Redis."),)
@@ -69,6 +72,11 @@ async def test_without_a_session_the_path_is_the_tag(tmp_path: Path) -> None:
     shelf = Shelf()
     await call(table(shelf)["memory_save"], seat(tmp_path, agent="a.1"), text="x", scope="user")
     assert (shelf.notes[0].agent, shelf.notes[0].scope) == ("a.1", "user")
+
+
+async def test_what_the_main_agent_saves_is_kept_at_once(tmp_path: Path) -> None:
+    saved = await call(table(Shelf(), session="7f3a")["memory_save"], seat(tmp_path), text="x")
+    assert saved.text == "Saved for the project as 1."
 
 
 async def test_notes_are_data(tmp_path: Path) -> None:
@@ -88,7 +96,7 @@ async def test_nothing_found_is_no_error(tmp_path: Path) -> None:
 
 async def test_a_failing_store_is_not_hidden(tmp_path: Path) -> None:
     class Full(Shelf):
-        async def save(self, text: str, **rest: Any) -> str:
+        async def save(self, text: str, **rest: Any) -> Note:
             raise StoreError("The disk is full.")
 
     with pytest.raises(StoreError, match="disk is full"):

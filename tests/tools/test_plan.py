@@ -10,6 +10,7 @@ import pytest
 
 from friday_cli.core.errors import ToolError
 from friday_cli.core.events import Plain, Table
+from friday_cli.core.receipt import Finding
 from friday_cli.core.tool import Ending
 from friday_cli.tools.plan import ask_tool, result_tool, todo_tool
 from tests.tools.seat import call, seat
@@ -60,10 +61,8 @@ async def test_a_result_ends_the_run(tmp_path: Path) -> None:
     assert output.ends == Ending("All 3 files are fine.", True)
     findings = [{"claim": "It leaks", "evidence": "src/a.py:7"}, {"claim": "It is slow", "evidence": "bench: 3 s"}]
     output = await call(result_tool(), seat(tmp_path), result="Could not finish.", status="error", findings=findings)
-    assert output.ends == Ending(
-        "Could not finish.\n\nFindings:\n- It leaks\n  Evidence: src/a.py:7\n- It is slow\n  Evidence: bench: 3 s",
-        False,
-    )
+    found = (Finding("It leaks", "src/a.py:7"), Finding("It is slow", "bench: 3 s"))
+    assert output.ends == Ending("Could not finish.", False, found)
     assert not output.error  # the call itself went well
 
 

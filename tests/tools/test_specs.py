@@ -27,9 +27,10 @@ SNAPSHOT = Path(__file__).with_name("specs.md")
 def _delegate() -> list[Tool]:
     from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 
-    async def confirm(*args: object) -> None: ...
+    async def nothing(*args: object) -> None: ...
 
-    return delegate_tools(cast(Any, None), DelegateSettings("- researcher: finds things out", confirm))
+    settings = DelegateSettings("- researcher: finds things out", nothing, nothing, nothing)
+    return delegate_tools(cast(Any, None), settings)
 
 
 def _documents() -> list[Tool]:
@@ -62,6 +63,12 @@ def _listed(name: str) -> Callable[[], list[Tool]]:
     return lambda: cast(list[Tool], import_module(f"friday_cli.tools.{name}").tools())
 
 
+def _worktree() -> list[Tool]:
+    from friday_cli.tools.worktree import WorktreeSettings, worktree_tools
+
+    return worktree_tools(cast(WorktreeSettings, None))
+
+
 FAMILIES: dict[str, Callable[[], list[Tool]]] = {
     "delegate": _delegate,
     "documents": _documents,
@@ -71,6 +78,7 @@ FAMILIES: dict[str, Callable[[], list[Tool]]] = {
     "search": _listed("search"),
     "shell": _listed("shell"),
     "web": _web,
+    "worktree": _worktree,
 }
 """Each module of tools and how to get all of them."""
 

@@ -6,6 +6,7 @@ import os
 import select
 import stat
 import sys
+from collections.abc import Callable
 
 from ...core.errors import UsageError
 
@@ -14,12 +15,11 @@ FIRST_BYTE_S = 3.0
 MOST_BYTES = 10_000_000
 
 
-def read_prompt(argument: str | None, say: object) -> str:
+def read_prompt(argument: str | None, say: Callable[[str], None]) -> str:
     """The whole prompt. `-` or no argument reads it from standard input; piped input is added to an argument.
 
     `say(text)` tells the person a remark. Raises UsageError where there is nothing to answer.
     """
-    assert callable(say)
     if argument is None or argument == "-":
         if sys.stdin is None or (argument is None and sys.stdin.isatty()):
             raise UsageError("Nothing to answer.", hint='Write friday ask "your question", or pipe one in.')
@@ -27,15 +27,15 @@ def read_prompt(argument: str | None, say: object) -> str:
         if not text.strip():
             raise UsageError("Standard input was empty: nothing to answer.")
         return text
+    argument = _decoded(os.fsencode(argument))
     if not argument.strip():
         raise UsageError("The prompt is empty.")
     piped = _piped(say)
     return f"{argument}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else argument
 
 
-def _piped(say: object) -> str:
+def _piped(say: Callable[[str], None]) -> str:
     """What came through a pipe or a redirected file; "" when there is none."""
-    assert callable(say)
     try:
         handle = sys.stdin.fileno()
         mode = os.fstat(handle).st_mode
@@ -52,7 +52,10 @@ def _piped(say: object) -> str:
 
 
 def _read_all() -> bytes:
-    data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    try:
+        data = sys.stdin.buffer.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"Standard input cannot be read: {error.strerror or error}.") from None
     if len(data) > MOST_BYTES:
         raise UsageError(f"Standard input is longer than {MOST_BYTES // 1_000_000} MB.", hint="Name the file instead.")
     return data

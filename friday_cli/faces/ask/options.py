@@ -7,6 +7,7 @@ parsed here. Whatever this parser does not understand is left to Typer, which ex
 from __future__ import annotations
 
 import keyword
+from itertools import pairwise
 from typing import Any, Literal
 
 import msgspec
@@ -87,7 +88,7 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
         elif not arg.startswith("-") or arg == "-":
             words.append(arg)
         else:
-            name, equals, given = arg.partition("=")
+            name, equals, given = arg.partition("=") if arg.startswith("--") else (arg, "", "")
             option = names.get(name)
             if option is None or (option.kind == "flag" and equals):
                 return None
@@ -101,6 +102,11 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
         return None
     values["prompt"] = words[0] if words else None
     return values
+
+
+def asks_for_json(argv: list[str]) -> bool:
+    """Whether words that could not be parsed ask for a JSON document all the same."""
+    return "--output-format=json" in argv or ("--output-format", "json") in pairwise(argv)
 
 
 def _put(values: dict[str, Any], option: Option, text: str) -> bool:

@@ -3,60 +3,108 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import os
 import signal
-import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
-from ...core.events import LIMIT_REASONS, AttemptFailed, Envelope
+from ...core.events import LIMIT_REASONS, AttemptFailed
+from ...core.messages import Image
+from ...core.plain import line
+from ...debug import start_log, unforeseen
 from ...paths import store_path
 from ...session import Options, Session
 from .input import read_prompt
+from .terminal import remark
 from .writers import JsonWriter, StreamWriter, TextWriter, Writer
 
+log = logging.getLogger(__name__)
 EXIT_LIMIT, EXIT_TRANSIENT, EXIT_DENIED = 5, 75, 4
+_LIMITS = ("max_turns", "max_tokens", "max_cost", "timeout")
 _SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def ask(values: dict[str, Any]) -> int:
-    """Answer one prompt; `values` are those of `options.OPTIONS` by their `dest`, and `prompt`. Returns the exit code."""
-    say = _quiet if values["quiet"] else _say
-    log = _debug_log() if values["debug"] else None
+    """Answer one prompt; `values` are those of `options.OPTIONS` by their `dest`, and `prompt`. Returns the exit code.
+
+    Raises BrokenPipeError when nobody reads standard output any more; everything else that goes wrong is one line on
+    standard error, and a document where one was asked for.
+    """
+    say = _nothing if values["quiet"] else remark
+    signals = _Signals()
+    written: Path | None = None
     try:
-        return asyncio.run(_ask(values, say))
+        if values["debug"]:
+            written = start_log()
+        schema = _schema(values["json_schema"])
+        prompt = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
+        return asyncio.run(_ask(values, prompt, schema, say, signals))
     except FridayError as error:
-        return _fail(values["output_format"], error)
+        return _fail(values, str(error), error.exit_code)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return _fail(values, "Interrupted.", signals.code or 130)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(values, f"{where}{error.strerror or error}.", signals.code or 1)
+    except Exception as error:
+        return _fail(values, unforeseen(error), 1)
     finally:
-        if log:
-            _say(f"log file: {log}")
+        if written:
+            remark(f"log file: {written}")
 
 
-def _say(text: str) -> None:
-    from ...core.plain import plain
-
-    print(f"friday: {plain(text)}", file=sys.stderr)
-
-
-def _quiet(text: str) -> None:
+def _nothing(text: str) -> None:
     """With --quiet remarks are not said."""
 
 
-def _fail(output_format: str | None, error: FridayError) -> int:
-    from ...core.plain import plain
+def _fail(values: dict[str, Any], text: str, code: int) -> int:
+    """Say why there is no answer; JSON has its document all the same."""
+    remark(text)
+    if values["output_format"] == "json":
+        with suppress(OSError):  # where standard output is what failed
+            JsonWriter.failure(text, code)
+    return code
 
-    if output_format == "json":
-        JsonWriter.failure(error)
-    print(f"friday: {plain(str(error))}", file=sys.stderr)
-    return error.exit_code
+
+class _Signals:
+    """What was sent to this process: the first signal calls `act` (at first: give up what is being opened), a second
+    one `leave`."""
+
+    def __init__(self) -> None:
+        self.code = 0
+        self.act: Callable[[], object] = lambda: None
+        self.leave: Callable[[], object] = lambda: None
+
+    def watch(self) -> None:
+        """Take signals from now on; what runs just now is given up at the first."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        self.act = task.cancel
+        for number, code in _SIGNALS.items():
+            with suppress(NotImplementedError, RuntimeError):  # not in the main thread
+                loop.add_signal_handler(number, self._came, code)
+
+    def _came(self, code: int) -> None:
+        if self.code:
+            self.leave()
+            os._exit(self.code)
+        self.code = code
+        self.act()
 
 
-async def _ask(values: dict[str, Any], say: Any) -> int:
-    schema = _schema(values["json_schema"])
-    prompt = read_prompt(values["prompt"], say)
+async def _ask(
+    values: dict[str, Any], prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None], signals: _Signals
+) -> int:
+    signals.watch()
+    agent = _agent_of(values)
     cwd = Path(values["cwd"] or ".").resolve()  # noqa: ASYNC240 - nothing else runs yet
     options = Options(
         cwd,
@@ -73,33 +121,41 @@ async def _ask(values: dict[str, Any], say: Any) -> int:
         flags={
             "fallback_model": values["fallback_model"],
             "subagent_model": values["subagent_model"],
-            "limits.max_turns": values["max_turns"],
-            "limits.max_tokens": values["max_tokens"],
-            "limits.max_cost": values["max_cost"],
-            "limits.timeout": values["timeout"],
+            **({} if agent else {f"limits.{name}": values[name] for name in _LIMITS}),  # else they are the agent's
         },
     )
     session = await Session.open(options)
-    writer = _writer(values, session)
-    run = _Run(session, writer)
+    gc.freeze()  # what was loaded stays; from here on a long run must not grow by its cycles
+    gc.enable()
+    run = _Run(session, _writer(values, session), signals)
+    limits = {name: values[name] for name in _LIMITS}
+
+    async def put(text: str, images: tuple[Image, ...]) -> Outcome:
+        if agent:
+            return await session.resume_agent(agent, text, schema=schema, **limits)
+        return await session.prompt(text, task=prompt, images=images, schema=schema)
+
     try:
-        return await run.answer(prompt, schema, say)
+        return await run.answer(prompt, say, put)
     finally:
         await run.close()
 
 
 async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     """The session to go on with, None for a new one."""
-    if not (values["continue_"] or values["resume"]):
+    given = [name for name in ("continue_", "resume", "resume_agent") if values[name]]
+    if not given:
         return None
-    if values["continue_"] and values["resume"]:
-        raise UsageError("--continue and --resume exclude each other.")
+    if len(given) > 1:
+        words = [f"--{name.strip('_').replace('_', '-')}" for name in given]
+        raise UsageError(f"{' and '.join(words)} exclude each other.")
+    wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
     from ...store import Store
 
     store = Store(store_path())
     try:
-        if values["resume"]:
-            return await store.find(values["resume"])
+        if wanted:
+            return await store.find(wanted)
         last = await store.last_session(cwd)
         if last is None:
             raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
@@ -108,41 +164,66 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
         await store.close()
 
 
+def _agent_of(values: dict[str, Any]) -> str:
+    """The path of the sub-agent to continue, "" for the main agent."""
+    given = values["resume_agent"]
+    if given is None:
+        return ""
+    session, colon, path = given.partition(":")
+    if not (session and colon and path):
+        raise UsageError(f"--resume-agent: {given!r} is no agent.", hint="Write SESSION:PATH, such as 7f3a:a.2.")
+    return str(path)
+
+
 def _writer(values: dict[str, Any], session: Session) -> Writer:
+    writer: Writer
     match values["output_format"]:
         case "json":
-            return JsonWriter(session.id)
+            writer = JsonWriter(session.id)
         case "stream-json":
-            return StreamWriter()
+            writer = StreamWriter()
         case _:
-            return TextWriter(quiet=values["quiet"], badge=session.root.provider.badge)
+            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge)
+    writer.path = _agent_of(values) or "a"
+    return writer
 
 
 class _Run:
     """One prompt from the first event to the exit code."""
 
-    def __init__(self, session: Session, writer: Writer) -> None:
+    def __init__(self, session: Session, writer: Writer, signals: _Signals) -> None:
         self._session = session
         self._writer = writer
-        self._signal: signal.Signals | None = None
-        self._transient = False
+        self._signals = signals
+        self._failure = ""
+        self._unread: OSError | None = None
+        self._stopping: asyncio.Task[int] | None = None
         self._pump = asyncio.create_task(self._read())
+        signals.act = self._stop
+        signals.leave = lambda: writer.abandon(signals.code)
 
-    async def answer(self, prompt: str, schema: dict[str, Any] | None, say: Any) -> int:
+    async def answer(
+        self, prompt: str, say: Callable[[str], None], put: Callable[[str, tuple[Image, ...]], Awaitable[Outcome]]
+    ) -> int:
+        """The exit code, once `put` has brought the end of what `prompt` with its files and pictures began."""
         from ...attach import attached
 
-        loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            with suppress(NotImplementedError, RuntimeError):
-                loop.add_signal_handler(number, self._stop, number)
-        text, images, remarks = await attached(prompt, self._session.world.workspace)
-        for remark in remarks:
-            say(remark)
-        outcome = await self._session.prompt(text, images=images, schema=schema)
-        await self._session.log.flush()
-        code = self._code(outcome)
-        await self.close()
-        self._writer.finish(outcome, code)
+        text, images, remarks = await attached(prompt, self._session.world.workspace, profiles=self._session.profiles)
+        for words in remarks:
+            say(words)
+        if self._signals.code:
+            raise asyncio.CancelledError
+        outcome = await put(text, images)
+        interrupted = self._signals.code
+        await self.close()  # everything that happened is read now
+        code = interrupted or self._code(outcome)
+        try:
+            if self._unread is not None:
+                raise self._unread
+            self._writer.finish(outcome, code)
+        except OSError:
+            if not interrupted:  # a closed terminal sends its signal, too
+                raise
         return code
 
     async def close(self) -> None:
@@ -151,37 +232,34 @@ class _Run:
 
     async def _read(self) -> None:
         async for envelope in self._session.events():
+            if envelope.seq is not None and log.isEnabledFor(logging.DEBUG):
+                log.debug("%s %s", envelope.agent, line(repr(envelope.event), 300))
             if envelope.seq is not None and envelope.seq <= self._session.since:
                 self._writer.recall(envelope)
                 continue
-            self._note(envelope)
-            self._writer.take(envelope)
+            if envelope.agent == self._writer.path and isinstance(envelope.event, AttemptFailed):
+                self._failure = envelope.event.error
+            if self._unread is None:
+                try:
+                    self._writer.take(envelope)
+                except OSError as error:  # nobody reads what is being paid for
+                    self._unread = error
+                    self._stop()
 
-    def _note(self, envelope: Envelope) -> None:
-        if envelope.agent == "a" and isinstance(envelope.event, AttemptFailed):
-            self._transient = envelope.event.error in TRANSIENT
-
-    def _stop(self, number: signal.Signals) -> None:
-        if self._signal is not None:  # a second one: leave at once, the log is written
-            self._writer.clear()
-            os._exit(_SIGNALS[self._signal])
-        self._signal = number
+    def _stop(self) -> None:
         self._stopping = asyncio.ensure_future(self._session.stop("a"))
 
     def _code(self, outcome: Outcome) -> int:
-        if self._signal is not None:
-            return _SIGNALS[self._signal]
         if outcome.status == "cancelled":
             return 130
         if outcome.stop_reason in LIMIT_REASONS:
             return EXIT_LIMIT
         if outcome.status == "completed":
             return 0
-        if outcome.stop_reason == "provider" and self._transient:
-            return EXIT_TRANSIENT
-        if not outcome.result.strip() and self._writer.state.denials:
+        later = outcome.stop_reason == "provider" and self._failure in TRANSIENT
+        if self._writer.state.denials and not outcome.result.strip() and (not later or self._failure == "empty"):
             return EXIT_DENIED
-        return 1
+        return EXIT_TRANSIENT if later else 1
 
 
 def _schema(text: str | None) -> dict[str, Any] | None:
@@ -200,9 +278,3 @@ def _schema(text: str | None) -> dict[str, Any] | None:
     if not isinstance(schema, dict):
         raise UsageError("--json-schema: the schema must be a JSON object.")
     return schema
-
-
-def _debug_log() -> Path:
-    from ...debug import start_log
-
-    return start_log()

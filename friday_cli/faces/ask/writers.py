@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from ...core.agent import Outcome
-from ...core.errors import FridayError
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
-from ...core.plain import plain
+from ...core.plain import line, plain
 from ...view import AgentView, State, cost, seconds, tokens
-from .terminal import Answer, StatusArea
+from .terminal import Answer, StatusArea, can_redraw, remark
+
+if TYPE_CHECKING:
+    from .live import Live
+
+MOST_DENIALS = 20
+"""Refused calls that are listed at the end."""
 
 
 class Writer:
-    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError."""
+    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError.
+
+    `path` is the agent that answers.
+    """
 
     def __init__(self) -> None:
+        self.path = "a"
         self.state = State()
 
     def recall(self, envelope: Envelope) -> None:
@@ -32,8 +43,8 @@ class Writer:
     def finish(self, outcome: Outcome, code: int) -> None:
         """The run is over and leaves with exit code `code`."""
 
-    def clear(self) -> None:
-        """Leave nothing half drawn on the terminal."""
+    def abandon(self, code: int) -> None:
+        """The process leaves now, with exit code `code`: leave nothing half drawn."""
 
 
 class StreamWriter(Writer):
@@ -42,13 +53,22 @@ class StreamWriter(Writer):
     def recall(self, envelope: Envelope) -> None:
         super().recall(envelope)
         if isinstance(envelope.event, SessionStarted):
-            sys.stdout.buffer.write(encode(envelope) + b"\n")
+            sys.stdout.buffer.write(_json(envelope))
 
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)
-        sys.stdout.buffer.write(encode(envelope) + b"\n")
+        sys.stdout.buffer.write(_json(envelope))
         if not isinstance(envelope.event, LIVE):
             sys.stdout.buffer.flush()
+
+
+def _json(envelope: Envelope) -> bytes:
+    try:
+        return encode(envelope) + b"\n"
+    except UnicodeEncodeError:  # half a character, as in a file name that is no UTF-8
+        import msgspec
+
+        return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
 
 
 class JsonWriter(Writer):
@@ -60,7 +80,7 @@ class JsonWriter(Writer):
 
     def finish(self, outcome: Outcome, code: int) -> None:
         state = self.state
-        root = state.agents.get("a") or AgentView("a")
+        root = state.agents.get(self.path) or AgentView(self.path)
         total = state.totals
         agents = [_agent(state, agent) for agent in state.agents.values()]
         self._print(
@@ -80,17 +100,24 @@ class JsonWriter(Writer):
             exit_code=code,
         )
 
+    def abandon(self, code: int) -> None:
+        root = self.state.agents.get(self.path)
+        said = root.reply.text.text if root and root.reply else ""
+        self.finish(Outcome("cancelled", "aborted", said, partial=True), code)
+
     @classmethod
-    def failure(cls, error: FridayError) -> None:
+    def failure(cls, error: str, code: int) -> None:
         """The document of a run that never began."""
         cls._print(
             session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
-            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=str(error), exit_code=error.exit_code,
+            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=error, exit_code=code,
         )  # fmt: skip
 
     @staticmethod
     def _print(**document: Any) -> None:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        text = json.dumps(document, ensure_ascii=False) + "\n"
+        sys.stdout.write(text.encode("utf-8", "replace").decode())  # half a character cannot be written
+        sys.stdout.flush()
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -128,7 +155,12 @@ class TextWriter(Writer):
         super().__init__()
         self._quiet = quiet
         self._badge = badge
-        self._area = StatusArea(sys.stderr) if sys.stderr.isatty() and not quiet else None
+        self._area: StatusArea | None = None
+        self._live: Live | None = None
+        if can_redraw(sys.stderr) and not quiet:
+            from .live import Live  # with `rich`, which a run through pipes does not need
+
+            self._area, self._live = StatusArea(sys.stderr), Live(self.state)
         self._answer = Answer(self._area) if sys.stdout.isatty() else None
         if badge and not quiet:
             self._say(badge)
@@ -136,7 +168,9 @@ class TextWriter(Writer):
     def take(self, envelope: Envelope) -> None:
         super().take(envelope)
         event = envelope.event
-        if self._answer and envelope.agent == "a":
+        if self._live:
+            self._live.signs[envelope.agent] = envelope.at
+        if self._answer and envelope.agent == self.path:
             if isinstance(event, TextDelta):
                 self._answer.feed(event.text, attempt=(event.turn, event.attempt))
             elif isinstance(event, MessageAdded) and event.message.role == "assistant":
@@ -144,34 +178,38 @@ class TextWriter(Writer):
         if isinstance(event, Notice) and not self._quiet:
             self._say(event.text)
         if self._area:
-            tail = self._answer.tail if self._answer else []
-            self._area.update(lambda: [*tail, *_working(self.state)])
+            self._area.update(self._lines)
 
     def finish(self, outcome: Outcome, code: int) -> None:
-        self.clear()
+        if self._area:
+            self._area.close()
         if self._answer is None:
             if outcome.result:
                 sys.stdout.write(plain(outcome.result).rstrip("\n") + "\n")
         else:
             self._answer.settle(None if outcome.stop_reason == "done" and not outcome.partial else "")
         sys.stdout.flush()
-        for line in _remarks(self.state, outcome):
-            self._say(line)
+        for words in _remarks(self.state, outcome):
+            self._say(words)
         if not self._quiet:
             self._say(self._summary())
 
-    def clear(self) -> None:
+    def abandon(self, code: int) -> None:
         if self._area:
             self._area.close()
 
     def _say(self, text: str) -> None:
         if self._area:
             self._area.erase()
-        print(f"friday: {plain(text)}", file=sys.stderr)
+        remark(text)
+
+    def _lines(self, width: int) -> list[str]:
+        tail = self._answer.tail(width) if self._answer else []
+        return [*tail, *(self._live.lines(width, time.time()) if self._live else [])]
 
     def _summary(self) -> str:
         state = self.state
-        root = state.agents.get("a")
+        root = state.agents.get(self.path)
         children = len(state.agents) - 1
         parts = [f"session {state.session[:8]}"]
         if children > 0:
@@ -183,30 +221,20 @@ class TextWriter(Writer):
         return " · ".join(parts)
 
 
-def _working(state: State) -> list[str]:
-    """A line per agent at work: path, profile, task, tool or what it waits for, time, tokens."""
-    import time
-
-    from ...view import agent_line
-
-    now = time.time()
-    agents = [a for a in state.working if a.path != "a"] or [a for a in state.working if a.current]
-    return [agent_line(state, agent, now=now) for agent in agents]
-
-
 def _remarks(state: State, outcome: Outcome) -> list[str]:
     """What a person must know beside the answer: how it ended, and what was refused."""
     lines = []
+    error = f": {outcome.error}" if outcome.error else ""
     if outcome.stop_reason in LIMIT_REASONS:
         whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
-        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached")
+        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached{error}")
     elif outcome.status != "completed":
-        lines.append(f"{outcome.status} ({outcome.stop_reason})")
+        lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
     if outcome.partial and outcome.result:
-        lines.append("what stands above is partial: it is not the agent's last word")
-    if outcome.error:
-        lines.append(outcome.error)
-    for denial in state.denials:
-        subject = " ".join(denial.subject.split())[:200]
-        lines.append(f"denied: {denial.agent} {denial.tool} {subject}: {denial.reason}")
+        lines.append("what was answered so far is partial: it is not the agent's last word")
+    denials = Counter((d.agent, d.tool, line(d.subject, 200), d.reason) for d in state.denials)
+    for (agent, tool, subject, reason), times in list(denials.items())[:MOST_DENIALS]:
+        lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
+    if len(denials) > MOST_DENIALS:
+        lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
     return lines

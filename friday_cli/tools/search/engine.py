@@ -96,9 +96,12 @@ async def ask(context: ToolContext, search: Search) -> Found:
         partial = f"the search took longer than {SECONDS:.0f} s and was stopped"
     elif printed.cut:
         partial = "there is more than can be looked through"
+    elif printed.exit_code not in (0, 1):
+        partial = "the search ended before it was through"
     hides = await asyncio.to_thread(_friday_ignore, context, search.base)
 
-    dotted = not (hidden or search.only) and (b"/." in printed.out or b"\0." in printed.out or printed.out[:1] == b".")
+    signs = any(sign in printed.out for sign in (b"/.", b"\0.", b"\n.")) or printed.out[:1] == b"."
+    dotted = signs and not (hidden or search.only)
 
     def sift(paths: Collection[str]) -> Collection[str]:
         """One question at a time, over all paths: a hundred thousand of them take a moment."""

@@ -2,111 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import SequenceMatcher
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from ..core.agent import Halt
-from ..core.delegation import Known, Node, Spec, Tree
-from ..core.errors import ToolError
-from ..core.events import Delegated, Table, depth_of, is_under
-from ..core.fence import defused
-from ..core.messages import Usage
-from ..core.tool import Output, Tool, ToolContext, tool
-from ..core.workspace import Workspace
+from ...core.agent import Halt
+from ...core.delegation import Known, Node, Spec, Tree
+from ...core.errors import ToolError
+from ...core.events import Delegated, Table, depth_of, is_under
+from ...core.fence import defused
+from ...core.tool import Output, Tool, ToolContext, tool
+from ...core.workspace import Workspace
+from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
+_HARNESS = re.compile(
+    r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
+)
+_MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.9
 """Likeness of texts above which a task counts as handed on whole."""
 
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
-
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One task of a batch."""
-
-    profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
-    task: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="The complete task. The sub-agent sees nothing of this conversation: name files, limits and "
-            "the form of the answer you need.",
-        ),
-    ]
-    context: Annotated[str, Meta(description="Facts it needs and cannot find itself, such as earlier findings.")] = ""
-    max_tokens: Annotated[Count | None, Meta(description="Lower its token budget to this.")] = None
-    max_iterations: Annotated[Count | None, Meta(description="Lower its number of turns to this.")] = None
-    timeout_s: Annotated[Seconds | None, Meta(description="Lower its time to so many active seconds.")] = None
-    schema: Annotated[
-        dict[str, Any] | None,
-        Meta(description="JSON Schema that its result must fit, when you need data and not prose."),
-    ] = None
-    isolation: Annotated[
-        Literal["", "worktree"],
-        Meta(description="worktree: it works in a git worktree of its own; you then apply or discard its changes."),
-    ] = ""
-    fork: Annotated[
-        bool,
-        Meta(description="Start it from this conversation instead of an empty one, when the task needs all of it."),
-    ] = False
-
-
-class Single(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `delegate_task`."""
-
-    profile: Annotated[
-        str, Meta(description="Name of the sub-agent, from the list in this tool's description. Empty with resume.")
-    ] = ""
-    background: Annotated[
-        bool, Meta(description="Return at once; you are told when it has ended. For work you need not wait for.")
-    ] = False
-    resume: Annotated[
-        str,
-        Meta(
-            description="Id of a sub-agent that ended: it goes on with its conversation, and `task` as what to do next."
-        ),
-    ] = ""
-
-
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: Annotated[list[Task], Meta(min_length=1, description="Independent tasks; their results come in this order.")]
-
-
-class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `list_sub_agents`: none."""
-
-
-Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
-
-
-class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `get_delegation_result`."""
-
-    id: Id
-    offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
-
-
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `message_sub_agent`."""
-
-    id: Id
-    text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
-
-
-class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of `cancel_sub_agent`."""
-
-    id: Id
-    mode: Annotated[
-        Literal["cancel", "abort"],
-        Meta(description="cancel: it may hand back what it has in one last turn; abort: it ends now."),
-    ] = "cancel"
+async def _kept(workspace: Any) -> None:
+    """Where no workspace was made, none is taken back."""
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
@@ -115,7 +38,9 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
     child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
     results are cut. `confirm(path, call_id, specs)` returns when
-    the number and the price of new agents are in order, and raises ToolError when they are not.
+    the number and the price of new agents are in order, and raises ToolError when they are not. `isolated` are the
+    profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
+    `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
     """
 
     offered: str
@@ -124,6 +49,10 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     shorten: Callable[[str, Known], Awaitable[str | None]]
     max_batch: int = 10
     result_chars: int = 24_000
+    isolated: frozenset[str] = frozenset()
+    abandon: Callable[[Any], Awaitable[None]] = _kept
+    worktree: Callable[[str], str] = lambda path: ""
+    pending: Callable[[str], str] = lambda path: ""
 
 
 def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
@@ -148,8 +77,8 @@ class _Delegation:
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.offered}",
                 effect="spawn",
-                subjects=_profiles,
-                title=lambda args: f"{args.profile}: {_line(args.task)}",
+                subjects=self._subject,
+                title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
             tool(
                 self._many,
@@ -159,7 +88,7 @@ class _Delegation:
                 "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
                 "Sub-agents as for delegate_task.",
                 effect="spawn",
-                subjects=_profiles,
+                subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             tool(
@@ -196,26 +125,35 @@ class _Delegation:
             ),
         ]
 
+    def _subject(self, args: Single, workspace: Workspace) -> Sequence[str]:
+        """The profile that would work: rules speak of it also where an agent of that profile is continued."""
+        known = self._tree.known(args.resume) if args.resume else None
+        return (known.profile if known else args.profile,)
+
     async def _one(self, ctx: ToolContext, args: Single) -> Output:
         if args.resume:
             known = self._mine(ctx, args.resume)
-            spec = await self._spec(args, ctx, profile=known.profile)
+            if args.isolation:
+                raise ToolError(
+                    "Where a sub-agent works cannot change when it is continued.", hint="Leave isolation out."
+                )
+            spec = self._spec(args, ctx, profile=known.profile)
             node = await self._tree.resume(args.resume, spec, by=ctx.agent)
         else:
             if not args.profile:
                 raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
             self._not_the_whole_task(ctx.agent, args.task)
-            spec = await self._spec(args, ctx)
+            spec = self._spec(args, ctx)
             await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
-            node = self._tree.start(ctx.agent, spec)
+            spec = await self._placed(ctx, args, spec)
+            try:
+                node = self._tree.start(ctx.agent, spec)
+            finally:
+                await self._take_back([spec])
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
-            text = (
-                f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
-                f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
-            )
-            return Output(text, Delegated((node.path,)))
+            return Output(_in_background(node), Delegated((node.path,)))
         return Output(
             await self._whole_report(ctx, node), Delegated((node.path,)), error=node.outcome.status != "completed"
         )
@@ -224,14 +162,19 @@ class _Delegation:
         most = self._settings.max_batch
         if len(args.tasks) == 1:
             self._not_the_whole_task(ctx.agent, args.tasks[0].task)
-        specs = [await self._spec(task, ctx) for task in args.tasks[:most]]
+        specs = [self._spec(task, ctx) for task in args.tasks[:most]]
         await self._settings.confirm(ctx.agent, ctx.call_id, specs)
         started: list[Node | ToolError] = []
-        for spec in specs:
-            try:
-                started.append(self._tree.start(ctx.agent, spec))
-            except ToolError as error:
-                started.append(error)
+        placed: list[Spec | ToolError] = []
+        try:
+            for task, spec in zip(args.tasks, specs, strict=False):
+                try:
+                    placed.append(await self._placed(ctx, task, spec))
+                except ToolError as error:
+                    placed.append(error)
+            started += [self._started(ctx, spec) for spec in placed]
+        finally:
+            await self._take_back(placed)
         nodes = [n for n in started if isinstance(n, Node)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
@@ -241,14 +184,18 @@ class _Delegation:
         over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
         reports += [over] * (len(args.tasks) - most)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
-        failed = not any(n.known.status == "completed" for n in nodes)
+        failed = not any(n.known.status == "completed" or not n.ended for n in nodes)
         return Output("\n\n".join(texts), Delegated(tuple(n.path for n in nodes)), error=failed)
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
-        rows = tuple((k.path, k.profile, _standing(k), _line(k.task)) for k in known)
+        rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
         text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
         return Output(text, Table(("id", "profile", "status", "task"), rows))
+
+    def _status(self, known: Known) -> str:
+        pending = self._settings.pending(known.path)
+        return f"{_standing(known)}; {pending}" if pending else _standing(known)
 
     async def _result(self, ctx: ToolContext, args: Which) -> Output:
         known = self._mine(ctx, args.id)
@@ -281,17 +228,37 @@ class _Delegation:
             raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
         return known
 
-    async def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
-        workspace = await self._settings.isolate(ctx.agent) if task.isolation and not profile else None
+    def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
         return Spec(
             profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
             max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
             background=isinstance(task, Single) and task.background, fork=task.fork, schema=task.schema,
-            workspace=workspace,
         )  # fmt: skip
 
+    async def _placed(self, ctx: ToolContext, task: Task, spec: Spec) -> Spec:
+        """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
+        if not task.isolation and spec.profile not in self._settings.isolated:
+            return spec
+        return msgspec.structs.replace(spec, workspace=await self._settings.isolate(ctx.agent))
+
+    async def _take_back(self, specs: Sequence[Spec | ToolError]) -> None:
+        """Let go of the worktrees that no child was started in."""
+        for spec in specs:
+            if isinstance(spec, Spec) and spec.workspace is not None:
+                await self._settings.abandon(spec.workspace)
+
+    def _started(self, ctx: ToolContext, spec: Spec | ToolError) -> Node | ToolError:
+        if isinstance(spec, ToolError):
+            return spec
+        try:
+            return self._tree.start(ctx.agent, spec)
+        except ToolError as error:
+            return error
+
     async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
-        """The report of a run that ended; a long result may be summarised first."""
+        """The report of a run; a long result may be summarised first."""
+        if not node.ended:
+            return _in_background(node)
         known = node.known
         summary = None
         if len(known.result) > self._settings.result_chars:
@@ -311,27 +278,41 @@ class _Delegation:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
         if known.error:
-            lines.append(f"error: {known.error}")
+            lines.append(f"error: {_words(known.error)}")
         if summary is None:
-            lines.append(_excerpt(defused(known.result), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_words(known.result), known.path, offset, self._settings.result_chars))
         else:
-            lines.append(defused(summary))
+            lines.append(_words(summary))
             lines.append(
                 f"[truncated: this is a summary of {len(known.result)} characters; "
                 f"get_delegation_result(id={known.path!r}) has them all]"
             )
         for finding in known.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {defused(finding.claim)}\n  evidence: {defused(finding.evidence)} [{mark}]")
+            lines.append(f"- {_words(finding.claim)}\n  evidence: {_words(finding.evidence)} [{mark}]")
         cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
         )
         lines.append("Receipt, made by the harness and not by the sub-agent:")
         lines += [f"- {line}" for line in known.receipt.lines()]
+        if worktree := self._settings.worktree(known.path):
+            lines.append(worktree)
         if below := self._tree.below(known.path):
             lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))
         return "\n".join(lines)
+
+
+def _in_background(node: Node) -> str:
+    return (
+        f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
+        f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
+    )
+
+
+def _words(text: str) -> str:
+    """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
+    return _MARKED.sub(r"‹\1›", _HARNESS.sub(r"\1‹its own words› \2", defused(text)))
 
 
 def _standing(known: Known) -> str:
@@ -365,23 +346,6 @@ def _same(own: str, task: str) -> bool:
     return matcher.real_quick_ratio() > SAME_TASK and matcher.quick_ratio() > SAME_TASK and matcher.ratio() > SAME_TASK
 
 
-def _profiles(args: Any, workspace: Workspace) -> Sequence[str]:
-    tasks = args.tasks if isinstance(args, Batch) else [args]
-    return tuple(dict.fromkeys(t.profile for t in tasks))
-
-
 def _line(text: str, room: int = 100) -> str:
     words = " ".join(text.split())
     return words if len(words) <= room else words[: room - 1] + "…"
-
-
-def price_of(specs: Sequence[Spec], budget: int, cost: Callable[[Usage], float | None]) -> float | None:
-    """An estimate of what `specs` may cost in US dollars: whole budgets, four parts read to one part written."""
-    total = 0.0
-    for spec in specs:
-        tokens = min(budget, spec.max_tokens or budget)
-        one = cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
-        if one is None:
-            return None
-        total += one
-    return total

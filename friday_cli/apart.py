@@ -1,0 +1,288 @@
+"""Children that work apart: their worktrees from the call that asks for one to the word on what becomes of the work."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from .core.agent import Agent, World
+from .core.delegation import Tree
+from .core.errors import PermissionDenied, ToolError
+from .core.events import AnyEvent, Notice, WorktreeChanged, is_under
+from .core.fence import defused
+from .core.permission import Call
+from .core.replay import AgentRecord
+from .core.tool import ToolContext
+from .core.workspace import Workspace
+from .local import LocalWorkspace
+from .prompt import Environment
+from .tools.worktree import Landed, WorktreeSettings
+from .worktrees import Card, Own, Worktree, Worktrees, look_through
+
+log = logging.getLogger(__name__)
+LISTED = 60
+"""Changed files named in a report."""
+
+
+class Apart:
+    """Ties worktrees to agents. `main` is the workspace of the session; `tree` is set before anything is asked."""
+
+    tree: Tree
+
+    def __init__(self, worktrees: Worktrees, world: World) -> None:
+        self.worktrees = worktrees
+        self._world = world
+        self._asked: dict[str, tuple[str, ...]] = {}
+        self._lock = asyncio.Lock()
+        self._sweeping: asyncio.Task[None] | None = None
+
+    @property
+    def main(self) -> LocalWorkspace:
+        workspace = self._world.workspace
+        if not isinstance(workspace, LocalWorkspace):
+            raise ToolError("There are no worktrees here.")
+        return workspace
+
+    @property
+    def settings(self) -> WorktreeSettings:
+        """What the tools need."""
+        return WorktreeSettings(self.touched, self.apply, self.discard)
+
+    # ---- before a run -----------------------------------------------------------------
+
+    async def isolate(self, path: str) -> LocalWorkspace:
+        """A worktree for a new child of `path`: its parent's files as they are. Raises ToolError."""
+        return await self._open(self.tree.node(path).agent)
+
+    async def _open(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
+        base = parent.workspace
+        if not isinstance(base, LocalWorkspace):
+            raise ToolError("There are no worktrees here.")
+        made = await self.worktrees.open(base, again=again)
+        assert made.workspace is not None
+        return made.workspace
+
+    async def abandon(self, workspace: Workspace) -> None:
+        """Remove a worktree whose child was not started after all."""
+        found = self.worktrees.at(workspace)
+        if found is not None and not found.path:
+            await self.worktrees.discard(found)
+
+    async def workspace_again(self, parent: Agent, path: str) -> LocalWorkspace | None:
+        """Where an ended agent goes on: its worktree, or a new one where that is gone; None: where its parent works."""
+        async with self._lock:
+            own = self.worktrees.of(path)
+            if own is None:
+                return None
+            if own.open:
+                own.state = "opened"
+                return self.worktrees.enter(own, self.main)
+            return await self._open(parent, again=own.card.name)
+
+    def enter(self, agent: Agent) -> None:
+        """Give the worktree that `agent` is to start in to it, for good."""
+        made = self.worktrees.claim(agent.workspace, agent.path)
+        if made is not None:
+            agent.news.append(made.event)
+            agent.news += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
+
+    def seen_from(self, workspace: Workspace, here: Environment) -> Environment:
+        """The surroundings of an agent that works in `workspace`."""
+        inside = self.worktrees.at(workspace)
+        if inside is None:
+            return here
+        main = str(Path(inside.card.top) / inside.card.within)
+        return msgspec.structs.replace(
+            here, folder=str(workspace.root), branch=inside.card.branch, folders=(), copy_of=main
+        )
+
+    # ---- after a run --------------------------------------------------------------------
+
+    async def settle(self, path: str) -> None:
+        """An agent ended: see what is in the worktree it worked in, if it was the last one there. Never raises."""
+        inside = self.worktrees.around(path)
+        if inside is None:
+            return
+        async with self._lock:
+            if not inside.open or self.tree.living(inside.path):
+                return
+            try:
+                await self.worktrees.look(inside)
+                inside.problem = ""
+            except ToolError as error:
+                inside.state, inside.problem = "changed", str(error)
+            except Exception as error:
+                log.exception("worktree of %s", inside.path)
+                inside.state, inside.problem = "changed", f"{type(error).__name__}: {error}"
+            await self._world.log.emit(inside.path, *_news(inside))
+
+    async def restore(self, records: Mapping[str, AgentRecord]) -> None:
+        """Take up the worktrees that an earlier process of this session left."""
+        found = {worktree.path: worktree for worktree in await self.worktrees.recall()}
+        for path, worktree in found.items():
+            known = records.get(path)
+            if known is not None and known.worktree != worktree.event:
+                await self._world.log.emit(path, *_news(worktree))
+        for path, record in records.items():
+            if record.worktree is not None and path not in found:
+                self.worktrees.remember(_past(path, record.worktree, self.worktrees))
+
+    def sweep(self, own: Own, environ: Mapping[str, str]) -> None:
+        """Begin to look through what dead processes left: what is empty goes, and of work here the person is told."""
+        if self.worktrees.folder.parent.is_dir():
+            self._sweeping = asyncio.create_task(self._sweep(own, environ), name="worktrees of dead processes")
+
+    async def _sweep(self, own: Own, environ: Mapping[str, str]) -> None:
+        here = str(self.main.root)
+        found = await look_through(self.worktrees.folder.parent, own, environ, skip=self.worktrees.session)
+        if mine := [left.worktree for left in found.left if not left.living and left.worktree.card.home == here]:
+            names = ", ".join(worktree.card.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
+            text = f"Work of sub-agents of earlier sessions was never taken over: {names}. See `friday worktrees list`."
+            await self._world.log.emit("a", Notice(text, "warning"))
+
+    def report(self, path: str) -> str:
+        """What the parent of an ended agent should know of its worktree, "" where it has none."""
+        made = self.worktrees.of(path)
+        if made is None:
+            return ""
+        about = f"Worktree (branch {made.card.branch}):"
+        if made.state == "unchanged":
+            return f"{about} nothing was changed in it; it is removed."
+        if made.state in ("applied", "discarded", "kept"):
+            return f"{about} {made.state}."
+        if below := [node.path for node in self.tree.living(path)]:
+            return f"{about} still in use by {', '.join(below)}."
+        if made.problem:
+            return f"{about} what changed in it could not be told: {made.problem}"
+        lines = [f"{about} {len(made.files)} files changed. They are NOT in your files yet:"]
+        lines += [
+            f"- {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}"
+            for row in made.files[:LISTED]
+        ]
+        if len(made.files) > LISTED:
+            lines.append(f"- and {len(made.files) - LISTED} more")
+        lines.append(
+            f"apply_delegation(id={path!r}) takes them over, discard_delegation(id={path!r}) throws them away "
+            "(keep_branch=true: keeps them on the branch)."
+        )
+        return defused("\n".join([*lines, "The difference:", made.text]))
+
+    def pending(self, path: str) -> str:
+        """In a few words: whether the work of an agent waits in its worktree, "" when it does not."""
+        made = self.worktrees.of(path)
+        waits = made is not None and made.state == "changed" and not self.tree.living(path)
+        return "its changes wait in its worktree: apply_delegation or discard_delegation" if waits else ""
+
+    def remembering(self, others: Callable[[str], str]) -> Callable[[str], str]:
+        """What a compacted agent must not forget: what `others` say, and the work that waits for its word."""
+
+        def remember(path: str) -> str:
+            mine = [w.path for w in self.worktrees.all if w.path != path and is_under(w.path, path)]
+            lines = [f"{p}: {words}" for p in dict.fromkeys(mine) if (words := self.pending(p))]
+            return "\n".join(filter(None, [others(path), *lines]))
+
+        return remember
+
+    # ---- what becomes of the work -------------------------------------------------------
+
+    def touched(self, path: str, workspace: Workspace) -> Sequence[str]:
+        """Every path that taking over the work of `path` would change, as rules name it."""
+        made = self.worktrees.of(path)
+        if made is None or not made.open or not isinstance(workspace, LocalWorkspace):
+            return ()
+        self._asked[path] = self.worktrees.touched(made, workspace)
+        return self._asked[path]
+
+    async def apply(self, ctx: ToolContext, path: str) -> Landed:
+        """Take the work of a descendant of the caller over into the caller's files. Raises ToolError."""
+        made = self._ready(path, by=ctx.agent)
+        if not isinstance(ctx.workspace, LocalWorkspace):
+            raise ToolError("There are no worktrees here.")
+        allowed = self._asked.get(path, ())
+        await self._may_write(ctx, allowed)
+        return await self._apply(made, ctx.workspace, allowed)
+
+    async def discard(self, ctx: ToolContext, path: str, keep_branch: bool) -> str:
+        """Remove the worktree of a descendant of the caller; what became of the work, in words. Raises ToolError."""
+        return await self._discard(self._ready(path, by=ctx.agent), keep_branch)
+
+    async def apply_for_person(self, path: str) -> Landed:
+        """Take the work of an agent over into the files of the session. Raises ToolError."""
+        return await self._apply(self._ready(path), self.main, None)
+
+    async def discard_for_person(self, path: str, *, keep_branch: bool) -> str:
+        """As `discard`, for a person."""
+        return await self._discard(self._ready(path), keep_branch)
+
+    def _ready(self, path: str, *, by: str = "") -> Worktree:
+        made = self.worktrees.of(path)
+        if made is None or (by and (not is_under(path, by) or path == by)):
+            raise ToolError(f"{path} has no worktree{' of yours to decide on' if by else ''}.")
+        if below := [node.path for node in self.tree.living(path)]:
+            raise ToolError(f"{', '.join(below)} still works in that worktree.", hint="Wait for its end, or cancel it.")
+        return made
+
+    async def _apply(self, made: Worktree, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
+        async with self._lock:
+            applied = await self.worktrees.apply(made, target, allowed=allowed)
+            await self._world.log.emit(made.path, *_news(made))
+        return Landed(applied.files, applied.merged, applied.diffs)
+
+    async def _discard(self, made: Worktree, keep_branch: bool) -> str:
+        async with self._lock:
+            await self.worktrees.discard(made, keep_branch=keep_branch)
+            await self._world.log.emit(made.path, *_news(made))
+        if keep_branch:
+            return f"The work of {made.path} is on the branch {made.card.branch}; its folder is gone."
+        return f"The worktree of {made.path} and its branch are gone, with what was changed there."
+
+    async def _may_write(self, ctx: ToolContext, labels: Sequence[str]) -> None:
+        """Rules about writing files hold here, too: a call must not do what the same files edited would be refused."""
+        rules = self.tree.node(ctx.agent).agent.rules
+        asked = ""
+        for label in labels:
+            for tool in ("write_file", "edit_file"):
+                verdict = rules.decide(Call(tool, "write", (label,)))
+                if verdict.decision == "deny" and verdict.rule:
+                    raise PermissionDenied(f"Not permitted: {label}: {verdict.reason}. Nothing was applied.")
+                if verdict.decision == "ask" and verdict.rule:
+                    asked = asked or f"{label}: {verdict.reason}"
+        if asked:
+            await self._ask(ctx, Call("apply_delegation", "write", tuple(labels)), asked)
+
+    async def _ask(self, ctx: ToolContext, call: Call, reason: str) -> None:
+        desk, agent = self._world.desk, self.tree.node(ctx.agent).agent
+        if not desk.attended:
+            raise PermissionDenied(f"Not permitted: {reason}, and nobody can be asked here. Nothing was applied.")
+        async with agent.presence.waiting("waiting_user", ctx.call_id):
+            answer = await desk.permission(ctx.agent, ctx.call_id, call, reason=reason)
+        if answer.decision == "deny":
+            raise PermissionDenied(f"The user said no to applying this. {answer.reason}".strip())
+
+    async def close(self) -> None:
+        """Wait for what is being done with worktrees."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
+        async with self._lock:
+            await self.worktrees.close()
+
+
+def _news(worktree: Worktree) -> list[AnyEvent]:
+    events: list[AnyEvent] = [worktree.event]
+    if worktree.problem:
+        events.append(Notice(f"The worktree {worktree.folder} could not be compared: {worktree.problem}", "warning"))
+    return events
+
+
+def _past(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
+    """A worktree that is not there any more, as the log knows it."""
+    card = Card(
+        worktrees.session, Path(event.folder).name, event.branch, event.folder, "", "", "", "", path, base=event.base
+    )
+    state = event.state if event.state not in ("opened", "changed") else "discarded"
+    return Worktree(card, worktrees.folder, state, files=event.files)

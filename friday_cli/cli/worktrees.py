@@ -1,0 +1,286 @@
+"""`friday worktrees`: work of sub-agents that was done apart and never taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from . import complete
+from .help import Command, Group
+
+if TYPE_CHECKING:
+    from ..worktrees import Found, Left, Worktree, Worktrees
+
+_ID = typer.Argument(
+    metavar="ID", autocompletion=complete.worktrees, show_default=False,
+    help="The worktree: a unique beginning of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
+)  # fmt: skip
+_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+_YES = typer.Option(False, "--yes", "-y", help="Do not ask.")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family `worktrees`."""
+    about = "Look after the git worktrees of sub-agents: show, apply, discard, clean."
+    family = typer.Typer(cls=Group, help=about, rich_markup_mode=None)
+    for name, function in (
+        ("list", list_),
+        ("show", show),
+        ("apply", apply),
+        ("discard", discard),
+        ("clean", clean),
+    ):
+        family.command(name, cls=Command)(function)
+    app.add_typer(family, name="worktrees")
+
+
+def list_(as_json: bool = _JSON) -> None:
+    """List the worktrees that are still there.
+
+    Those of sessions whose process has ended are looked into first, and removed where nothing was changed in them.
+    Those of a session that is open are in use; decide on them there.
+    """
+    from .output import Column, remark, show_json, show_table, tidy
+
+    found = asyncio.run(_found())
+    if as_json:
+        show_json([_data(left) for left in found.left])
+        return
+    if found.removed:
+        remark(f"removed {found.removed} in which nothing was changed.")
+    if not found.left:
+        remark("no worktrees.")
+        return
+    columns = [Column("ID"), Column("AGENT"), Column("STATE"), Column("BRANCH"), Column("PROJECT", wide=True)]
+    rows = []
+    for left in found.left:
+        card = left.worktree.card
+        agent = f"{card.session[:8]}:{card.agent or '?'}"
+        rows.append((card.name, agent, _state(left), card.branch, tidy(card.home)))
+    show_table(columns, rows)
+
+
+def show(name: str = _ID, as_json: bool = _JSON) -> None:
+    """Show what was changed in a worktree."""
+    from .output import show as print_
+    from .output import show_json, show_painted, tidy
+
+    left, text = asyncio.run(_shown(name))
+    if as_json:
+        show_json({**_data(left), "diff": text})
+        return
+    card = left.worktree.card
+    show_painted((f"{card.name}  ", "cyan"), (_state(left), "yellow"))
+    show_painted((f"agent {card.session[:8]}:{card.agent or '?'} · branch {card.branch} · of {tidy(card.home)}", "dim"))
+    show_painted((tidy(card.folder), "dim"))
+    for row in left.worktree.files:
+        print_(f"  {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}")
+    if text:
+        print_(f"\n{text}")
+
+
+def apply(name: str = _ID) -> None:
+    """Bring the changes of a worktree into the project's files, all of them or none, and remove it.
+
+    Where a file was changed in the project as well, both changes are merged; where that cannot be, nothing is
+    applied and the conflicts are listed. Nothing is staged or committed.
+    """
+    from .output import remark, show
+
+    applied, home = asyncio.run(_apply(name))
+    for row in applied.files:
+        show(f"{row.path} +{row.added} -{row.removed}")
+    if applied.merged:
+        remark(f"merged with changes made there meanwhile: {', '.join(applied.merged)}")
+    remark(f"applied to {home}")
+
+
+def discard(
+    name: str = _ID,
+    keep_branch: bool = typer.Option(
+        False, "--keep-branch", help="Commit the work on its branch; only the folder goes."
+    ),
+    yes: bool = _YES,
+) -> None:
+    """Remove a worktree, with the work in it unless its branch is kept. This cannot be undone."""
+    from .output import confirm, remark
+
+    left = asyncio.run(_one(name))
+    card = left.worktree.card
+    if not keep_branch:
+        question = f"Throw away {card.name} ({_state(left)})?"
+        if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
+            remark("nothing was discarded")
+            return
+    asyncio.run(_discard(card.name, keep_branch))
+    remark(f"the work is on the branch {card.branch}" if keep_branch else f"discarded {card.name}")
+
+
+def clean() -> None:
+    """Remove every worktree in which nothing was changed, and ask about each of the others."""
+    import sys
+
+    from .output import confirm, remark
+
+    found = asyncio.run(_found())
+    removed, kept = found.removed, 0
+    asked = sys.stdin is not None and sys.stdin.isatty()
+    for left in found.left:
+        card = left.worktree.card
+        question = f"Throw away {card.name} of {card.session[:8]}:{card.agent or '?'} ({_state(left)})?"
+        if not left.living and asked and confirm(question, yes=False, otherwise=""):
+            asyncio.run(_discard(card.name, False))
+            removed += 1
+        else:
+            kept += 1
+    remark(f"removed {removed}, kept {kept}" + ("; `friday worktrees list` shows them" if kept else ""))
+
+
+# ---- what is there ------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _store() -> AsyncIterator[Any]:
+    from ..core.errors import UsageError
+    from .records import opened
+
+    async with opened() as store:
+        if store is None:
+            raise UsageError("There are no worktrees: no session was kept yet.")
+        await store.reconcile()
+        yield store
+
+
+async def _found() -> Found:
+    from ..paths import data_dir
+    from ..worktrees import Found, look_through
+    from .records import opened
+
+    async with opened() as store:
+        if store is None:
+            return Found((), 0)
+        await store.reconcile()
+        return await look_through(data_dir() / "worktrees", store.own, os.environ)
+
+
+async def _one(name: str) -> Left:
+    """The worktree that a person means. Raises UsageError."""
+    from ..core.errors import UsageError
+
+    prefix, _, agent = name.partition(":")
+    found = (await _found()).left
+    if agent:
+        fitting = [x for x in found if x.worktree.card.session.startswith(prefix) and x.worktree.card.agent == agent]
+    else:
+        fitting = [x for x in found if name in (x.worktree.card.name, x.worktree.card.branch)]
+        fitting = fitting or [x for x in found if x.worktree.card.name.startswith(name)]
+    if len(fitting) == 1 and name:
+        return fitting[0]
+    names = ", ".join(x.worktree.card.name for x in fitting or found)
+    if not fitting:
+        raise UsageError(f"There is no worktree {name!r}.", hint=f"There are: {names}." if names else "There are none.")
+    raise UsageError(f"{name!r} names several worktrees: {names}.", hint="Write more of it.")
+
+
+@asynccontextmanager
+async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Any]]:
+    """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
+    from ..core.errors import UsageError
+    from ..paths import data_dir
+    from ..worktrees import Worktrees
+
+    left = await _one(name)
+    card = left.worktree.card
+    if left.living:
+        raise UsageError(
+            f"{card.name} is in use: session {card.session[:8]} is open in another friday process.",
+            hint="Decide on it there, or close it first.",
+        )
+    async with _store() as store:
+        with await store.own(card.session):
+            worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
+            found = [w for w in await worktrees.recall() if w.card.name == card.name and w.open]
+            if not found:
+                raise UsageError(f"{card.name} is gone.")
+            yield worktrees, found[0], store
+            await worktrees.close()
+
+
+async def _shown(name: str) -> tuple[Left, str]:
+    left = await _one(name)
+    if left.living:
+        return left, ""
+    async with _held(name) as (worktrees, worktree, _):
+        return type(left)(worktree), await worktrees.diff(worktree, limit=10_000_000)
+
+
+async def _apply(name: str) -> tuple[Any, str]:
+    from pathlib import Path
+
+    from ..local import LocalWorkspace
+
+    async with _held(name) as (worktrees, worktree, store):
+        target = LocalWorkspace(Path(worktree.card.home))
+        try:
+            applied = await worktrees.apply(worktree, target)
+        finally:
+            await target.close()
+        await _tell(store, worktree)
+        return applied, worktree.card.home
+
+
+async def _discard(name: str, keep_branch: bool) -> None:
+    async with _held(name) as (worktrees, worktree, store):
+        await worktrees.discard(worktree, keep_branch=keep_branch)
+        await _tell(store, worktree)
+
+
+async def _tell(store: Any, worktree: Worktree) -> None:
+    """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
+    from ..core.errors import StoreError
+    from ..core.log import Log
+
+    session = worktree.card.session
+    try:
+        last = max((envelope.seq or 0 for envelope in await store.events(session)), default=0)
+        if last and worktree.path:
+            await Log(store.journal(session), last=last).emit(worktree.path, worktree.event)
+            await store.sync()
+    except StoreError:
+        return
+
+
+# ---- words --------------------------------------------------------------------------------------------------------
+
+
+def _state(left: Left) -> str:
+    worktree = left.worktree
+    if left.living:
+        return "in use"
+    if worktree.problem:
+        return f"cannot be compared: {worktree.problem}"
+    count = len(worktree.files)
+    sums = f"+{sum(row.added for row in worktree.files)} -{sum(row.removed for row in worktree.files)}"
+    return f"{count} file{'s' if count != 1 else ''} {sums}"
+
+
+def _data(left: Left) -> dict[str, Any]:
+    worktree, card = left.worktree, left.worktree.card
+    return {
+        "id": card.name,
+        "session": card.session,
+        "agent": card.agent,
+        "state": "in_use" if left.living else "unknown" if worktree.problem else "changed",
+        "branch": card.branch,
+        "folder": card.folder,
+        "project": card.home,
+        "base": card.base,
+        "files": [
+            {"path": row.path, "added": row.added, "removed": row.removed, "remark": row.seen} for row in worktree.files
+        ],
+    }

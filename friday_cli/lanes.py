@@ -1,0 +1,51 @@
+"""What friday processes tell each other of a crowded lane: until when none of them starts a request on it.
+
+A lane is an empty file in the state folder whose time of change is that moment; a hash is its name. There is no lock: the
+worst that two writers at once can do is to wait a little less. What lies in the past, or further off than any wait may
+be, says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from .core.gate import RETRY_AFTER_MOST_S
+from .paths import state_dir
+
+
+class SharedLane:
+    """The `core.gate.Shared` of one lane. Where files cannot be kept it knows of nobody else."""
+
+    def __init__(self, lane: str, env: Mapping[str, str] | None = None) -> None:
+        name = hashlib.sha256(lane.encode("utf-8", "replace")).hexdigest()[:16]
+        self._file = state_dir(env) / "lanes" / name
+
+    def closed_until(self) -> float:
+        """When requests may start again, in Unix seconds; 0 when they may now."""
+        try:
+            until = os.stat(self._file).st_mtime
+        except OSError:
+            return 0.0
+        return until if 0 < until - time.time() <= RETRY_AFTER_MOST_S else 0.0
+
+    def close_until(self, at: float) -> None:
+        """Tell the others to wait until `at` (Unix seconds), at most a minute from now; never shortens a longer wait."""
+        until = min(at, time.time() + RETRY_AFTER_MOST_S)
+        if until <= self.closed_until():
+            return
+        with suppress(OSError):
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _touch(self._file, until)
+
+
+def _touch(file: Path, at: float) -> None:
+    try:
+        os.utime(file, (at, at))
+    except FileNotFoundError:
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        os.utime(file, (at, at))

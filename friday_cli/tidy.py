@@ -1,0 +1,78 @@
+"""Once a day, beside a session that is open: what is kept no longer is removed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from .config.settings import Retention
+from .paths import state_dir, store_path
+from .store import prune
+
+DAY_S = 86_400.0
+log = logging.getLogger(__name__)
+
+
+def daily(limits: Retention, env: Mapping[str, str] | None = None) -> threading.Thread | None:
+    """Begin to tidy up in a thread of its own, which may die with the process; None where it was done within a day.
+
+    Nobody waits for it and nobody hears of its failures, but for the log of `--debug`.
+    """
+    if not _is_due(state_dir(env) / "tidied"):
+        return None
+    thread = threading.Thread(target=_quietly, args=(limits, env), name="friday-tidy", daemon=True)
+    thread.start()
+    return thread
+
+
+def tidy(limits: Retention, env: Mapping[str, str] | None = None) -> None:
+    """Remove sessions beyond the limits, and logs older than their days. Raises StoreError or OSError."""
+    now = time.time()
+    gone = prune(store_path(env), days=limits.days, gigabytes=limits.gigabytes, now=now)
+    log.debug("removed %d sessions: %s", len(gone), " ".join(gone))
+    if limits.days:
+        _remove_old(state_dir(env) / "logs", "*.log", before=now - limits.days * DAY_S)
+    _remove_old(state_dir(env) / "lanes", "*", before=now - DAY_S)
+
+
+def _is_due(stamp: Path) -> bool:
+    """Whether a day has passed since the last time, which is now from here on. The first day is none."""
+    try:
+        last = stamp.stat().st_mtime
+        if 0 <= time.time() - last < DAY_S:
+            return False
+        os.utime(stamp)
+    except FileNotFoundError:
+        _make(stamp)
+        return False
+    except OSError:
+        return False
+    return True
+
+
+def _make(stamp: Path) -> None:
+    try:
+        stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stamp.touch(mode=0o600)
+    except OSError:
+        pass  # no state can be kept here, so there is none to tidy
+
+
+def _quietly(limits: Retention, env: Mapping[str, str] | None) -> None:
+    try:
+        tidy(limits, env)
+    except Exception:
+        log.info("tidying up failed", exc_info=True)
+
+
+def _remove_old(folder: Path, pattern: str, *, before: float) -> None:
+    for file in folder.glob(pattern):
+        try:
+            if file.stat(follow_symlinks=False).st_mtime < before:
+                file.unlink()
+        except OSError:
+            continue  # somebody else was quicker

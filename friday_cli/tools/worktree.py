@@ -1,0 +1,94 @@
+"""What an agent does with the worktree of a sub-agent that worked apart: take its changes over, or let them go."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ..core.events import Diff, Diffs
+from ..core.receipt import Facts, FileChange
+from ..core.tool import Output, Tool, ToolContext, tool
+from ..core.workspace import Workspace
+
+LISTED = 60
+"""Files named in a result."""
+
+Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+
+
+class Apply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `apply_delegation`."""
+
+    id: Id
+
+
+class Discard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `discard_delegation`."""
+
+    id: Id
+    keep_branch: Annotated[
+        bool, Meta(description="Commit its work on its branch and keep that; only the folder goes.")
+    ] = False
+
+
+class Landed(msgspec.Struct, frozen=True):
+    """What was taken over: the files, those of them that were merged with other changes, and the differences."""
+
+    files: tuple[FileChange, ...]
+    merged: tuple[str, ...]
+    diffs: tuple[Diff, ...]
+
+
+class WorktreeSettings(msgspec.Struct, frozen=True):
+    """`touched(id, workspace)` names every path that would change; `apply(ctx, id)` changes them, and `discard(ctx, id,
+    keep_branch)` returns what became of the work, in words. All raise ToolError."""
+
+    touched: Callable[[str, Workspace], Sequence[str]]
+    apply: Callable[[ToolContext, str], Awaitable[Landed]]
+    discard: Callable[[ToolContext, str, bool], Awaitable[str]]
+
+
+def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
+    """The two tools for the worktrees of sub-agents."""
+
+    async def apply(ctx: ToolContext, args: Apply) -> Output:
+        landed = await settings.apply(ctx, args.id)
+        lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are gone."]
+        lines += [f"- {row.path} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
+        if len(landed.files) > LISTED:
+            lines.append(f"- and {len(landed.files) - LISTED} more")
+        if landed.merged:
+            lines.append(f"Merged with changes made here meanwhile, look at them: {', '.join(landed.merged[:LISTED])}")
+        return Output("\n".join(lines), Diffs(landed.diffs), Facts(files=landed.files))
+
+    async def discard(ctx: ToolContext, args: Discard) -> Output:
+        return Output(await settings.discard(ctx, args.id, args.keep_branch))
+
+    return [
+        tool(
+            apply,
+            name="apply_delegation",
+            args=Apply,
+            effect="write",
+            subjects=lambda args, workspace: settings.touched(args.id, workspace),
+            title=lambda args: args.id,
+            description=(
+                "Take over the changes of a sub-agent that worked in a worktree of its own (isolation): all of them, or "
+                "none where files conflict with what changed here meanwhile; the conflicts are then listed."
+            ),
+        ),
+        tool(
+            discard,
+            name="discard_delegation",
+            args=Discard,
+            effect="own",
+            title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
+            description=(
+                "Throw away the worktree of a sub-agent, with all it changed there; or keep its work on its branch only "
+                "(keep_branch)."
+            ),
+        ),
+    ]

@@ -1,0 +1,573 @@
+"""The bug classes of the field's deepest peer, from its change log: each is a test here. The number is the row of the table
+in section 3 of the requirements; see docs/requirements.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.errors import ErrorKind, FileError, ProviderError
+from friday_cli.core.events import (
+    ENDED,
+    AgentStarted,
+    Compacted,
+    PermissionAsked,
+    TextDelta,
+    ToolStarted,
+    is_under,
+)
+from friday_cli.core.log import Subscription
+from friday_cli.core.messages import ToolCall, Usage
+from friday_cli.core.permission import Answer
+from friday_cli.core.provider import Request
+from friday_cli.core.replay import replay
+from friday_cli.profiles import check, load, parse
+from friday_cli.store.reconcile import closing
+from friday_cli.view import State
+from tests.delegation.stage import Actors, Stage, until
+from tests.e2e.conftest import friday
+from tests.e2e.friday import Friday
+from tests.engine import Say, batch, call, delegate
+from tests.virtual import virtual
+
+__all__ = ["friday"]
+
+
+def behind(profile: str, task: str) -> ToolCall:
+    return delegate(profile, task, background=True)
+
+
+# ---- 1 ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"]
+)
+@virtual
+async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: ErrorKind) -> None:
+    def play(request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return Say("", [delegate("researcher", "look")]) if count == 0 else Say("I see")
+        if count == 0:
+            return Say("first finding", [call("todo", items=[])])
+        return Say("second find", fail=ProviderError(kind, "the service said no"))
+
+    async with stage.open(play) as s:
+        await s.session.prompt("go")
+        end = s.finished("a.1")
+        assert end.status == "failed"
+        assert end.stop_reason in ("provider", "context", "refusal")
+        assert end.partial
+        (read,) = s.results()
+        assert read.startswith("error: ## Result from 'researcher' (a.1): failed (")
+        assert "first finding" in read
+        assert "second find" in read
+        assert "error: " in read.splitlines()[1]
+
+
+@virtual
+async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -> None:
+    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
+              "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
+
+
+# ---- 2 ------------------------------------------------------------------------------------------------------------
+
+ENDS = {
+    "provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
+    "aborted": "cancelled", "parent": "cancelled", "loop": "failed", "reported": "failed", "supervision": "failed",
+    "process": "interrupted",
+}  # fmt: skip
+"""Every way not to succeed, where the wrap-up fails as well."""
+
+
+@pytest.mark.parametrize("reason", ENDS)
+@virtual
+async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
+    supervised = reason == "supervision"
+    stage.profile("worker", "maxIterations: 3" if reason == "iterations" else "maxIterations: 50", "timeout: 30",
+                  "maxTokenBudget: 15000", *(["supervision: supervised"] if supervised else []))  # fmt: skip
+
+    def play(request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return (
+                Say("", [delegate("worker", "look")])
+                if count == 0
+                else Say("I see", delay_s=0 if reason != "parent" else 99)
+            )
+        if supervised:
+            return Say("the finding, I changed it", usage=Usage(input=10)) if count else Say("{}")
+        if count == 0:
+            return Say("the finding", [call("todo", items=[{"text": "x"}])])
+        if request.tool_choice == "none":
+            return Say("", fail=ProviderError("auth", "no wrap-up"))
+        step = [call("todo", items=[{"text": f"step {count}"}])]
+        match reason:
+            case "provider":
+                return Say("", fail=ProviderError("auth", "no"))
+            case "tokens":
+                return Say("", step, usage=Usage(input=10, output=3000, cache_read=1))
+            case "loop":
+                return Say("", [call("todo", items=[{"text": "again"}])])
+            case "reported":
+                return Say("", [call("task_result", result="the finding is all I got", status="error")])
+            case "iterations":
+                return Say("", step)
+        return Say("", step, delay_s=1000)
+
+    async with stage.open(play) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        if reason in ("cancelled", "aborted", "parent", "process"):
+            await until(lambda: len(s.requests("a.1")) == 2)
+            match reason:
+                case "cancelled":
+                    await s.session.stop("a.1", level="cancel")
+                case "aborted":
+                    await s.session.stop("a.1")
+                case "parent":
+                    await s.session.stop("a")
+                case _:
+                    s.crash()
+                    await s.session.close()
+        await asking
+        session = s.session.id
+    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}, resume=session) as s:
+        end = s.finished("a.1")
+        assert (end.status, end.stop_reason) == (ENDS[reason], reason)
+        assert "the finding" in end.result
+        await s.session.prompt("what was it?")
+        again = s.results()[-1]
+        assert "the finding" in again, "the result can be had again in a later process"
+        assert "delegate_id: a.1" in again, "with the id by which its whole conversation is shown and continued"
+        assert any("the finding" in m.text or "the finding" in str(m.calls) for m in s.record("a.1").history)
+
+
+# ---- 3 ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("top", ["a", "a.1"])
+@virtual
+async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, top: str) -> None:
+    stage.profile("lead", 'subAgents: "*"', "allowedTools: []")
+    stage.profile("deep", 'subAgents: "*"', "allowedTools: []")
+
+    def play(request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return Say("", [behind("lead", "for ever")], delay_s=0.5) if count == 0 else Say("begun")
+        other = "deep" if request.agent.count(".") % 2 else "lead"
+        return Say("", [behind(other, f"child {count} of the tree, born late"), call("todo", items=[])], delay_s=0.5)
+
+    async with stage.open(play) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: len(s.agents()) > 6)
+        living = len(s.tree.living(top))
+        assert await s.session.stop(top) == living > 1
+        below = [p for p in s.agents() if is_under(p, top)]
+        assert all(s.finished(p).status == "cancelled" for p in below if s.finished(p).stop_reason == "parent")
+        assert s.tree.living(top) == []
+        count, born = len(s.requests()), len(s.agents())
+        calls = len([r for r in s.model.requests if is_under(r.agent, "a.1")])
+        await asyncio.sleep(100_000)
+        await asking
+        assert len(s.agents()) == born, "no grandchild is born late"
+        assert len([r for r in s.model.requests if is_under(r.agent, "a.1")]) == calls
+        assert len(s.requests()) - count <= (1 if top == "a.1" else 0), "only a parent that lives is told"
+        session = s.session.id
+    async with stage.open({}, resume=session) as s:
+        await asyncio.sleep(100_000)
+        assert s.model.requests == []
+        assert all(k.status in ENDED for k in s.tree.below("a"))
+
+
+# ---- 4 ------------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage) -> None:
+    stage.file("x.txt", "x\n")
+    stage.profile("lead", 'subAgents: "*"', "supervision: supervised")
+    script = {
+        "a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
+        "a.1": [
+            Say("{}"),
+            Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
+            Say("lead"),
+            Say('{"verdict": "accept"}'),
+        ],
+        "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)],
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        envelopes = list(s.envelopes)
+    for length in range(1, len(envelopes)):
+        log = [*envelopes[:length]]
+        log += closing(log, now=1e9)
+        for record in replay(log).values():
+            assert record.end is not None
+            assert record.status in ENDED
+            assert record.asks == {}
+        assert all(agent.ended for agent in State.of(log).agents.values() if agent.run), "people see the same"
+
+
+@virtual
+async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
+    def play(request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return (
+                Say("", [batch(*[{"profile": "researcher", "task": f"part {n}"} for n in range(6)])])
+                if count == 0
+                else Say("fin")
+            )
+        match request.agent:
+            case "a.1":
+                raise RuntimeError("a defect of the provider")
+            case "a.2":
+                return Say("x", fail=KeyError("unheard of"))
+            case "a.3":
+                return Say("x", fail=ProviderError("auth", "no"))
+            case "a.4":
+                return Say("x", fail=asyncio.CancelledError())  # type: ignore[arg-type]
+            case "a.5":
+                return Say("x", fail=TimeoutError())
+        return Say("fine")
+
+    async with stage.open(play) as s:
+        await s.session.prompt("go")
+        assert [s.finished(p).status for p in s.agents()] == [
+            "interrupted",
+            "interrupted",
+            "failed",
+            "cancelled",
+            "interrupted",
+            "completed",
+        ]
+        assert s.end("a") == ("completed", "done")
+        assert "fine" in s.results()[0]
+
+
+# ---- 5 ------------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -> None:
+    turns, each, session = 3, 4, 300_000
+    stage.config("[agents.delegation]\nask_above = 1000\nmax_agents = 40\n")
+    for name in ("imp", "pix"):
+        stage.profile(name, 'subAgents: "*"', f"maxIterations: {turns}")
+
+    def play(request: Request, count: int) -> Say:
+        other = "pix" if request.agent.count(".") % 2 else "imp"
+        calls = [delegate(other, f"{request.agent} wants {count} and {n} of it", max_tokens=10**9) for n in range(each)]
+        return Say("more", calls, usage=Usage(input=500, cache_read=1, output=1500), delay_s=1)
+
+    async with stage.open(play, flags={"limits.max_tokens": session, "limits.max_turns": turns}) as s:
+        await s.session.prompt("go")
+        agents = 1 + len(s.agents())
+        assert agents <= 41
+        assert len(s.model.requests) <= agents * (turns + 1)
+        assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, (
+            "one reply too much for each that ran or wrapped up"
+        )
+
+
+# ---- 6 ------------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(stage: Stage) -> None:
+    stage.profile("worker", "allowedTools: [write_file]")
+    script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"write {n}"} for n in range(4)])]), Say("fin")],
+              **{f"a.{n}": [Say("", [call("write_file", path=f"{n}.txt", content="x")]), Say(f"end of {n}")] for n in range(1, 5)}}  # fmt: skip
+    async with stage.open(script, mode="ask", attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: len(s.asked()) == 4)
+        askers = {e.agent: e.event for e in s.envelopes if isinstance(e.event, PermissionAsked)}
+        assert sorted(askers) == ["a.1", "a.2", "a.3", "a.4"], "all stand open together, each with its asker"
+        assert {e.subject for e in askers.values()} == {"1.txt", "2.txt", "3.txt", "4.txt"}
+        assert [a.agent for a in State.of(s.envelopes).asks.values()] == sorted(askers)
+        for path, event in sorted(askers.items(), reverse=True):
+            assert isinstance(event, PermissionAsked)
+            await s.session.answer(
+                event.id, Answer("deny", reason="not this one") if path == "a.2" else Answer("allow")
+            )
+        await asking
+        assert {s.end(p) for p in askers} == {("completed", "done")}
+        assert s.results("a.2")[0].startswith("denied: The user said no to this write_file call: not this one")
+        assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
+
+
+# ---- 7 ------------------------------------------------------------------------------------------------------------
+
+TOOLS = ["read_file", "list_dir", "write_file", "edit_file", "web_fetch", "memory_save", "todo"]
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "read_file": {"path": "x.txt"}, "list_dir": {"path": "."},
+    "write_file": {"path": "y.txt", "content": "y"}, "edit_file": {"path": "x.txt", "edits": [{"old": "x", "new": "z"}]},
+    "web_fetch": {"url": "http://127.0.0.1:9/"}, "memory_save": {"text": "x"}, "todo": {"items": []},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+@virtual
+async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_rights(stage: Stage, seed: int) -> None:
+    rng = random.Random(seed)
+    stage.file("x.txt", "x\n")
+    allowed = {n: rng.sample(TOOLS, rng.randint(2, 6)) for n in (1, 2, 3)}
+    denied = rng.choice(TOOLS)
+    for depth in (1, 2, 3):
+        below = [f"subAgents: [p{depth + 1}]"] if depth < 3 else []
+        stage.profile(f"p{depth}", f"allowedTools: {json.dumps(allowed[depth])}", "memory: tagged", *below)
+
+    def play(request: Request, count: int) -> Say:
+        depth = request.agent.count(".")
+        if depth == 0:
+            return Say("", [delegate("p1", "go down")]) if count == 0 else Say("fin")
+        if count == 0:
+            return Say(
+                "",
+                [
+                    ToolCall(f"{request.agent}-{n}", name, arguments)
+                    for n, (name, arguments) in enumerate(ARGUMENTS.items())
+                ],
+            )
+        if count == 1 and depth < 3:
+            return Say("", [delegate(f"p{depth + 1}", "go further down, please")])
+        return Say("ok")
+
+    async with stage.open(play, deny=(denied,)) as s:
+        await s.session.prompt("go")
+        for envelope in s.envelopes:
+            if isinstance(envelope.event, ToolStarted) and envelope.event.tool in ARGUMENTS:
+                depth = envelope.agent.count(".")
+                for level in range(1, depth + 1):
+                    assert envelope.event.tool in allowed[level] or envelope.event.tool == "todo" in allowed[level]
+                assert envelope.event.tool != denied
+        for path in s.agents():
+            start = s.of(AgentStarted, path)[0]
+            above = s.of(AgentStarted, path.rpartition(".")[0])[0]
+            assert set(start.tools) - {"task_result"} <= set(above.tools)
+
+
+# ---- 8 ------------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: Stage) -> None:
+    def play(request: Request, count: int) -> Say:
+        if request.agent != "a":
+            return Say("found", delay_s=3000 if request.agent == "a.1" else 1)
+        if "Write the summary" in request.messages[-1].text:
+            return Say("We sent helpers.")
+        if count == 0:
+            return Say("", [behind("general", "the long one"), behind("researcher", "the short one")])
+        return (
+            Say(
+                "",
+                [call("todo", items=[{"text": f"{count} " + "x" * 250}])],
+                usage=Usage(input=count * 2000),
+                delay_s=1,
+            )
+            if count < 8
+            else Say("fin")
+        )
+
+    stage.profile("general", "timeout: 5000")
+    async with stage.open(Actors(play, window=16_000, max_output=2000)) as s:
+        s.session.start("go")
+        await until(lambda: s.of(Compacted, "a"))
+        texts = "\n".join(m.text for m in s.of(Compacted, "a")[0].messages)
+        assert "a.1 (general): running. Task: the long one" in texts
+        assert "a.2 (researcher): " in texts
+        assert "Task: the short one" in texts
+        await until(lambda: s.tree.node("a").ended)
+        await s.session.stop("a")
+
+
+# ---- 9 ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody",
+            ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"],
+        ),
+        (
+            "---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
+            ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"],
+        ),
+        ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
+        (
+            "---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
+            ["x.md:4", "looks like milliseconds", "write 300"],
+        ),
+        (
+            "---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
+            ["x.md:4", "An agent cannot assign itself as a sub-agent"],
+        ),
+        ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"]),
+    ],
+)
+def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    (tmp_path / "x.md").write_text(text)
+    (tmp_path / "good.md").write_text("---\nname: good\ndescription: d\n---\nbody")
+    found, (problem,) = check(tmp_path)
+    assert all(word in str(problem) for word in words), str(problem)
+    assert [p.name for p in found] == ["good"], "one bad file hides no other"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody", b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"],
+)
+def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
+    assert parse("x.md", raw).prompt == "body"
+
+
+def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_tools() -> None:
+    with pytest.raises(FileError, match="there is no tool 'nothing'"):
+        parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: [nothing]\n---\nbody")
+    with pytest.raises(FileError, match="none of these tools exists here"):
+        parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")
+    assert parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: []\n---\nbody").allowed_tools == ()
+    assert load(env={}).problems == ()
+
+
+# ---- 10 -----------------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(stage: Stage) -> None:
+    chunks = 2000
+    stage.config("[agents.delegation]\nask_above = 1000\n")
+
+    class Chatty(Actors):
+        async def stream(self, request: Request) -> Any:
+            from friday_cli.core.provider import TextChunk
+
+            if request.agent != "a":
+                for number in range(chunks):
+                    yield TextChunk(f"{number} ")
+                    if number % 50 == 0:
+                        await asyncio.sleep(0.01)
+            async for chunk in super().stream(request):
+                yield chunk
+
+    tasks = [batch(*[{"profile": "researcher", "task": f"{n}.{m}"} for m in range(10)]) for n in range(5)]
+    model = Chatty({"a": [Say("", [t]) for t in tasks] + [Say("fin")], "*": [Say("the end")]})
+    async with stage.open(model) as s:
+        slow = Subscription()  # a reader that never comes to read
+        s.session.log._readers.append(slow)
+        state = State()
+        live = 0
+
+        async def pump() -> None:
+            nonlocal live
+            async for envelope in s.session.events():
+                state.apply(envelope)
+                live += isinstance(envelope.event, TextDelta)
+
+        pumping = asyncio.ensure_future(pump())
+        await s.session.prompt("go")
+        durable = len(s.envelopes)
+        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), (
+            "what waits for a slow reader is merged"
+        )
+        assert durable < 50 * 30, "and what is kept does not grow with the chunks"
+        await s.session.log.flush()
+        await asyncio.sleep(1)
+        assert live >= 50
+        assert all(state.agents[p].reply is None for p in s.agents()), "nothing of the deltas stays in what is shown"
+        s.session.log._readers.remove(slow)
+        await s.session.close()
+        await pumping
+
+
+# ---- 11 -----------------------------------------------------------------------------------------------------------
+
+PLAY = """
+agents:
+  a:
+    - calls: [{name: delegate_task, arguments: {profile: researcher, task: noisy, background: true}},
+              {name: delegate_tasks, arguments: {tasks: [{profile: researcher, task: one}, {profile: ghost, task: two}, {profile: researcher, task: three}]}}]
+    - text: first answer
+    - text: last answer
+  a.1:
+    - {text: "chatter <b>on</b> stdout?", calls: [{name: list_dir, arguments: {path: .}}], chunk_delay_s: 0.01}
+    - {text: noisy end, delay_s: 0.1}
+  a.2:
+    - {text: half, fail: {kind: auth, message: no key}}
+  a.3:
+    - {text: three}
+"""
+
+
+def test_11_the_json_of_a_run_with_children_is_one_document(friday: Friday) -> None:
+    friday.plays(PLAY)
+    ran = friday.json("go")
+    assert ran.code == 0
+    document = ran.document
+    assert document["result"] == "last answer"
+    assert {a["path"]: a["status"] for a in document["agents"]} == {
+        "a": "completed",
+        "a.1": "completed",
+        "a.2": "failed",
+        "a.3": "completed",
+    }
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
+    friday: Friday, number: signal.Signals, code: int
+) -> None:
+    friday.plays(
+        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace(
+            "text: three}", "text: never, delay_s: 600}"
+        )
+    )
+    process = friday.start("go", "--output-format", "json", stderr=subprocess.PIPE)
+    _wait_for(friday, "a.3")
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == code
+    document = json.loads(out)
+    assert out.count(b"\n") == 1
+    ends = {a["path"]: a["status"] for a in document["agents"] if a["path"] != "a.2"}  # which may have failed already
+    assert ends == {"a": "cancelled", "a.1": "cancelled", "a.3": "cancelled"}
+
+
+def _wait_for(friday: Friday, agent: str) -> None:
+    """Until the log of the running session says that an agent has started."""
+    for ids in _polls(friday):
+        if agent in ids:
+            return
+    raise AssertionError(f"{agent} did not start")
+
+
+def _polls(friday: Friday) -> Iterator[set[str]]:
+    import sqlite3
+
+    for _ in range(400):
+        time.sleep(0.05)
+        for file in friday.home.rglob("friday.db"):
+            db = sqlite3.connect(file)
+            try:
+                yield {row[0] for row in db.execute("SELECT path FROM agents")}
+            except sqlite3.OperationalError:  # its tables are not there yet
+                continue
+            finally:
+                db.close()

@@ -1,0 +1,272 @@
+"""Limits as a tree: who hits which, what the record says, and when a person is asked before anything is spent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from friday_cli.core.events import AgentStarted, Notice, PermissionAsked, StatusChanged
+from friday_cli.core.messages import Usage
+from friday_cli.core.permission import Answer
+from friday_cli.core.provider import Request
+from tests.delegation.stage import Actors, Stage, until
+from tests.engine import Say, batch, call, delegate
+from tests.virtual import virtual
+
+BIG = Usage(input=100, cache_read=400, output=2400)
+ON = [Say("on", [call("todo", items=[{"text": f"step {n}"}])], usage=BIG, wrap_up="so far") for n in range(40)]
+"""A child that would go on for ever."""
+
+
+def tasks(count: int, profile: str = "researcher") -> Any:
+    return batch(*[{"profile": profile, "task": f"part {n}"} for n in range(count)])
+
+
+# ---- which limit of whom ------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_child_that_uses_up_its_own_tokens_hands_back_what_it_has(stage: Stage) -> None:
+    stage.profile("small", "maxTokenBudget: 30000")
+    async with stage.open({"a": [Say("", [delegate("small", "look")]), Say("fin")], "a.1": ON}) as s:
+        await s.session.prompt("go")
+        end = s.finished("a.1")
+        assert (end.status, end.stop_reason, end.limit_of, end.result) == ("completed", "tokens", "a.1", "so far")
+        assert end.usage.billed <= 30_000 + BIG.billed
+        assert s.results()[0].startswith("error: ") is False
+        assert "(a.1): completed (tokens)" in s.results()[0]
+        assert s.end("a") == ("completed", "done"), "the parent has its own"
+
+
+@virtual
+async def test_the_outermost_limit_is_named_and_its_owner_is_in_the_record(stage: Stage) -> None:
+    stage.profile("lead", "maxTokenBudget: 60000", "subAgents: [worker]")
+    stage.profile("worker", "maxTokenBudget: 50000")
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
+              "a.1": [Say("", [delegate("worker", "deep")], usage=Usage(input=25_000, cache_read=1)), Say("lead's end")], "a.1.1": ON}  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        end = s.finished("a.1.1")
+        granted = s.of(AgentStarted, "a.1.1")[0].tokens
+        assert granted < 50_000, "no more than its parent had left"
+        assert (end.stop_reason, end.limit_of) == ("tokens", "a.1")
+        assert "(a.1.1): completed (tokens of a.1)" in s.results("a.1")[0]
+
+
+@virtual
+async def test_the_sessions_limit_ends_the_whole_tree(stage: Stage) -> None:
+    script = {"a": [Say("", [tasks(3)]), Say("fin")], "*": ON}
+    async with stage.open(script, flags={"limits.max_tokens": 60_000}) as s:
+        await s.session.prompt("go")
+        assert {s.finished(p).limit_of for p in s.agents()} == {"a"}
+        assert {s.end(p)[1] for p in s.agents()} == {"tokens"}
+        assert s.finished("a").tree_usage.billed <= 60_000 + 4 * BIG.billed, (
+            "at most one reply too much per running agent"
+        )
+
+
+@virtual
+async def test_money_is_a_limit_of_its_own(stage: Stage) -> None:
+    stage.profile("dear", "maxCost: 0.02")
+    async with stage.open(Actors({"a": [Say("", [delegate("dear", "look")]), Say("fin")], "a.1": ON}, price=1e-6)) as s:
+        await s.session.prompt("go")
+        assert (s.finished("a.1").stop_reason, s.finished("a.1").limit_of) == ("cost", "a.1")
+        assert s.finished("a.1").usage.cost_usd <= 0.02 + BIG.billed * 1e-6  # type: ignore[operator]
+
+
+@virtual
+async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_aside(stage: Stage) -> None:
+    stage.profile("dear", "maxCost: 0.03")
+    async with stage.open(
+        {"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}
+    ) as s:
+        await s.session.prompt("go")
+        assert "No price is known for scripted/stage, so a cost limit cannot be kept." in s.results()[0]
+        assert s.root.budget.tokens.kept == 0
+
+
+@virtual
+async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nmax_concurrent = 1\n")
+    stage.profile("quick", "timeout: 30", "allowedTools: [bash]")
+    script = {"a": [Say("", [tasks(3, "quick")]), Say("fin")], "*": [Say("ok", delay_s=25)]}
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert {s.end(p) for p in s.agents()} == {("completed", "done")}
+        assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
+        assert round(s.finished("a.3").wall_s) == 75
+        assert s.of(StatusChanged, "a.3")[0].status == "running"
+    script = {
+        "a": [Say("", [delegate("quick", "x")]), Say("fin")],
+        "a.1": [Say("", [call("bash", command="true")]), Say("ok")],
+    }
+    async with stage.open(script, mode="ask", attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(PermissionAsked))
+        await asyncio.sleep(5000)
+        await s.session.answer(s.of(PermissionAsked)[0].id, Answer("deny"))
+        await asking
+        assert s.end("a.1") == ("completed", "done")
+
+
+@virtual
+async def test_the_limits_of_a_prompt_hold_for_children_too(stage: Stage) -> None:
+    script = {
+        "a": [Say("", [delegate("researcher", "x")]), Say("late")],
+        "a.1": [Say("never", delay_s=1000), Say("so far")],
+    }
+    async with stage.open(script, flags={"limits.timeout": 40}) as s:
+        outcome = await s.session.prompt("go")
+        assert (outcome.status, outcome.stop_reason, outcome.limit_of) == ("timeout", "time", "a")
+        assert s.end("a.1") == ("cancelled", "parent")
+
+
+@virtual
+async def test_delegation_can_be_switched_off(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nenabled = false\n")
+    async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("alone")]}) as s:
+        assert (await s.session.prompt("go")).result == "alone"
+        assert not [t.name for t in s.requests()[0].tools if "sub_agent" in t.name or "delegat" in t.name]
+        assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
+        assert s.agents() == []
+
+
+@virtual
+async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
+    stage.profile("small", "maxTokenBudget: 15000", "maxIterations: 4", "timeout: 60")
+    wish = {"max_tokens": 10**6, "max_iterations": 99, "timeout_s": 86_400}
+    script = {
+        "a": [
+            Say(
+                "",
+                [
+                    delegate("small", "x", **wish),
+                    delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9),
+                ],
+            )
+        ]
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        granted = [(e.tokens, e.turns, e.time_s) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)]
+        assert granted == [(15_000, 4, 60), (12_000, 2, 9)]
+
+
+# ---- too small to be useful -----------------------------------------------------------------------------------
+
+
+@virtual
+async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
+    script = {
+        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000)])]
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        (notice,) = s.of(Notice, "a.1")
+        assert (notice.level, notice.text) == (
+            "warning", "a.1 (researcher) has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
+        )  # fmt: skip
+        assert s.of(AgentStarted, "a.1")[0].tokens == 4000
+        assert s.of(Notice, "a.2") == []
+
+
+@virtual
+async def test_that_the_parent_has_little_left_is_said_as_well(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}
+    async with stage.open(script, flags={"limits.max_tokens": 20_000}) as s:
+        await s.session.prompt("go")
+        assert "a.1 (researcher) has 8,000 tokens" in s.of(Notice, "a.1")[0].text
+
+
+# ---- asking first ------------------------------------------------------------------------------------------------
+
+
+@virtual
+async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(stage: Stage) -> None:
+    script = {
+        "a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]
+    }
+    async with stage.open(Actors(script, price=1e-6), attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(PermissionAsked))
+        (asked,) = s.of(PermissionAsked)
+        assert len(s.agents()) == 20
+        assert asked.subject == "1 more agents, 21 in this turn; at most about $1.05"
+        assert asked.reason == "more than 20 agents in one turn"
+        assert s.root.presence.status == "waiting_user"
+        await s.session.answer(asked.id, Answer("allow"))
+        await asking
+        assert len(s.agents()) == 21
+
+
+@virtual
+async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage) -> None:
+    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [tasks(3)]), Say("fin")]}
+    async with stage.open(script, attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(PermissionAsked))
+        await s.session.answer(s.of(PermissionAsked)[0].id, Answer("deny", reason="too many"))
+        await asking
+        assert len(s.agents()) == 20
+        assert (
+            s.results()[2]
+            == "error: The user said no to 3 more agents, 23 in this turn; at most about an unknown price. too many"
+        )
+
+
+@virtual
+async def test_where_nobody_can_be_asked_it_is_refused_with_the_reason(stage: Stage) -> None:
+    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [tasks(3)]), Say("fin")]}
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert len(s.agents()) == 20
+        assert "That is more than 20 agents in one turn, and nobody can be asked here." in s.results()[2]
+
+
+@virtual
+async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above = 4\n")
+    stage.profile("lead", "subAgents: [researcher]")
+
+    def play(request: Request, count: int) -> Say:
+        if request.agent == "a" and count in (0, 2):
+            return Say("", [tasks(2, "lead")])
+        if request.agent.count(".") == 1 and count == 0:
+            return Say("", [tasks(2)])
+        return Say("fin")
+
+    async with stage.open(play) as s:
+        await s.session.prompt("go")
+        assert len(s.agents()) == 4, "the second lead's helpers would have been five and six"
+        await s.session.prompt("go on")
+        assert len(s.agents()) == 8
+
+
+@pytest.mark.parametrize(("price", "asks"), [(1e-6, False), (1e-5, True), (None, True)])
+@virtual
+async def test_an_estimate_above_the_cost_in_the_settings_asks_first(
+    stage: Stage, price: float | None, asks: bool
+) -> None:
+    stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
+    async with stage.open(Actors({"a": [Say("", [tasks(3)]), Say("fin")]}, price=price)) as s:
+        await s.session.prompt("go")
+        assert (len(s.agents()) == 0) is asks
+        if asks:
+            words = "at most about an unknown price" if price is None else "at most about $1.50"
+            assert words in s.results()[0]
+            assert "over 1.0 dollars" in s.results()[0]
+
+
+@virtual
+async def test_a_session_has_a_last_agent(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nmax_agents = 3\n")
+    async with stage.open({"a": [Say("", [tasks(5)]), Say("fin")]}) as s:
+        await s.session.prompt("go")
+        assert len(s.agents()) == 3
+        assert s.results()[0].count("This session has had 3 agents, which is its limit.") == 2
+        session = s.session.id
+    async with stage.open({"a": [Say("", [tasks(1)]), Say("fin")]}, resume=session) as s:
+        await s.session.prompt("go")
+        assert "This session has had 3 agents" in s.results()[-1], "those of earlier processes count"

@@ -1,0 +1,138 @@
+"""Talking to children that work, and stopping them: from the model, and from a person."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import AgentFinished, InboxMessage
+from tests.delegation.stage import Actors, Stage, until
+from tests.engine import Say, call, delegate
+from tests.virtual import virtual
+
+
+def behind(profile: str, task: str) -> object:
+    return delegate(profile, task, background=True)
+
+
+@virtual
+async def test_a_model_tells_a_child_something_and_it_reads_it_at_its_next_turn(stage: Stage) -> None:
+    stage.file("x.txt", "x\n")
+    script = {
+        "a": [Say("", [behind("researcher", "look")]), Say("", [call("message_sub_agent", id="a.1", text="only in src")]), Say("x"), Say("y")],
+        "a.1": [Say("", [call("read_file", path="x.txt")], delay_s=20), Say("looked in src only")],
+    }  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.results()[1] == "ok: a.1 will read it at its next turn."
+        assert s.heard("a.1") == ["parent: look", "parent: only in src"]
+        assert s.of(InboxMessage, "a.1") == [InboxMessage("only in src", "parent")]
+        assert s.requests("a.1")[1].messages[-1].text == "only in src"
+
+
+@virtual
+async def test_a_person_tells_a_child_something(stage: Stage) -> None:
+    model = Actors({"a": [Say("", [delegate("researcher", "look")])], "a.1": [Say("first"), Say("as you wish")]})
+    held = model.hold("a.1")
+    async with stage.open(model) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.tree.known("a.1") is not None)
+        await s.session.send("a.1", "in English, please")
+        held.set()
+        await asking
+        assert s.heard("a.1")[1] == "person: in English, please"
+        assert s.finished("a.1").result == "as you wish", "it came before the end: it is answered"
+        with pytest.raises(UsageError, match=r"a\.1 is not at work"):
+            await s.session.send("a.1", "too late")
+
+
+@virtual
+async def test_a_child_that_has_ended_cannot_be_told_anything(stage: Stage) -> None:
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look")]),
+            Say("", [call("message_sub_agent", id="a.1", text="one more")]),
+        ]
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.results()[1] == "error: a.1 is not at work. Continue it with a new task instead."
+
+
+@virtual
+async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage) -> None:
+    script = {
+        "a": [
+            Say("", [behind("researcher", "look")]),
+            Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+            Say("enough"),
+        ],
+        "a.1": [Say("never", delay_s=1000), Say("I have the first half")],
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.end("a.1") == ("cancelled", "cancelled")
+        assert s.results()[1].startswith(
+            "ok: Stopped 1 agent.\n## Result from 'researcher' (a.1): cancelled\nI have the first half\n"
+        )
+        assert asyncio.get_running_loop().time() < 40
+
+
+@virtual
+async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(stage: Stage) -> None:
+    stage.file("x.txt", "x\n")
+    script = {
+        "a": [Say("", [behind("researcher", "look")]), Say("", [call("cancel_sub_agent", id="a.1", mode="abort")], delay_s=5), Say("enough")],
+        "a.1": [Say("begun", [call("read_file", path="x.txt")]), Say("never", delay_s=1000)],
+    }  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.end("a.1") == ("cancelled", "aborted")
+        assert s.finished("a.1").partial
+        assert "cancelled (aborted)\nbegun\n" in s.results()[1]
+        assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
+
+
+@virtual
+async def test_a_child_that_has_ended_is_not_stopped_again(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "look")]), Say("", [call("cancel_sub_agent", id="a.1")])]}
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert s.results()[1] == "ok: a.1 has ended already: completed."
+        assert len(s.of(AgentFinished, "a.1")) == 1
+
+
+@virtual
+async def test_cancelling_a_child_aborts_what_is_below_it_and_says_how_many(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {
+        "a": [
+            Say("", [behind("lead", "all")]),
+            Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+            Say("enough"),
+        ],
+        "a.1": [Say("", [delegate("researcher", "deep")]), Say("what I have")],
+        "a.1.1": [Say("never", delay_s=1000)],
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert "Stopped 2 agents." in s.results()[1]
+        assert (s.end("a.1"), s.end("a.1.1")) == (("cancelled", "cancelled"), ("cancelled", "parent"))
+
+
+@virtual
+async def test_a_person_cancels_and_aborts_by_path(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("researcher", "one"), delegate("researcher", "two")])],
+              "*": [Say("working", delay_s=1000), Say("so far")]}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: len(s.model.open) == 2)
+        assert await s.session.stop("a.1", level="cancel") == 1
+        assert await s.session.stop("a.2") == 1
+        await asking
+        assert s.end("a.1") == ("cancelled", "cancelled")
+        assert s.finished("a.1").result == "so far"
+        assert s.end("a.2") == ("cancelled", "aborted")
+        assert [r.split(":")[0] for r in s.results()] == ["error", "error"], "the parent goes on and decides"

@@ -1,0 +1,63 @@
+"""`friday ask --resume-agent`: a person goes on with a sub-agent."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.friday import Friday
+
+FIRST = """
+agents:
+  a: [{calls: [{name: delegate_task, arguments: {profile: researcher, task: find the word}}]}, {text: it is there}]
+  a.1: [{text: the word is blue}]
+"""
+SECOND = """
+agents:
+  a.1: [{text: "it was blue, and you said: {last}"}]
+"""
+
+
+def begun(friday: Friday) -> str:
+    """The id of a session whose main agent had a helper."""
+    friday.plays(FIRST)
+    return str(friday.json("go").document["session_id"])
+
+
+def test_it_answers_in_the_place_of_the_main_agent(friday: Friday) -> None:
+    session = begun(friday)
+    friday.plays(SECOND)
+    ran = friday("--resume-agent", f"{session[:8]}:a.1", "are you sure?")
+    assert (ran.code, ran.out) == (0, "it was blue, and you said: are you sure?\n")
+    document = friday.json("--resume-agent", f"{session}:a.1", "and now?").document
+    assert document["result"] == "it was blue, and you said: and now?"
+    assert [(a["path"], a["status"]) for a in document["agents"]] == [("a", "completed"), ("a.1", "completed")]
+
+
+def test_its_limits_are_that_agents(friday: Friday) -> None:
+    session = begun(friday)
+    friday.plays(SECOND)
+    ran = friday("--resume-agent", f"{session}:a.1", "go on", "--max-tokens", "300")
+    assert ran.code == 2
+    assert "a.1 was not continued: the tokens budget of a.1 is used up." in ran.err
+    assert friday("--resume-agent", f"{session}:a.1", "go on", "--max-tokens", "20000").code == 0
+    schema = json.dumps({"type": "object"})
+    assert friday("--resume-agent", f"{session}:a.1", "go on", "--json-schema", schema).code == 1, (
+        "its answer is no JSON"
+    )
+
+
+def test_what_is_no_such_agent_is_said(friday: Friday) -> None:
+    session = begun(friday)
+    for name, words in (
+        (f"{session}:a.9", "There is no agent 'a.9' in session"),
+        (f"{session}:a", "There is no agent 'a' in session"),
+        (session, "is no agent. Write SESSION:PATH, such as 7f3a:a.2."),
+        (":a.1", "is no agent."),
+        ("ffffffff:a.1", "ffffffff"),
+    ):
+        ran = friday("--resume-agent", name, "go on")
+        assert (ran.code, ran.out) == (2, "")
+        assert words in ran.err
+    ran = friday("--resume-agent", f"{session}:a.1", "--continue", "go on")
+    assert ran.code == 2
+    assert "--continue and --resume-agent exclude each other." in ran.err

@@ -1,0 +1,359 @@
+"""How `friday ask` ends: the exit code, one valid JSON document in every case, and one clear line for a person."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.friday import Friday, Ran
+
+FIELDS = {
+    "session_id", "status", "stop_reason", "result", "model", "usage", "cost_usd", "duration_s", "agents", "denials",
+    "error", "exit_code",
+}  # fmt: skip
+AGENT_FIELDS = {
+    "path", "parent", "profile", "task", "status", "stop_reason", "usage", "cost_usd", "duration_s", "receipt",
+}  # fmt: skip
+
+
+def whole(ran: Ran, code: int, status: str, stop: str | None) -> dict[str, Any]:
+    """The document, which has every field whatever happened."""
+    found = ran.document
+    assert set(found) == FIELDS
+    assert all(set(a) == AGENT_FIELDS for a in found["agents"])
+    assert (ran.code, found["exit_code"], found["status"], found["stop_reason"]) == (code, code, status, stop), ran.err
+    assert found["cost_usd"] is None or found["cost_usd"] >= 0
+    return found
+
+
+def said(ran: Ran, words: str) -> None:
+    """Just one line on standard error tells what is wrong."""
+    assert len(ran.lines) == 1, ran.err
+    assert ran.lines[0].startswith("friday: ")
+    assert words in ran.lines[0]
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, writes to /dev/full")
+SPOKEN = "agents: {a: [{text: well}]}"
+
+
+# ---- plain ends ----------------------------------------------------------------------
+
+
+def test_0_done(friday: Friday) -> None:
+    friday.plays(SPOKEN)
+    found = whole(friday.json("hi"), 0, "completed", "done")
+    assert (found["result"], found["model"], found["error"]) == ("well", "scripted/play", None)
+    assert friday("hi").out == "well\n"
+
+
+FAILING = "agents: {a: [{text: so far, truncate_after: 1, fail: {kind: %s, message: it broke}}]}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [("invalid", 1), ("auth", 1), ("quota", 1), ("refusal", 1), ("not_found", 1)]
+)
+def test_1_failed(friday: Friday, kind: str, code: int) -> None:
+    friday.plays(FAILING % kind)
+    found = whole(friday.json("hi"), code, "failed", "refusal" if kind == "refusal" else "provider")
+    assert (found["result"], found["error"]) == ("so far", "it broke")
+    ran = friday("hi")
+    assert (ran.code, ran.out) == (code, "so far\n")
+    assert any("partial" in line for line in ran.lines)
+    assert any("it broke" in line for line in ran.lines)
+
+
+@pytest.mark.parametrize("kind", ["rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty"])
+def test_75_later(friday: Friday, kind: str) -> None:
+    friday.hurry()
+    friday.plays("agents: {a: {turns: [{fail: {kind: %s, message: it broke}}], repeat: last}}" % kind)  # noqa: UP031
+    found = whole(friday.json("hi"), 75, "failed", "provider")
+    assert (found["result"], found["error"]) == ("", "it broke")
+
+
+def test_3_no_model(friday: Friday) -> None:
+    for ran in (friday.run("hi", "--output-format", "json", model=""), friday.run("hi", model="")):
+        assert ran.code == 3
+        assert len(ran.lines) == 4
+        assert all(word in ran.err for word in ("ANTHROPIC_API_KEY", "friday models", "--model demo", "friday doctor"))
+    found = friday.run("hi", "--output-format", "json", model="")
+    whole(found, 3, "failed", None)
+
+
+DENIED = """
+agents:
+  a:
+    repeat: last
+    turns: [{calls: [{name: bash, arguments: {command: ls}}]}]
+"""
+
+
+def test_4_refusals_left_nothing(friday: Friday) -> None:
+    friday.plays(DENIED)
+    found = whole(friday.json("hi"), 4, "failed", "loop")
+    assert found["result"] == ""
+    assert {(d["agent"], d["tool"], d["subject"]) for d in found["denials"]} == {("a", "bash", "ls")}
+    assert all("nobody can be asked here" in d["reason"] for d in found["denials"])
+
+
+def test_4_refused_and_then_silent(friday: Friday) -> None:
+    friday.hurry()
+    empty = "{fail: {kind: empty, message: nothing was said}}"
+    friday.plays(
+        "agents: {a: {turns: [{calls: [{name: bash, arguments: {command: ls}}]}, %s], repeat: last}}" % empty  # noqa: UP031
+    )
+    whole(friday.json("hi"), 4, "failed", "provider")
+
+
+def test_0_refused_and_answered_all_the_same(friday: Friday) -> None:
+    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: ls -la}}]}, {text: I could not look.}]}")
+    found = whole(friday.json("hi"), 0, "completed", "done")
+    assert len(found["denials"]) == 1
+    ran = friday("hi")
+    assert ran.out == "I could not look.\n"
+    assert [line for line in ran.lines if line.startswith("friday: denied: a bash ls -la: ")]
+
+
+# ---- limits ----------------------------------------------------------------------------
+
+PLENTY = """
+price: {input: 10.0, output: 10.0}
+agents:
+  a:
+    repeat: last
+    turns:
+      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: list_dir}]}
+      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: glob, arguments: {pattern: "*"}}]}
+      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: delegate_tasks, arguments: {tasks: [{profile: researcher, task: dig}, {profile: analyst, task: count}]}}]}
+      - {text: "step", delay_s: 0.02, usage: {input: 1000, output: 100}, wrap_up: "the best so far", calls: [{name: list_sub_agents}]}
+  a.*:
+    repeat: last
+    turns: [{text: "digging", delay_s: 0.02, usage: {input: 2000, output: 100}, calls: [{name: list_dir}]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "stop"),
+    [
+        (("--max-turns", "2"), "iterations"), (("--max-tokens", "30000"), "tokens"), (("--max-cost", "0.3"), "cost"),
+        (("--timeout", "0.3"), "time"),
+    ],
+)  # fmt: skip
+def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], stop: str) -> None:
+    friday.plays(PLENTY)
+    ran = friday.json("dig", *limit)
+    found = whole(ran, 5, "timeout" if stop == "time" else "completed", stop)
+    assert found["result"] == "the best so far"
+    assert all(a["stop_reason"] for a in found["agents"]), "everything has ended"
+    spent = sum(a["usage"]["input_tokens"] + a["usage"]["output_tokens"] for a in found["agents"])
+    if stop == "tokens":
+        assert spent <= 30_000
+        assert len(found["agents"]) == 3
+    if stop == "cost":
+        assert found["cost_usd"] == pytest.approx(spent * 1e-5)
+        assert found["cost_usd"] <= 0.3
+    ran = friday("dig", *limit)
+    assert (ran.code, ran.out) == (5, "the best so far\n")
+    assert f"cut short: the {stop} limit was reached" in ran.err
+
+
+def test_5_nothing_was_said(friday: Friday) -> None:
+    friday.plays("agents: {a: [{calls: [{name: list_dir}]}, {fail: {kind: invalid}}]}")
+    found = whole(friday.json("hi", "--max-turns", "1"), 5, "failed", "iterations")
+    assert "No wrap-up" in found["error"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
+        ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
+        ("--timeout=0", "a number > 0"), ("--timeout=nan", "a number > 0"), ("--timeout=300000", "looks like milliseconds"),
+        ("--timeout=inf", "looks like milliseconds"),
+    ],
+)  # fmt: skip
+def test_2_limits_that_are_none(friday: Friday, limit: str, words: str) -> None:
+    friday.plays(SPOKEN)
+    ran = friday.json("hi", limit)
+    whole(ran, 2, "failed", None)
+    said(ran, words)
+    assert limit.partition("=")[0] in ran.err
+
+
+@pytest.mark.parametrize("limit", ["--max-tokens=1", "--max-tokens=3000", "--max-cost=0"])
+def test_5_limits_that_leave_no_room_at_all(friday: Friday, limit: str) -> None:
+    friday.plays("{price: {input: 1.0, output: 1.0}, agents: {a: [{text: well}]}}")
+    found = whole(friday.json("hi", limit), 5, "failed", "cost" if "cost" in limit else "tokens")
+    assert (found["result"], found["usage"]["output_tokens"]) == ("", 0)
+
+
+def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
+    friday.plays(SPOKEN)
+    ran = friday.json("hi", "--max-cost", "1")
+    whole(ran, 2, "failed", None)
+    said(ran, "No price is known for scripted/play")
+
+
+# ---- wrong use -----------------------------------------------------------------------------
+
+
+def broken_config(friday: Friday) -> tuple[str, ...]:
+    friday.config.write_text("model = [\n", encoding="utf-8")
+    return ()
+
+
+def wrong_config(friday: Friday) -> tuple[str, ...]:
+    friday.config.write_text('mode = "ask"\nmodle = "opus"\n', encoding="utf-8")
+    return ()
+
+
+def binary_config(friday: Friday) -> tuple[str, ...]:
+    friday.config.write_bytes(b"\xff\xfe\x00model")
+    return ()
+
+
+def locked_folder(friday: Friday) -> tuple[str, ...]:
+    (friday.home / "data").write_text("a file where a folder belongs", encoding="utf-8")
+    return ()
+
+
+def damaged_store(friday: Friday) -> tuple[str, ...]:
+    (friday.home / "data").mkdir()
+    (friday.home / "data" / "friday.db").write_bytes(b"this is no database" * 400)
+    return ()
+
+
+def bad_scenario(friday: Friday) -> tuple[str, ...]:
+    friday.plays("agents: {a: [{txt: typo}]}")
+    return ()
+
+
+WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], int, str]] = {
+    "model": (("-m", "gtp-9"), 2, "Unknown model 'gtp-9'"),
+    "provider": (("-m", "opnai/gpt"), 2, "Unknown provider 'opnai'. Did you mean 'openai'?"),
+    "scenario": (("-m", "scripted:/nowhere.yaml"), 2, "/nowhere.yaml"),
+    "bad scenario": (bad_scenario, 2, "play.yaml:1: agents.a[0].txt: no such key"),
+    "profile": (("--profile", "reseracher"), 2, "There is no profile 'reseracher'"),
+    "session": (("-r", "abc123"), 2, "There is no session 'abc123'"),
+    "odd session": (("-r", "../../etc"), 2, "There is no session"),
+    "no last session": (("-c",), 2, "to go on with"),
+    "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
+    "allow rule": (("--allow", "bash(("), 2, "Not a permission rule"),
+    "deny rule": (("--deny", "!!"), 2, "Not a permission rule"),
+    "folder": (("-C", "nowhere"), 2, "is not a folder"),
+    "folder that is a file": (("-C", "a.txt"), 2, "is not a folder"),
+    "added folder": (("--add-dir", "nowhere"), 2, "nowhere"),
+    "schema": (("--json-schema", "{"), 2, "not JSON"),
+    "schema file": (("--json-schema", "none.json"), 2, "none.json cannot be read"),
+    "schema of no sense": (("--json-schema", '{"type": "cow"}'), 2, "schema is not valid"),
+    "schema that is a list": (("--json-schema", "list.json"), 2, "must be a JSON object"),
+    "config file": (("--config", "none.toml"), 2, "none.toml"),
+    "broken config": (broken_config, 2, "config.toml:"),
+    "unknown key": (wrong_config, 2, "modle"),
+    "binary config": (binary_config, 2, "config.toml"),
+    "home": (locked_folder, 1, "data"),
+    "store": (damaged_store, 1, "friday.db"),
+    "empty prompt": ((), 2, "The prompt is empty"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_use_is_one_line(friday: Friday, name: str) -> None:
+    (friday.project / "a.txt").write_text("a", encoding="utf-8")
+    (friday.project / "list.json").write_text("[]", encoding="utf-8")
+    friday.plays(SPOKEN)
+    given, code, words = WRONG[name]
+    argv = given(friday) if callable(given) else given
+    prompt = " " if name == "empty prompt" else "hi"
+    ran = friday.json(prompt, *argv)
+    whole(ran, code, "failed", None)
+    said(ran, words)
+    ran = friday(prompt, *argv)
+    assert (ran.code, ran.out) == (code, "")
+
+
+@pytest.mark.parametrize("argv", [("--nope",), ("a", "b"), ("--max-turns", "many")])
+def test_2_words_that_make_no_sense(friday: Friday, argv: tuple[str, ...]) -> None:
+    ran = friday.run("hi", "--output-format", "json", *argv)
+    whole(ran, 2, "failed", None)
+    said(ran, "See `friday ask --help`.")
+
+
+def test_a_file_that_cannot_be_read_is_told(friday: Friday) -> None:
+    friday.plays("agents: {a: [{calls: [{name: read_file, arguments: {path: gone.txt}}]}, {text: '{results}'}]}")
+    (friday.project / "b.bin").write_bytes(b"\0\1\2")
+    ran = friday("what is in @b.bin and @gone.txt?")
+    assert ran.code == 0
+    assert "gone.txt" in ran.out
+    assert any("@b.bin: it is not a text file." in line for line in ran.lines)
+
+
+# ---- streams that go away ----------------------------------------------------------------
+
+
+def test_closed_standard_output(friday: Friday) -> None:
+    friday.plays("agents: {a: [{text: '%s'}]}" % ("word " * 50_000))
+    script = f"{sys.executable} -m friday_cli ask -m {friday.model} hi | head -c 5"
+    done = subprocess.run(["bash", "-c", f"{script}; exit ${{PIPESTATUS[0]}}"], cwd=friday.project, env=friday.env,
+                          capture_output=True, text=True, timeout=30, check=False)  # fmt: skip
+    assert (done.stdout, done.returncode) == ("word ", 0)
+    assert all(line.startswith("friday: ") for line in done.stderr.splitlines())
+
+
+def test_nobody_reads_the_stream_any_more(friday: Friday) -> None:
+    """What nobody reads is not paid for: the run is stopped."""
+    friday.plays(
+        "agents: {a: {turns: [{calls: [{name: list_dir}], delay_s: 0.05}, {calls: [{name: todo}]}], repeat: last}}"
+    )
+    process = friday.start("hi", "--output-format", "stream-json", "--max-turns", "200")
+    assert process.stdout
+    assert process.stdout.readline().startswith(b'{"seq":1')
+    process.stdout.close()
+    process.stdout = None
+    assert process.wait(20) == 0
+    assert process.stderr
+    assert process.stderr.read() == b""
+
+
+@linux
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_standard_output_on_a_full_disk(friday: Friday, output: str) -> None:
+    friday.plays(SPOKEN)
+    with Path("/dev/full").open("wb") as full:
+        ran = friday.run("hi", "-q", "--output-format", output, stdout=full)
+    assert ran.code == 1
+    said(ran, "No space left on device")
+
+
+@linux
+def test_standard_error_that_cannot_be_written(friday: Friday) -> None:
+    friday.plays(SPOKEN)
+    with Path("/dev/full").open("wb") as full:
+        ran = friday.run("hi", "--debug", stderr=full)
+    assert (ran.code, ran.out) == (0, "well\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_never_open(friday: Friday, closed: str) -> None:
+    friday.plays(SPOKEN)
+    script = f"exec {sys.executable} -m friday_cli ask -m {friday.model} hi {closed}"
+    done = subprocess.run(["bash", "-c", script], cwd=friday.project, env=friday.env, capture_output=True, timeout=30, check=False)  # fmt: skip
+    assert b"Traceback" not in done.stderr
+    assert done.stdout == (b"" if ">&- " in closed + " " and closed != "2>&-" else b"well\n")
+    assert done.returncode == 0
+
+
+def test_the_store_on_a_full_disk(friday: Friday) -> None:
+    """The answer comes all the same, and it is said that nothing was saved."""
+    friday.plays("agents: {a: [{text: '%s', calls: [{name: list_dir}]}, {text: well}]}" % ("x" * 200_000))
+    limited = f"ulimit -f 120; exec {sys.executable} -m friday_cli ask -m {friday.model} hi"
+    done = subprocess.run(["bash", "-c", limited], cwd=friday.project, env=friday.env, capture_output=True, text=True,
+                          timeout=30, check=False)  # fmt: skip
+    assert (done.stdout, done.returncode) == ("well\n", 0)
+    assert "no longer saved" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,197 @@
+"""What `friday ask` is given: the argument, standard input, files named with @, pictures and a schema for the answer."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.friday import Friday
+from tests.servers.brain import WIRES, Say, Turn, Wire, thinking
+
+ECHO = "agents: {a: [{text: '{last}'}]}"
+DOT = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+# ---- standard input ---------------------------------------------------------------------
+
+
+def test_piped_input_is_added_to_the_prompt(friday: Friday) -> None:
+    friday.plays(ECHO)
+    ran = friday.run("explain", input="\ufeffline é\r\nlast\n".encode())
+    assert (ran.code, ran.out) == (0, "explain\n\n<stdin>\nline é\nlast\n</stdin>\n")
+
+
+@pytest.mark.parametrize("argv", [("-",), ()])
+def test_the_prompt_comes_from_standard_input(friday: Friday, argv: tuple[str, ...]) -> None:
+    friday.plays(ECHO)
+    ran = friday.run(*argv, input=b"all of it\xff\n")
+    assert (ran.code, ran.out) == (0, "all of it\ufffd\n")
+
+
+@pytest.mark.parametrize("argv", [("-",), ()])
+@pytest.mark.parametrize("given", [b"", b" \n\t"])
+def test_an_empty_standard_input(friday: Friday, argv: tuple[str, ...], given: bytes) -> None:
+    friday.plays(ECHO)
+    ran = friday.run(*argv, input=given)
+    assert (ran.code, ran.out, ran.err) == (2, "", "friday: Standard input was empty: nothing to answer.\n")
+
+
+def test_no_input_at_all_adds_nothing(friday: Friday) -> None:
+    friday.plays(ECHO)
+    assert friday.run("hi").out == "hi\n"  # /dev/null
+    assert friday.run("hi", input=b"").out == "hi\n"
+    assert friday.run("hi", input=b" \n").out == "hi\n"
+
+
+def test_an_input_that_never_closes_does_not_hang(friday: Friday, monkeypatch: pytest.MonkeyPatch) -> None:
+    friday.plays(ECHO)
+    reading, writing = os.pipe()
+    monkeypatch.setattr("friday_cli.faces.ask.input.FIRST_BYTE_S", 0.05)
+    with os.fdopen(reading) as stdin, os.fdopen(writing, "w"):
+        monkeypatch.setattr("sys.stdin", stdin)
+        ran = friday("hi")
+    assert (ran.code, ran.out) == (0, "hi\n")
+    assert "nothing came from standard input in 0 s; going on without it" in ran.err
+
+
+def test_a_file_as_input(friday: Friday) -> None:
+    friday.plays(ECHO)
+    path = friday.project / "in.txt"
+    path.write_text("content\n", encoding="utf-8")
+    with path.open("rb") as file:
+        assert friday.run("hi", stdin=file).out == "hi\n\n<stdin>\ncontent\n</stdin>\n"
+
+
+def test_too_much_input(friday: Friday) -> None:
+    friday.plays(ECHO)
+    with Path("/dev/zero").open("rb") as zeros:
+        ran = friday.run("-", stdin=zeros)
+    assert (ran.code, "longer than 10 MB" in ran.err) == (2, True)
+
+
+def test_a_prompt_that_looks_like_an_option(friday: Friday) -> None:
+    friday.plays(ECHO)
+    assert friday("--", "--help me").out == "--help me\n"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_a_prompt_and_a_folder_that_are_no_text(friday: Friday, output: str) -> None:
+    friday.plays(ECHO)
+    folder = os.fsdecode(os.fsencode(friday.project) + b"/d\xff")
+    Path(folder).mkdir()
+    ran = friday.run(os.fsdecode(b"say \xff it"), "-C", folder, "--output-format", output)
+    assert ran.code == 0
+    assert "say \ufffd it" in ran.out
+    assert friday.run("again", "-c", "-C", folder, "--output-format", output).code == 0
+    for line in ran.out.splitlines() if output != "text" else ():
+        json.loads(line)
+
+
+# ---- files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_files_and_pictures_named_in_the_prompt(friday: Friday, wire: Wire) -> None:
+    (friday.project / "dot.png").write_bytes(DOT)
+    (friday.project / "notes of mine.txt").write_text("remember\n", encoding="utf-8")
+    (friday.project / "sub").mkdir()
+    (friday.project / "sub" / "x.py").write_text("x = 1\n", encoding="utf-8")
+    (friday.project / ".env").write_text("TOKEN=hush\n", encoding="utf-8")
+
+    def rule(turn: Turn) -> Say:
+        assert turn.messages[0]["images"] == 1
+        text = turn.messages[0]["text"]
+        assert '<file path="notes of mine.txt">\nremember' in text
+        assert '<file path="sub/x.py">\nx = 1' in text
+        assert '<folder path="sub">\nx.py' in text
+        assert "mail me@sub and @nobody" in text
+        assert "hush" not in text
+        return Say("seen")
+
+    with thinking(rule, wire) as brain:
+        friday.reach(brain)
+        ran = friday('see @dot.png, @"notes of mine.txt", @sub/x.py. and @sub; mail me@sub and @nobody; @.env')
+    assert brain.complaints == []
+    assert (ran.code, ran.out) == (0, "seen\n")
+    assert any("@.env: it may hold secrets" in line for line in ran.lines)
+
+
+def test_a_file_outside_is_not_attached(friday: Friday) -> None:
+    friday.plays(ECHO)
+    (friday.home / "secret.txt").write_text("hush", encoding="utf-8")
+    (friday.project / "link.txt").symlink_to(friday.home / "secret.txt")
+    ran = friday(f"see @../home/secret.txt @{friday.home}/secret.txt @link.txt")
+    assert ran.code == 0
+    assert "hush" not in ran.out
+
+
+def test_another_folder_may_be_added(friday: Friday, tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "b.txt").write_text("beta", encoding="utf-8")
+    reading = f"agents: {{a: [{{calls: [{{name: read_file, arguments: {{path: '{more}/b.txt'}}}}]}}, {{text: '{{results}}'}}]}}"
+    friday.plays(reading)
+    assert "beta" not in friday("look").out
+    assert "beta" in friday("look", "--add-dir", str(more)).out
+    assert "beta" in friday("look", "-C", str(more)).out
+    assert "beta" in friday(f"see @{more}/b.txt", "--add-dir", str(more), model=f"scripted:{_echo(friday)}").out
+
+
+def _echo(friday: Friday) -> Path:
+    path = friday.home / "echo.yaml"
+    path.write_text(ECHO, encoding="utf-8")
+    return path
+
+
+# ---- a schema for the answer ----------------------------------------------------------------
+
+SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_that_fits_the_schema(friday: Friday, wire: Wire) -> None:
+    def rule(turn: Turn) -> Say:
+        assert '"required": ["n"]' in turn.last
+        return Say('{"n": 7}')
+
+    (friday.project / "schema.json").write_text("\ufeff" + SCHEMA, encoding="utf-8")
+    with thinking(rule, wire) as brain:
+        friday.reach(brain)
+        for given in (SCHEMA, "schema.json"):
+            assert friday("count", "--json-schema", given).out == '{"n": 7}\n'
+    assert brain.complaints == []
+
+
+def test_an_answer_that_is_mended(friday: Friday) -> None:
+    says = ["seven", '{"n": "7"}', '{"n": 7}']
+    complaints = ["", "it is not JSON", "at $.n: '7' is not of type 'integer'"]
+
+    def rule(turn: Turn) -> Say:
+        assert complaints[turn.turn] in turn.last
+        return Say(says[turn.turn])
+
+    with thinking(rule) as brain:
+        friday.reach(brain)
+        ran = friday.json("count", "--json-schema", SCHEMA)
+    assert brain.complaints == []
+    assert (ran.code, ran.document["result"], len(brain.turns)) == (0, '{"n": 7}', 3)
+
+
+def test_an_answer_that_never_fits(friday: Friday) -> None:
+    friday.plays("agents: {a: {turns: [{text: 'seven, I think'}], repeat: last}}")
+    ran = friday.json("count", "--json-schema", SCHEMA)
+    assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (1, "failed", "reported")
+    assert "wrong form: it is not JSON" in ran.document["error"]
+
+
+def test_the_schema_is_for_one_prompt(friday: Friday) -> None:
+    friday.plays("agents: {a: {turns: [{text: '{\"n\": 1}'}, {text: plain words}]}}")
+    assert friday("count", "--json-schema", SCHEMA).code == 0
+    friday.plays("agents: {a: [{text: plain words}]}")
+    assert friday("and now?", "-c").out == "plain words\n"

@@ -1,0 +1,164 @@
+"""What ends a run from outside: signals, once and twice, a kill, and a reply that comes too late."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.friday import Friday, Ran
+from tests.e2e.test_exits import SPOKEN, linux, whole
+from tests.servers.brain import Say, Turn, thinking
+from tests.servers.play import HANG, Reply
+
+NAP = f"sleep 6{os.getpid()}"
+"""A command that is ours alone, however many tests run on this machine."""
+WORKING = """
+agents:
+  a:
+    - {text: "I hand it on.", calls: [{name: delegate_tasks, arguments: {tasks: [
+        {profile: researcher, task: dig}, {profile: coder, task: build}]}}]}
+  a.1: [{text: "found this so far", chunks: 1, delay_s: 0.0, calls: [{name: grep, arguments: {pattern: x}}]}, {delay_s: 600, text: never}]
+  a.2: [{text: "building", calls: [{name: bash, arguments: {command: "NAP"}}]}, {text: never}]
+""".replace("NAP", NAP)
+
+
+def asleep() -> list[str]:
+    """Command lines of the processes that the scenario starts."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if words.startswith(NAP):
+            found.append(words)
+    return found
+
+
+def until(met: Callable[[], object], what: str) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+def at_work(friday: Friday, *argv: str) -> subprocess.Popen[bytes]:
+    friday.plays(WORKING)
+    process = friday.start("go", "--yolo", *argv)
+    until(lambda: asleep() or process.poll() is not None, "the command")
+    return process
+
+
+@linux
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_whole_tree(friday: Friday, number: signal.Signals, code: int) -> None:
+    process = at_work(friday, "--output-format", "json")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    ran = Ran(process.returncode, out.decode(), err.decode())
+    found = whole(ran, code, "cancelled", "aborted")
+    assert found["result"] == "I hand it on."
+    assert [(a["path"], a["status"], a["stop_reason"]) for a in found["agents"]] == [
+        ("a", "cancelled", "aborted"), ("a.1", "cancelled", "parent"), ("a.2", "cancelled", "parent"),
+    ]  # fmt: skip
+    until(lambda: not asleep(), "the end of the command")
+    # it was saved, and goes on
+    friday.plays("agents: {a: [{text: on we go}]}")
+    again = friday.json("and now?", "-r", found["session_id"][:8])
+    assert (again.code, again.document["result"], again.document["session_id"]) == (0, "on we go", found["session_id"])
+
+
+@linux
+def test_130_prints_what_there_is(friday: Friday) -> None:
+    process = at_work(friday)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    ran = Ran(process.returncode, out.decode(), err.decode())
+    assert (ran.code, ran.out) == (130, "I hand it on.\n")
+    assert "friday: cancelled (aborted)" in ran.lines
+    until(lambda: not asleep(), "the end of the command")
+
+
+@linux
+def test_a_second_signal_leaves_at_once(friday: Friday) -> None:
+    """Even where the first one cannot be obeyed: a command that ignores being ended takes two seconds."""
+    friday.plays(WORKING.replace(NAP, f"trap 'touch told' TERM; {NAP}; {NAP}; {NAP}"))
+    process = friday.start("go", "--yolo", "--output-format", "json")
+    until(asleep, "the command")
+    process.send_signal(signal.SIGINT)
+    until((friday.project / "told").exists, "the first signal to reach the command")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    ran = Ran(process.returncode, out.decode(), err.decode())
+    whole(ran, 130, "cancelled", "aborted")
+    until(lambda: not asleep(), "the end of the command")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_session_is_opened(friday: Friday, number: signal.Signals, code: int) -> None:
+    """A local server that does not answer is asked about its model before anything begins."""
+    with thinking(lambda turn: Reply(HANG, before_head=True), "chat") as brain:
+        friday.config.write_text(f'[providers.ollama]\nbase_url = "{brain.url}/v1"\n', encoding="utf-8")
+        process = friday.start("hi", "--output-format", "json", model="ollama/some:1b")
+        until(lambda: brain.connections or process.poll() is not None, "a connection")
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    ran = Ran(process.returncode, out.decode(), err.decode())
+    assert ran.code == code
+    assert json.loads(ran.out)["exit_code"] == code
+
+
+@linux
+@pytest.mark.parametrize("argv", [("-",), (), ("explain",)])
+def test_a_signal_while_it_waits_for_its_input(friday: Friday, argv: tuple[str, ...]) -> None:
+    friday.plays(SPOKEN)
+    reading, writing = os.pipe()
+    process = friday.start(*argv, "--output-format", "json", stdin=reading)
+    os.close(reading)
+    os.write(writing, b"some")
+    until(
+        lambda: Path(f"/proc/{process.pid}/wchan").read_text().startswith(("pipe_read", "anon_pipe_read")), "the read"
+    )
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    os.close(writing)
+    whole(Ran(process.returncode, out.decode(), err.decode()), 130, "failed", None)
+
+
+@linux
+def test_killed_and_gone_on_with(friday: Friday) -> None:
+    process = at_work(friday)
+    process.kill()
+    process.wait()
+    until(lambda: not asleep(), "the end of the command")
+    friday.plays("agents: {a: [{text: 'as I was saying'}]}")
+    ran = friday.json("go on", "-c")
+    assert (ran.code, ran.document["result"]) == (0, "as I was saying")
+    assert {(a["path"], a["status"]) for a in ran.document["agents"]} == {
+        ("a", "completed"), ("a.1", "interrupted"), ("a.2", "interrupted"),
+    }  # fmt: skip
+
+
+def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
+    """F41: the connection is closed at once, and the next run of the session is clean."""
+
+    def rule(turn: Turn) -> Say | Reply:
+        return Reply(HANG, before_head=True) if turn.last == "go" else Say(f"{turn.turn} replies so far")
+
+    with thinking(rule) as brain:
+        friday.reach(brain)
+        process = friday.start("go")
+        until(lambda: brain.turns, "the request")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        until(lambda: brain.left_early, "the end of the connection")
+        assert friday("again", "-c").out == "0 replies so far\n"
+    assert brain.complaints == []

@@ -1,0 +1,260 @@
+"""`friday ask` in a real pseudo-terminal: what is seen while it works, what is left at the end, and what never gets there."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Any
+
+import pytest
+
+from tests.e2e.friday import Friday
+from tests.e2e.test_exits import linux
+from tests.e2e.test_signals import NAP, asleep, until
+from tests.screen import Terminal
+from tests.screen import friday as command
+from tests.servers.brain import Say, Turn, thinking
+
+PLAY = """
+agents:
+  a:
+    - text: "I hand it **on**.\\n"
+      calls:
+        - name: delegate_tasks
+          arguments: {tasks: [
+            {profile: researcher, task: "Find every place in which the configuration of the program is read from the environment"},
+            {profile: analyst, task: count}, {profile: coder, task: build}]}
+    - text: "# Findings\\n\\n- **one** of `a.py`\\n- two\\n\\n| name | size |\\n|---|---|\\n| a | 1 |\\n\\nThat is all."
+      chunk_delay_s: 0.01
+  a.1: [{delay_s: 0.4, calls: [{name: grep, arguments: {pattern: x}}]}, {delay_s: 0.3, text: "found"}]
+  a.2: [{calls: [{name: bash, arguments: {command: "sleep 0.6"}}]}, {text: "three"}]
+  a.3: [{delay_s: 0.1, fail: {kind: server, message: busy, retry_after: 0.4}}, {delay_s: 0.1, text: "done"}]
+"""
+
+SHORT = """
+agents:
+  a:
+    - {calls: [{name: delegate_task, arguments: {profile: researcher, task: look}}]}
+    - {text: "- **one** of `a.py`\\n\\nThat is all."}
+  a.1: [{delay_s: 0.3, text: found}]
+"""
+
+
+def shown(friday: Friday, *argv: str, model: str = "", **more: Any) -> Terminal:
+    """A run in a terminal."""
+    env = friday.env | more.pop("env", {})
+    return Terminal(command("ask", "-m", model or friday.model, *argv), env=env, cwd=friday.project, **more)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_run_as_it_is_seen(friday: Friday, columns: int) -> None:
+    friday.plays(PLAY)
+    with shown(friday, "look", "--yolo", columns=columns) as terminal:
+        assert terminal.end() == 0
+        assert terminal.clean
+        screen, frames = terminal.screen, terminal.frames
+    together = [f for f in frames if all(f" a.{n} " in f for n in (1, 2, 3))]
+    assert together, "a line per agent"
+    for frame in together:
+        names = [row.split()[1] for row in frame.splitlines() if re.match(r"[▸◌◦·] a\.", row)]
+        assert names == sorted(names)
+    assert any("bash sleep 0.6" in f for f in frames)
+    if columns > 40:
+        assert any(re.search(r"▸ a\.1 researcher +Find every", f) for f in frames)
+        assert any("tries again in 1 s" in f for f in frames)
+        rows = [row for f in frames for row in f.splitlines() if row.startswith(("▸ a.", "◌ a."))]
+        assert {len(row) for row in rows if row.endswith(" s")} == {columns - 9}, "columns that hold still"
+    assert all(len(row) < columns for f in frames for row in f.splitlines() if row.startswith(("▸", "◌", "◦")))
+    assert screen.wrapped == 0 or columns == 40  # where the last line, the summary, takes two
+    final = screen.text
+    assert not re.search(r"[▸◌◦·] a", final), "nothing is left of the live lines"
+    words = [
+        "friday: scripted",
+        "I hand it on.",
+        "Findings",
+        "one of a.py",
+        "two",
+        "name",
+        "That is all.",
+        "friday: session",
+    ]
+    assert [final.find(w) for w in words] == sorted(final.find(w) for w in words)
+    assert final.find("friday: scripted") == 0
+    assert "**" not in final
+    assert "|" not in final
+    assert not re.search(r"\n\n\n", final)
+    assert re.search(r"3 sub-agents", final.replace("\n", " "))
+
+
+def test_text_that_is_written_is_seen_at_once(friday: Friday) -> None:
+    friday.plays("agents: {a: [{text: 'one two three four five six seven', chunk_delay_s: 0.15}]}")
+    with shown(friday, "say") as terminal:
+        terminal.shows("one two three")
+        assert "seven" not in terminal.screen.text
+        assert terminal.end() == 0
+        assert terminal.screen.text.count("one two three four five six seven") == 1
+
+
+def test_a_reply_that_breaks_off_is_not_doubled(friday: Friday) -> None:
+    friday.plays("""
+agents:
+  a:
+    - {text: "First part.\\n\\nSecond half", chunk_delay_s: 0.05, fail: {kind: truncated}, truncate_after: 3}
+    - {text: "First part.\\n\\nSecond half and the rest."}
+""")
+    with shown(friday, "say") as terminal:
+        assert terminal.end() == 0
+        text = terminal.screen.text
+    assert "[the reply broke off; it is written again]" in text
+    assert text.count("First part.") == 2
+    assert text.count("Second half") == 1
+    assert text.index("broke off") < text.rindex("First part.") < text.index("and the rest.")
+
+
+def test_no_color(friday: Friday) -> None:
+    friday.plays(SHORT)
+    with shown(friday, "look", env={"NO_COLOR": "1"}) as terminal:
+        assert terminal.end() == 0
+        assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}, "styles, and no colours"
+        assert any(" a.1 " in f for f in terminal.frames)
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown", ""])
+def test_a_terminal_that_can_nothing(friday: Friday, term: str) -> None:
+    friday.plays(SHORT)
+    with shown(friday, "look", env={"TERM": term}) as terminal:
+        assert terminal.end() == 0
+        assert "\x1b[F" not in terminal.raw
+        if term == "dumb":
+            assert "\x1b" not in terminal.raw
+        assert "That is all." in terminal.screen.text
+        assert " a.1 " not in terminal.raw
+
+
+def test_quiet_shows_the_answer_only(friday: Friday) -> None:
+    friday.plays(SHORT)
+    with shown(friday, "look", "-q") as terminal:
+        assert terminal.end() == 0
+        assert "friday:" not in terminal.raw
+        assert " a.1 " not in terminal.raw
+
+
+def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday) -> None:
+    friday.plays(SHORT)
+    with shown(friday, "look", stdout=False) as terminal:
+        assert terminal.end() == 0
+        assert any(" a.1 " in f for f in terminal.frames)
+        assert "That is all" not in terminal.raw, "it went another way"
+        assert "friday: session" in terminal.screen.text
+
+
+def test_many_agents_do_not_fill_the_screen(friday: Friday) -> None:
+    tasks = ", ".join("{profile: researcher, task: dig}" for _ in range(14))
+    friday.config.write_text("[agents.delegation]\nmax_batch = 20\nmax_concurrent = 14\n", encoding="utf-8")
+    friday.plays(f"""
+agents:
+  a: [{{calls: [{{name: delegate_tasks, arguments: {{tasks: [{tasks}]}}}}]}}, {{text: well}}]
+  "a.*": [{{delay_s: 0.5, text: found}}]
+""")
+    with shown(friday, "look") as terminal:
+        assert terminal.end() == 0
+        assert any(re.search(r"▸ a\.9 .*\n  … and 5 more$", f) for f in terminal.frames)
+        assert not any("a.10" in f for f in terminal.frames if "a.9 " in f)
+
+
+# ---- signals -----------------------------------------------------------------------------
+
+
+WORKING = """
+agents:
+  a: [{text: "I hand it on.", calls: [{name: delegate_task, arguments: {profile: coder, task: build}}]}]
+  a.1: [{calls: [{name: bash, arguments: {command: "NAP"}}]}]
+""".replace("NAP", NAP)
+
+
+@linux
+def test_ctrl_c_leaves_a_clean_terminal(friday: Friday) -> None:
+    friday.plays(WORKING)
+    with shown(friday, "go", "--yolo") as terminal:
+        terminal.shows(f"bash {NAP}")
+        os.killpg(terminal.process.pid, signal.SIGINT)  # what the terminal does to its foreground processes
+        assert terminal.end() == 130
+        assert terminal.clean
+        final = terminal.screen.text
+    assert "I hand it on." in final
+    assert "friday: cancelled (aborted)" in final
+    assert "a.1" not in final
+    until(lambda: not asleep(), "the end of the command")
+
+
+@linux
+def test_a_closed_terminal_ends_everything(friday: Friday) -> None:
+    friday.plays(WORKING)
+    with shown(friday, "go", "--yolo") as terminal:
+        terminal.shows(f"bash {NAP}")
+        process = terminal.process
+        process.send_signal(signal.SIGHUP)
+        assert terminal.end() == 129
+    until(lambda: not asleep(), "the end of the command")
+
+
+# ---- what must not get there -----------------------------------------------------------------
+
+
+EVIL = (
+    "\x1b]52;c;ZXZpbA==\x07\x1b]52;c;ZXZpbA==\x1b\\\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m\x9b2J\x9d0;x\x9c\x1bc\x1b[6n"
+    "\x1b_apc\x1b\\\x1bPdcs\x1b\\\x07\x08\x08\x08\rover\u202egnp.exe\u2066\u200b\U000e0041[@click=app.quit]x[/] [/nope] [bold]b[/bold]"
+)  # fmt: skip
+FORBIDDEN = ("\x07", "\x08", "\x9b", "\x9d", "\u202e", "\u2066", "\u200b", "\U000e0041", "\x1b]", "\x1bc", "\x1bP", "\x1b_", "\x1b[6n", "\x1b[2J")  # fmt: skip
+
+
+def evil(turn: Turn) -> Say:
+    """A model that puts it everywhere a model can put a text."""
+    if turn.agent == "kid":
+        return (
+            Say(EVIL, calls=[("bash", {"command": f"echo {EVIL}"}), (f"t{EVIL}", {})])
+            if not turn.turn
+            else Say(f"kid {EVIL}")
+        )
+    if turn.turn == 0:
+        call = ("delegate_task", {"profile": "general", "task": f"#kid {EVIL} do it"})
+        return Say(
+            (f"Text {EVIL}\n\n", f"```\n{EVIL}\n```\n"),
+            calls=[call, ("grep", {"pattern": EVIL}), ("read_file", {"path": f"x{EVIL}"})],
+        )
+    return Say([*f"# Head {EVIL}\n\n[link](javascript:x) <b>html</b> ![pic](http://127.0.0.1:9/x.png) {EVIL}\n"])
+
+
+@pytest.mark.parametrize("way", ["terminal", "pipe", "json"])
+def test_foreign_sequences_never_reach_the_terminal(friday: Friday, way: str) -> None:
+    (friday.project / f"file-{EVIL.replace('/', '')[:80]}.txt").write_text("x", encoding="utf-8")
+    with thinking(evil) as brain:
+        friday.reach(brain)
+        if way == "terminal":
+            with shown(friday, "go", "--deny", "bash") as terminal:  # the screen refuses any sequence but ours
+                assert terminal.end() == 0
+                assert terminal.clean
+                raw = terminal.raw
+                assert "[@click=app.quit]x[/]" in terminal.screen.text.replace("\n", "")
+                assert "[bold]b[/bold]" in terminal.screen.text.replace("\n", "")
+        else:
+            ran = friday.run("go", "--deny", "bash", *(("--output-format", "json") if way == "json" else ()))
+            assert ran.code == 0
+            raw = ran.out + ran.err
+            assert "\x1b" not in raw
+            raw = raw if way == "pipe" else ran.err
+    assert brain.complaints == []
+    assert [f for f in FORBIDDEN if f in raw] == []
+    assert "]8;" not in raw
+    if way != "json":
+        assert "denied: a.1 bash echo" in raw.replace("\r\n", "")
+
+
+def test_a_hostile_folder_name(friday: Friday) -> None:
+    friday.plays("agents: {a: [{text: well}]}")
+    folder = friday.project / "d\x1b]0;x\x07\u202e"
+    folder.mkdir()
+    ran = friday("hi", "-c", "-C", str(folder))
+    assert (ran.code, len(ran.lines)) == (2, 1)
+    assert not any(f in ran.err for f in FORBIDDEN)

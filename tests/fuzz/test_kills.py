@@ -1,0 +1,146 @@
+"""Real deaths: sessions with the SQLite store are killed with SIGKILL anywhere, and the next process goes on from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, MessageAdded
+from friday_cli.core.replay import replay
+from friday_cli.paths import store_path
+from friday_cli.session import Options, Session
+from friday_cli.store import Store
+from tests.strict import strict
+
+from .checks import asked_and_ended
+
+ROOT = Path(__file__).parents[2]
+PARTS, VICTIMS = 3, 14
+SEED = os.environ.get("FRIDAY_FUZZ_SEED")
+GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
+
+
+def kill_some(folder: Path, first: int) -> None:
+    """Play the victims in processes of their own."""
+    project = folder / "project"
+    project.mkdir()
+    (project / "README.md").write_text("# A project\n")
+    env = {**os.environ, "FRIDAY_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tests.fuzz.victims", str(folder), str(first), str(VICTIMS)]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def acknowledged(folder: Path, seed: int) -> tuple[str, int]:
+    """The session of a victim and the last event it was shown; "" when it died before it had one."""
+    lines = (folder / f"acks-{seed}").read_text().splitlines()
+    return (lines[0], int(lines[-1]) if len(lines) > 1 else 0) if lines else ("", 0)
+
+
+def ends(log: list[Envelope]) -> dict[tuple[str, int], AgentFinished]:
+    return {(e.agent, e.event.run): e.event for e in log if isinstance(e.event, AgentFinished)}
+
+
+def starts(log: list[Envelope]) -> Counter[str]:
+    return Counter(e.agent for e in log if isinstance(e.event, AgentStarted))
+
+
+async def left(session_id: str) -> list[Envelope]:
+    """The log of a session as its dead process left it."""
+    store = Store(store_path())
+    try:
+        return await store.events(session_id)
+    finally:
+        await store.close()
+
+
+async def goes_on(
+    folder: Path, session_id: str, before: list[Envelope], shown: int, reached: Counter[str]
+) -> list[str]:
+    """Open what a dead process left and ask it something: what is wrong with that, in words."""
+    faults = [] if len(before) >= shown else [f"{shown} events were shown, {len(before)} are kept"]
+    if [e.seq for e in before] != list(range(1, len(before) + 1)):
+        faults.append("the numbers have gaps")
+    for path, record in replay(before).items():
+        faults += [f"history of {path} as it was left: {f}" for f in (strict(record.history) if record.history else [])]
+
+    file = folder / "goes-on.json"
+    file.write_text(json.dumps(GOES_ON))
+    session = await Session.open(
+        Options(folder / "project", model=f"scripted:{file}", resume=session_id, attended=True, mode="yolo")
+    )
+    outcome = await session.prompt("where were we?")
+    await session.close()
+    if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+        faults.append(f"it does not go on: {outcome}")
+
+    store = Store(store_path())
+    after = await store.events(session_id)
+    if await store.reconcile():
+        faults.append("something was left to reconcile")
+    await store.close()
+    if after[: len(before)] != before:
+        faults.append("what was written before the death was changed")
+    return faults + compare(before, after, reached)
+
+
+def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -> list[str]:
+    """What was finished stays and is not run again; what was open is interrupted; questions are closed."""
+    faults = asked_and_ended(after)
+    done, now = ends(before), ends(after)
+    if any(now.get(run) != end for run, end in done.items()):
+        faults.append("a finished agent ended once more")
+    for path, count in starts(before).items():
+        if starts(after)[path] != count + (path == "a"):
+            faults.append(f"{path} was run again")
+        for run in range(1, count + 1):
+            end = now.get((path, run))
+            if end is None:
+                faults.append(f"{path} has no end")
+            elif (path, run) not in done:
+                reached["interrupted"] += 1
+                if (end.status, end.stop_reason) != ("interrupted", "process"):
+                    faults.append(f"{path} was open and is {end.status}, {end.stop_reason}")
+                said = [e.event.message.text for e in before if e.agent == path and isinstance(e.event, MessageAdded)
+                        and e.event.message.role == "assistant" and e.event.message.text]  # fmt: skip
+                if said and said[-1] not in end.result:
+                    faults.append(f"{path} lost what it said")
+    records = replay(after)
+    faults += [f"history of {path}: {f}" for path, r in records.items() if r.history for f in strict(r.history)]
+    reached["finished children kept"] += sum(path != "a" for path, _ in done)
+    reached["open questions"] += sum(len(r.asks) for r in replay(before).values())
+    return faults
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
+async def test_a_killed_session_loses_nothing_and_goes_on(
+    part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    first = (int(SEED) if SEED else random.SystemRandom().randrange(10**9)) + part * VICTIMS
+    monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
+    kill_some(tmp_path, first)
+    with closing(sqlite3.connect(store_path())) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    reached: Counter[str] = Counter()
+    dead = {seed: acknowledged(tmp_path, seed) for seed in range(first, first + VICTIMS)}
+    logs = {seed: await left(name) for seed, (name, shown) in dead.items() if shown > 1}
+    for seed, log in logs.items():
+        session_id, shown = dead[seed]
+        reached["killed and reopened"] += 1
+        if faults := await goes_on(tmp_path, session_id, log, shown, reached):
+            pytest.fail(f"FRIDAY_FUZZ_SEED={seed}\n" + "\n".join(faults[:8]))
+    record_property("fuzz seed", f"kills {first}")
+    record_property("fuzz reached", json.dumps({f"kills: {name}": n for name, n in reached.items()}))
+    assert reached["killed and reopened"] >= VICTIMS // 2
+    assert reached["interrupted"] >= VICTIMS // 2

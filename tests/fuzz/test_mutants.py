@@ -1,0 +1,210 @@
+"""Is the fuzz worth anything? For each invariant of the engine one small fault is put into its code; the fuzz must find it."""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from friday_cli.core import (
+    budget,
+    calls,
+    compaction,
+    delegation,
+    gate,
+    life,
+    log,
+    loop,
+    messages,
+    model,
+    permission,
+    presence,
+    replay,
+    revival,
+    supervision,
+)
+from tests import engine
+
+from .play import play
+from .test_trees import FIXED
+
+SCENES = 200
+"""A mutant that survives so many scenes survives the fuzz."""
+
+Seed = Callable[[pytest.MonkeyPatch], None]
+
+
+def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
+    """The function `name` of a module or class with `old` in its source replaced; `also` import it by name."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        function = inspect.unwrap(getattr(owner, name))
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(old) == 1, f"{name} has changed: this mutant needs another seed"
+        module = inspect.getmodule(function)
+        assert module is not None
+        made: dict[str, Any] = {}
+        code = compile(source.replace(old, new), f"<mutant of {name}>", "exec", __future__.annotations.compiler_flag)
+        exec(code, module.__dict__, made)
+        for place in (owner, *also):
+            patch.setattr(place, name, made[name])
+
+    return apply
+
+
+MUTANTS: dict[str, Seed] = {
+    "1 open calls are left open at the end of a run": changed(
+        loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", life, supervision
+    ),
+    "2 a task is cancelled as often as somebody wishes": changed(
+        calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", life, delegation
+    ),
+    "3 an event is shown before it is written": changed(
+        log.Log, "_write", "journal = self._journal", "journal = self._journal; self._publish(envelopes)"
+    ),
+    "3 a write dies with its emitter": changed(log.Log, "emit", "await asyncio.shield(task)", "await task"),
+    "4 a child that has not begun is cancelled outright": changed(
+        delegation.Tree, "_doom", "if node.begun and not node.ending and node.task:", "if not node.ending and node.task:"
+    ),
+    "4 a call that is stopped leaves its children to themselves": changed(
+        delegation.Tree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"
+    ),
+    "5 an end can be broken off": changed(
+        life, "live", "await _to_the_end(_end(home, node, outcome, begun))", "await _end(home, node, outcome, begun)", delegation
+    ),
+    "6 a child bears the cause of its parent": changed(
+        delegation.Tree, "_doom", '(why if node.path == path else "parent")', "why"
+    ),
+    "6 a tool's own cancellation is taken for a stop": changed(
+        calls, "_run_call", "if task is not None and task.cancelling():", "if True:"
+    ),
+    "6 a stop loses against the limit that came with it": changed(
+        life, "live", 'Outcome("cancelled", node.why or "aborted",', 'Outcome("cancelled", "aborted",', delegation
+    ),
+    "7 a place is held while waiting": changed(
+        presence.Presence, "waiting", "if len(self._waits) >= self._strands:", "if False:"
+    ),
+    "7 a place is taken beyond the limit": changed(presence.Presence, "_take", "await self._slots.acquire()", "pass"),
+    "7 a failed request keeps its place at the gate": changed(
+        gate.Gate, "leave", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"
+    ),
+    "8 a steering message joins memory alone": changed(
+        loop, "drain_inbox", "await world.log.emit(agent.path, MessageAdded(message))", "pass"
+    ),
+    "8 a compaction is not in the replay": changed(
+        replay, "history", "elif isinstance(envelope.event, Compacted):", "elif False:"
+    ),
+    "9 the wrap-up drops the tools": changed(
+        model, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"
+    ),
+    "9 a partial reply is put before the last message": changed(
+        loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"
+    ),
+    "10 a child's rights are its profile's alone": changed(
+        permission.Rules, "decide", "if self.parent is None:", "if True:"
+    ),
+    "10 the list of allowed tools is not looked at": changed(
+        permission.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"
+    ),
+    "10 a denied call runs": changed(calls, "_permit", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
+    "11 one question at a time": changed(
+        permission.Desk, "permission", "answer = await self._put(path, ask_id, asked)",
+        "import asyncio\n    lock = self.__dict__.setdefault('lock', asyncio.Lock())\n    async with lock:\n"
+        "        answer = await self._put(path, self._new_id('p'), asked)",
+    ),
+    "11 the clock runs while a person thinks": changed(
+        presence.Presence, "_release", "self.clock.stop()", "pass"
+    ),
+    "12 a reader that is slow loses events": changed(
+        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"
+    ),
+    "budget: a child's spending stays with the child": changed(
+        budget.Budget, "charge", "for node in self.up():", "for node in [self]:"
+    ),
+    "budget: a reservation counts for the agent alone": changed(
+        budget.Budget, "_reserve", "for node in self.up():", "for node in [self]:"
+    ),
+    "budget: what was kept is never given back": changed(
+        budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"
+    ),
+    "calls: results stand in the order in which they came": changed(
+        calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop,
+    ),
+    "calls: two changes run at once": changed(calls, "_strand", "await after.wait()", "pass"),
+    "loop: the text of a broken reply is lost": changed(loop, "keep_partial", "if text := agent.streaming.strip():", "if text := '':", life),
+    "compaction: the summary stays out of the log": changed(
+        compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""
+    ),
+    "messages: a lost result is not made up for": changed(
+        messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"
+    ),
+    "background: the news of an end are lost": changed(delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")', "pass"),
+    "background: the news of an end come twice": changed(
+        delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")',
+        'await agent.inbox.put(text, "harness"); await agent.inbox.put(text, "harness")',
+    ),
+    "background: news that went on to a parent come again when the child is continued": changed(
+        replay, "_pass_on", "record.path != path", "False"
+    ),
+    "background: news go to the root at once": changed(
+        delegation.Tree, "_tell", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
+        "while depth_of(path):",
+    ),
+    "background: an idle root is not woken": changed(delegation.Tree, "_tell", "self.on_news(path)", "pass"),
+    "background: a stopped root is woken": changed(
+        delegation.Tree, "gone", 'and node.outcome.status != "cancelled"', ""
+    ),
+    "background: a child outlives the stop of its parent": changed(
+        delegation.Tree, "leave", "child and (stopped or (", "child and (("
+    ),
+    "background: a grandchild is forgotten when its parent has ended": changed(
+        delegation.Tree, "_children", "or parent_of(p) not in self._nodes", ""
+    ),
+    "background: a child ends with a parent that does not wait": changed(
+        delegation.Tree, "leave", "not child.background", "True"
+    ),
+    "continuing: what was spent is forgotten": changed(
+        revival, "budget_left", "_used(records, path)", "Usage()", engine
+    ),
+    "continuing: rights are those of the root": changed(
+        delegation.Tree, "_resumed", "await self._agent(parent_of(path))", "self.root"
+    ),
+    "continuing: under a parent that is being stopped": changed(
+        delegation.Tree, "_may_resume", "and node.leaving", "and False"
+    ),
+    "continuing: an agent that works is begun again": changed(
+        delegation.Tree, "_may_resume", "if path in living:", "if False:"
+    ),
+    "continuing: the history begins anew": changed(
+        revival, "restore", "agent.history, agent.usage, agent.run = record.history,",
+        "agent.history, agent.usage, agent.run = [],",
+    ),
+    "messages: one that waits is lost with its run": changed(revival, "restore", "agent.inbox.restore(message.text, message.source)", "pass"),
+    "supervision: nobody looks": changed(
+        supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", life
+    ),
+    "supervision: what parts is accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", life),
+    "supervision: redone as often as the supervisor likes": changed(
+        supervision, "run_supervised", 'if ruling.verdict == "redo" and redone:', "if False:", life
+    ),
+    "supervision: a paused result is handed on": changed(
+        supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', life
+    ),
+    "supervision: a child is freer than its parent": changed(
+        supervision, "strictest", "max(", "min(", engine
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_fuzz_finds_a_seeded_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTANTS[name](monkeypatch)
+    for seed in range(FIXED, FIXED + SCENES):
+        faults, _ = play(seed)
+        if faults:
+            return
+    pytest.fail(f"{SCENES} scenes, and nobody noticed: {name}")

@@ -1,0 +1,107 @@
+"""Sessions that are killed: `python -m tests.fuzz.victims FOLDER SEED COUNT` plays COUNT of them, each in a process that dies.
+
+One store for all. A victim writes its session's id and then the number of every event it is shown to `FOLDER/acks-SEED`;
+at an event, or some milliseconds after the first, it is killed with SIGKILL, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from friday_cli.session import Options, Session
+
+AT_ONCE = 4
+
+
+def scenario(rng: random.Random) -> dict[str, Any]:
+    """Two or three levels of agents that read, write, run commands and ask."""
+
+    def turn(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
+        slow = {"delay_s": rng.random() * 0.05, "chunk_delay_s": rng.choice([0.0, 0.002, 0.02])}
+        return {"text": text, "calls": list(calls), **slow}
+
+    def call(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"name": name, "arguments": arguments}
+
+    names = ("coder", "researcher", "general")
+    tasks = [{"profile": rng.choice(names), "task": f"part {n} of the work"} for n in range(rng.randint(1, 3))]
+    work = [
+        call("write_file", path=f"out-{rng.randint(0, 10**6)}.txt", content="x" * rng.choice([10, 10_000])),
+        call("read_file", path="README.md"),
+        call("bash", command="sleep 0.05; echo done"),
+        call("ask_user", question="Which one?", choices=["this", "that"]),
+        call("delegate_task", profile="researcher", task="look into one thing only"),
+    ]
+    rng.shuffle(work)
+    asks = call("ask_user", question="Shall I?") if rng.random() < 0.2 else call("read_file", path="README.md")
+    return {
+        "agents": {
+            "a": [
+                turn("I hand this out now.", call("delegate_tasks", tasks=tasks)),
+                turn("And a look of my own.", asks, call("todo", items=[{"text": "finish"}])),
+                turn("All parts are done."),
+            ],
+            "a.*": [
+                turn("First step of mine.", *work[:2]),
+                turn("Second step of mine.", work[2]),
+                turn("My part is done."),
+            ],
+            "a.*.*": [turn("A look.", call("read_file", path="README.md")), turn("I found one thing.")],
+        }
+    }
+
+
+def victim(folder: Path, seed: int) -> None:
+    """One session in this process; returns only if death came too late."""
+    rng = random.Random(seed)
+    file = folder / f"scene-{seed}.json"
+    file.write_text(json.dumps(scenario(rng)))
+    acks = os.open(folder / f"acks-{seed}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    dies_at, lives_s = (rng.randint(3, 90), 1.5) if rng.random() < 0.5 else (10**6, rng.random() * 0.6)
+    options = Options(
+        folder / "project", model=f"scripted:{file}", attended=True, mode=rng.choice(["yolo", "yolo", "yolo", "ask"])
+    )
+
+    async def main() -> None:
+        session = await Session.open(options)
+        os.write(acks, f"{session.id}\n".encode())
+        running = asyncio.create_task(session.prompt("do the work"))
+        async for envelope in session.events():
+            if envelope.seq == 2:
+                threading.Timer(lives_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            if envelope.seq is not None:
+                os.write(acks, f"{envelope.seq}\n".encode())
+                if envelope.seq >= dies_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            if running.done() and envelope.seq == session.log.last:
+                break
+        await session.close()
+
+    asyncio.run(main())
+
+
+def main(folder: Path, first: int, count: int) -> None:
+    living: dict[int, int] = {}
+    for seed in range(first, first + count):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                victim(folder, seed)
+            finally:
+                os._exit(0)
+        living[pid] = seed
+        while len(living) >= AT_ONCE or (living and seed == first + count - 1):
+            ended, _ = os.wait()
+            living.pop(ended, None)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,142 @@
+"""Following a session that another process runs: what it writes is seen soon, once and in order, and the end is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.errors import StoreError
+from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, Notice
+from friday_cli.store import Store
+from tests.scenes import numbered, tree
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.core.events import AgentStarted, Notice
+from friday_cli.core.log import Log
+from friday_cli.store import Store
+
+async def main(path, session):
+    store = Store(Path(path))
+    with await store.own(session):
+        log = Log(store.journal(session))
+        await log.emit("a", AgentStarted(1, "general", "write", "m"))
+        print("begun", flush=True)
+        while text := (await asyncio.to_thread(sys.stdin.readline)).strip():
+            await log.emit("a", Notice(text), Notice(text))
+        await store.sync()
+    await store.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Writer:
+    """A process that owns a session and writes what it is told, until it is told nothing."""
+
+    def __init__(self, path: Path, session: str) -> None:
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        argv = [sys.executable, "-c", WRITER, str(path), session]
+        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "begun\n"
+
+    def say(self, text: str = "") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+
+def numbers(batches: list[list[Envelope]]) -> list[int | None]:
+    return [e.seq for batch in batches for e in batch]
+
+
+async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    writer = await asyncio.to_thread(Writer, path, session)
+    seen: list[list[Envelope]] = []
+    async with asyncio.timeout(30):
+        async for batch in store.follow(session):
+            seen.append(batch)
+            if len(seen) < 5:
+                writer.say(f"n{len(seen)}")  # the next comes only because of it
+            elif len(seen) == 5:
+                writer.say()
+    assert await asyncio.to_thread(writer.process.wait) == 0
+    assert numbers(seen[:5]) == list(range(1, 10))
+    assert [e.event for e in seen[1]] == [Notice("n1")] * 2
+    assert numbers(seen) == [e.seq for e in await store.events(session)]
+    assert isinstance(seen[-1][-1].event, AgentFinished), "it left its agent open"
+
+
+async def test_when_the_process_dies_its_agents_are_ended_and_that_is_seen(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    writer = await asyncio.to_thread(Writer, path, session)
+    seen: list[list[Envelope]] = []
+    async with asyncio.timeout(30):
+        async for batch in store.follow(session):
+            seen.append(batch)
+            if len(seen) == 1:
+                writer.process.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(writer.process.wait)
+    (end,) = (e.event for batch in seen for e in batch if isinstance(e.event, AgentFinished))
+    assert (end.status, end.stop_reason) == ("interrupted", "process")
+
+
+async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store.journal(session).append(tree(session))
+    assert [batch async for batch in store.follow(session)] == [tree(session)]
+    assert [batch async for batch in store.follow(session, after=20)] == [tree(session)[20:]]
+    assert [batch async for batch in store.follow(session, after=len(tree(session)))] == []
+
+
+async def test_what_comes_between_the_last_look_and_the_release_is_not_lost(store: Store, path: Path) -> None:
+    session = await store.create_session("/work")
+    other = Store(path)
+    ownership = await store.own(session)
+    seen: list[list[Envelope]] = []
+
+    async def watch() -> None:
+        async for batch in other.follow(session):
+            seen.append(batch)
+
+    watching = asyncio.create_task(watch())
+    journal = store.journal(session)
+    await journal.append(numbered(("a", AgentStarted(1, "p", "t", "m"))))
+    for n in range(2, 40):
+        await journal.append(numbered(("a", Notice(str(n))), first=n))
+        await asyncio.sleep(0.01)
+    await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
+    ownership.release()
+    async with asyncio.timeout(10):
+        await watching
+    assert numbers(seen) == list(range(1, 41))
+    await other.close()
+
+
+async def test_several_can_follow_and_looking_takes_no_ownership(store: Store) -> None:
+    session = await store.create_session("/work")
+    await store.journal(session).append(tree(session))
+    with await store.own(session):
+        first, second = store.follow(session), store.follow(session)
+        assert await anext(first) == await anext(second) == tree(session)
+        await store.journal(session).append(numbered(("a", Notice("more")), first=50))
+        assert numbers([await anext(first)]) == numbers([await anext(second)]) == [50]
+        await first.aclose()  # type: ignore[attr-defined]
+        await second.aclose()  # type: ignore[attr-defined]
+    with await store.own(session):
+        pass
+
+
+async def test_a_session_that_is_none_is_said(store: Store) -> None:
+    with pytest.raises(StoreError, match="does not exist"):
+        async for _ in store.follow("no such one"):
+            pass
