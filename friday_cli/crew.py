@@ -25,7 +25,6 @@ from .core.revival import budget_left, restore
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
-from .local import LocalWorkspace
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
@@ -315,10 +314,6 @@ class Crew:
         own = {t.name: t for t in made}
         kept = {name: t for name, t in tools.items() if name not in own}
         return {**kept, **own} if offered else kept
-
-    async def _isolate(self, path: str) -> LocalWorkspace:
-        """A working tree of its own for a child of the agent `path`."""
-        raise ToolError("A working tree of its own cannot be made here. Leave out isolation.")
 
     async def _confirm(self, path: str, call_id: str, specs: Sequence[Spec]) -> None:
         """Above the settings' number or price of agents a person is asked first, with an estimate."""

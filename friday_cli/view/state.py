@@ -179,10 +179,6 @@ def _status_changed(state: State, agent: AgentView, event: StatusChanged, at: fl
         agent.watch.turn(event.status, at)
 
 
-def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
-    agent.background = True
-
-
 def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:
     agent.model = event.model
 
@@ -375,7 +371,6 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
     StatusChanged: _status_changed,
-    Detached: _detached,
     Prefix: _prefix,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,

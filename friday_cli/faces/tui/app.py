@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.events import Key
 from textual.timer import Timer
 
 from friday_cli.core.errors import FridayError, NotConfigured, UsageError
@@ -56,6 +57,7 @@ class FridayApp(Talk):
 
     TITLE = "Friday"
     CSS_PATH = "app.tcss"
+    AUTO_FOCUS = "#prompt"
     COMMANDS = {_palette}  # noqa: RUF012
     PAUSE_GC_ON_SCROLL = True
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
@@ -123,12 +125,15 @@ class FridayApp(Talk):
             except (NotImplementedError, RuntimeError, ValueError):
                 pass  # not the main thread: a test
         self.theme_changed_signal.subscribe(self, self._new_look)
-        self.call_after_refresh(self.run_worker, self._begin(), exit_on_error=True)
+        self.set_timer(BEAT_S, self._start)  # what was typed so far is shown first
 
     def _new_scene(self) -> Scene:
         return Scene(self.engine.state, Pen(Look.of(self)), time.time, block_of)
 
     # ---- sessions ---------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.run_worker(self._begin())
 
     async def _begin(self) -> None:
         await self.reopen()
@@ -261,6 +266,15 @@ class FridayApp(Talk):
         self._follow_status()
 
     # ---- keys -----------------------------------------------------------------------------
+
+    def on_key(self, event: Key) -> None:
+        """A letter that means nothing where the focus is belongs to the prompt; also one that came before all was there."""
+        if event.is_printable and event.character and len(self.screen_stack) == 1:
+            if self.focused is None or isinstance(self.focused, Transcript):
+                event.stop()
+                area = self.query_one(Prompt)
+                area.focus()
+                area.insert(event.character)
 
     async def action_back(self) -> None:
         """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting."""

@@ -118,10 +118,10 @@ class Engine:
 
         session = self._open()
         body, images, remarks = await attached(text, session.world.workspace)
-        body = "\n\n".join([*self._beside, body])
+        body = "\n\n".join([body, *self._beside])
         self._beside = []
         if session.idle:
-            session.start(body, images=images)
+            session.start(body, task=text, images=images)
         else:
             await session.send("a", body)
         return remarks

@@ -61,9 +61,6 @@ class Talk(AgentKeys):
         """Give the main agent a message now."""
         chat = self.query_one("#chat", Transcript)
         chat.following = True
-        name = text[1:].split(maxsplit=1)[0] if text.startswith("@") and len(text) > 1 else ""
-        if name in dict(self.profiles):
-            text += f"\n\n[Delegate this to the profile {name} with delegate_task.]"
         await self._try(self.engine.say(text))
 
     async def _try(self, work: Any) -> None:

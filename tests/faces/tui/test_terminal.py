@@ -96,6 +96,14 @@ def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> No
         assert b"is kept; `friday -r " in terminal.out
 
 
+def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo") as terminal:
+        terminal.type(b"early bird")
+        terminal.until(ON[0])
+        terminal.out = terminal.out.partition(ON[0])[2]  # before it, the terminal itself shows what is typed
+        terminal.until(b"early bird")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with Terminal(tmp_path, "demo") as terminal:
