@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -87,6 +88,15 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         """Equal for endpoints that share a rate limit: the service and a short hash of the key, never the key."""
         material = "\0".join((self.origin, self.platform, *self.secrets))
         return f"{self.service}-{hashlib.sha256(material.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the service is on this machine; no proxy is asked for it."""
+        host = self.address.hostname or ""
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
 
     def redact(self, text: str) -> str:
         """`text` with this endpoint's secrets, and whatever looks like a key, replaced."""

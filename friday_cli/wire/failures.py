@@ -290,10 +290,8 @@ def proxy_for(endpoint: Endpoint) -> str:
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 
-    from .http import is_loopback
-
     parts = endpoint.address
-    if is_loopback(endpoint) or not parts.hostname or proxy_bypass(parts.hostname):
+    if endpoint.is_loopback or not parts.hostname or proxy_bypass(parts.hostname):
         return ""
     proxies = getproxies()
     found = urlsplit(proxies.get(parts.scheme) or proxies.get("all") or "")

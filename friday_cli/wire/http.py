@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -67,7 +66,7 @@ def client(endpoint: Endpoint) -> httpx2.AsyncClient:
         secure = endpoint.address.scheme != "http"
         found = clients[endpoint.origin] = httpx2.AsyncClient(
             follow_redirects=False,
-            trust_env=secure or not is_loopback(endpoint),
+            trust_env=secure or not endpoint.is_loopback,
             verify=secure,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60.0),
             headers={"user-agent": f"friday-cli/{__version__}"},
@@ -109,15 +108,6 @@ async def head_of(response: httpx2.Response) -> bytes:
     except Exception:  # the status tells enough; what its body breaks on does not matter
         pass
     return head[:ERROR_BODY]
-
-
-def is_loopback(endpoint: Endpoint) -> bool:
-    """Whether the endpoint is on this machine; no proxy is asked for it."""
-    try:
-        host = endpoint.address.hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_headers(endpoint: Endpoint) -> None:

@@ -200,7 +200,7 @@ def test_a_sound_store_is_described(console: Console) -> None:
     console.keep()
     found = facts(console)
     assert re.search(r"friday\.db, \d+\.\d kB", found["sessions/file"]["text"])
-    assert found["sessions/form"]["text"] == "1 of 1, journal wal"
+    assert found["sessions/form"]["text"] == "2 of 2, journal wal"
     assert found["sessions/kept"]["text"] == "1 session"
     assert found["sessions/integrity"]["text"] == "whole"
 

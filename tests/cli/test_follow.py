@@ -140,7 +140,7 @@ def test_the_tree_tells_each_change_through_a_pipe_and_all_at_the_end(console: C
         running.write(2)
         watcher.until("▸ a general · running")
         running.write(8)
-        watcher.until("▸ a.1 researcher · running")
+        watcher.until("· a.1 researcher · queued")
         watcher.until("◦ a general · waiting child (a.1)")
         running.write()
         watcher.until("✓ a general · completed")

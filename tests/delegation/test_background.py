@@ -226,6 +226,17 @@ async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage) -> No
         assert s.end("a.1") == ("cancelled", "parent")
 
 
+@virtual
+async def test_closing_with_news_unread_ends_a_waiting_ask_too(stage: Stage) -> None:
+    script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(AgentFinished, "a"))
+        await s.root.inbox.put("too late", "person")
+        await s.session.close()
+        assert (await asyncio.wait_for(asking, 5)).result == "begun"
+
+
 # ---- sending one there that somebody waits for --------------------------------------------------------
 
 

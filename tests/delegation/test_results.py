@@ -111,13 +111,13 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: 
         await s.session.prompt("go")
         assert [f.seen for f in s.finished("a.1").findings] == [True, True, False, False, False, False]
         (read,) = s.results()
-        assert "- two is there\n  evidence: src/app.py:2 [seen by the harness]" in read
-        assert "- three is there\n  evidence: src/other.py:3 [NOT seen by the harness]" in read
+        assert "- two is there\n  Evidence: src/app.py:2 [seen by the harness]" in read
+        assert "- three is there\n  Evidence: src/other.py:3 [NOT seen by the harness]" in read
         session = s.session.id
     script = {"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}
     async with stage.open(script, resume=session) as s:
         await s.session.prompt("again")
-        assert "evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
+        assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
 
 
 @virtual

@@ -117,7 +117,7 @@ def test_text_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr()
     assert said.out == "the answer\nis\n"
     assert said.err.splitlines() == [
-        "friday: scripted", "friday: look here", "friday: session 5e55-10n · 1 sub-agent · 107 tokens · $0.2500 · 4.0 s",
+        "friday: scripted", "friday: look here", "friday: session 5e55-10n · 1 sub-agent · 107 tokens · $0.2500 · 5.0 s",
     ]  # fmt: skip
 
 

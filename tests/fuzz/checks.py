@@ -225,11 +225,11 @@ def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             faults.append(f"{path} does not end in the log")
         if records[path].usage != agent.usage:
             faults.append(f"the log tells another usage of {path}: {records[path].usage}, {agent.usage}")
+        waits = [(m.text, m.source) for m in records[path].inbox]
+        if waits != list(agent.inbox._waiting):
+            faults.append(f"the log tells another inbox of {path}: {waits}, {agent.inbox._waiting}")
         if records[path].receipt != agent.receipt:
             faults.append(f"the log tells another receipt of {path}: {records[path].receipt}, {agent.receipt}")
-    waits = [(m.text, m.source) for m in records["a"].inbox] if "a" in records else []
-    if "a" in records and waits != list(scene.bench.root.inbox._waiting):
-        faults.append(f"the log tells another inbox of a: {waits}, {scene.bench.root.inbox._waiting}")
     return faults
 
 

@@ -89,10 +89,9 @@ def calls_that_ran(log: Sequence[Envelope]) -> list[tuple[str, ToolCall]]:
 def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Nothing that ended starts again by itself: somebody continued it, each time; a stopped root waits for a person."""
     faults = []
-    asked = Counter(scene.resumed)
-    asked += Counter(
-        (c.arguments["resume"], c.arguments["task"]) for _, c in calls_that_ran(log) if c.arguments.get("resume")
-    )
+    calls = [c for _, c in calls_that_ran(log) if c.arguments.get("resume")]
+    given = scene.given | {c.arguments["task"] for c in calls if c.arguments.get("max_tokens")}
+    asked = Counter(scene.resumed) + Counter((c.arguments["resume"], c.arguments["task"]) for c in calls)
     prompts, handed = (
         Counter(scene.prompts),
         {e.event.text for e in log if e.agent == "a" and isinstance(e.event, InboxMessage)},
@@ -115,6 +114,10 @@ def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             asked.subtract([(run.path, run.first)])
             if asked[run.path, run.first] < 0:
                 faults.append(f"{run.path} started again, and nobody asked for that: {run.first[:80]}")
+            if run.start.tokens > before.start.tokens and run.first not in given:
+                faults.append(
+                    f"{run.path} got {run.start.tokens} tokens after {before.start.tokens}, and nobody gave them"
+                )
             if more := set(run.start.tools) - set(before.start.tools):
                 faults.append(f"{run.path} has more tools than before: {more}")
     return faults
@@ -212,9 +215,9 @@ def _addressed(runs: Sequence[Run], path: str, number: int, to: str) -> list[str
         return [f"news of {path} went to {to}"]
     faults = []
     for run in runs:
-        if run.path != path and is_under(path, run.path) and run.begin < number < run.end:
-            if depth_of(run.path) > depth_of(to) and any(turn > number for turn in run.turns):
-                faults.append(f"news of {path} passed {run.path}, which worked on")
+        between = is_under(path, run.path) and path != run.path and depth_of(run.path) > depth_of(to)
+        if between and run.begin < number < run.end and any(turn > number for turn in run.turns):
+            faults.append(f"news of {path} passed {run.path}, which worked on")
     if to != "a" and not any(run.path == to and run.begin < number < run.end for run in runs):
         faults.append(f"news of {path} went to {to}, which does not work")
     return faults

@@ -102,7 +102,7 @@ class Scene(People):
             self.model, self._tools(), {"one": deep, "two": flat, "three": watched}, me, policy, rng.choice(MODES),
             self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
         )  # fmt: skip
-        bench.workspace = bench.world.workspace = Machine(self)
+        bench.workspace = bench.world.workspace = bench.root.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
 
@@ -324,7 +324,7 @@ class Scene(People):
 
     async def play(self) -> None:
         """Run the session to its end."""
-        bench, rng = self.bench, self.rng
+        rng = self.rng
         watchers = [asyncio.create_task(w()) for w in (self.person, self.slow_reader, self.sampler)]
         for number in range(rng.choice([1, 1, 1, 2, 3])):
             self.reached["another run"] += number > 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, MessageAdded
+from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, InboxMessage, MessageAdded
 from friday_cli.core.replay import replay
 from friday_cli.paths import store_path
 from friday_cli.session import Options, Session
@@ -25,7 +25,7 @@ from tests.strict import strict
 from .checks import asked_and_ended
 
 ROOT = Path(__file__).parents[2]
-PARTS, VICTIMS = 3, 14
+PARTS, VICTIMS = 4, 25
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
 
@@ -80,9 +80,15 @@ async def goes_on(
         Options(folder / "project", model=f"scripted:{file}", resume=session_id, attended=True, mode="yolo")
     )
     outcome = await session.prompt("where were we?")
-    await session.close()
     if (outcome.status, outcome.result) != ("completed", "I go on from there."):
         faults.append(f"it does not go on: {outcome}")
+    again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
+    if again:
+        outcome = await session.resume_agent(again, "go on with yours", max_tokens=50_000)
+        reached["children continued"] += 1
+        if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+            faults.append(f"{again} does not go on: {outcome}")
+    await session.close()
 
     store = Store(store_path())
     after = await store.events(session_id)
@@ -91,17 +97,26 @@ async def goes_on(
     await store.close()
     if after[: len(before)] != before:
         faults.append("what was written before the death was changed")
-    return faults + compare(before, after, reached)
+    return faults + compare(before, after, reached, again) + news(before, after, reached)
 
 
-def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -> list[str]:
+def news(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -> list[str]:
+    """What the root was told of children behind its back joins its history once, read before the death or after it."""
+    told = [e.event.text for e in before if e.agent == "a" and isinstance(e.event, InboxMessage)]
+    joined = [e.event.message.text for e in after if e.agent == "a" and isinstance(e.event, MessageAdded)]
+    reached["news"] += len(told)
+    reached["behind it"] += sum(e.event.background for e in before if isinstance(e.event, AgentStarted))
+    return [f"news were read {joined.count(text)} times: {text[:80]}" for text in told if joined.count(text) != 1]
+
+
+def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str], again: str) -> list[str]:
     """What was finished stays and is not run again; what was open is interrupted; questions are closed."""
     faults = asked_and_ended(after)
     done, now = ends(before), ends(after)
     if any(now.get(run) != end for run, end in done.items()):
         faults.append("a finished agent ended once more")
     for path, count in starts(before).items():
-        if starts(after)[path] != count + (path == "a"):
+        if starts(after)[path] != count + (path in ("a", again)):
             faults.append(f"{path} was run again")
         for run in range(1, count + 1):
             end = now.get((path, run))
@@ -144,3 +159,5 @@ async def test_a_killed_session_loses_nothing_and_goes_on(
     record_property("fuzz reached", json.dumps({f"kills: {name}": n for name, n in reached.items()}))
     assert reached["killed and reopened"] >= VICTIMS // 2
     assert reached["interrupted"] >= VICTIMS // 2
+    assert reached["behind it"] >= VICTIMS // 5
+    assert reached["children continued"] >= VICTIMS // 5

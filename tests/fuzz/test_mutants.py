@@ -161,9 +161,6 @@ MUTANTS: dict[str, Seed] = {
     "background: a child outlives the stop of its parent": changed(
         delegation.Tree, "leave", "child and (stopped or (", "child and (("
     ),
-    "background: a grandchild is forgotten when its parent has ended": changed(
-        delegation.Tree, "_children", "or parent_of(p) not in self._nodes", ""
-    ),
     "background: a child ends with a parent that does not wait": changed(
         delegation.Tree, "leave", "not child.background", "True"
     ),
@@ -173,17 +170,14 @@ MUTANTS: dict[str, Seed] = {
     "continuing: rights are those of the root": changed(
         delegation.Tree, "_resumed", "await self._agent(parent_of(path))", "self.root"
     ),
-    "continuing: under a parent that is being stopped": changed(
-        delegation.Tree, "_may_resume", "and node.leaving", "and False"
-    ),
     "continuing: an agent that works is begun again": changed(
-        delegation.Tree, "_may_resume", "if path in living:", "if False:"
+        delegation.Tree, "_may_resume", "[node.path for node in self.living(path)]", "[]"
     ),
     "continuing: the history begins anew": changed(
         revival, "restore", "agent.history, agent.usage, agent.run = record.history,",
         "agent.history, agent.usage, agent.run = [],",
+        engine,
     ),
-    "messages: one that waits is lost with its run": changed(revival, "restore", "agent.inbox.restore(message.text, message.source)", "pass"),
     "supervision: nobody looks": changed(
         supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", life
     ),

@@ -22,7 +22,7 @@ AT_ONCE = 4
 
 
 def scenario(rng: random.Random) -> dict[str, Any]:
-    """Two or three levels of agents that read, write, run commands and ask."""
+    """Two or three levels of agents that read, write, run commands and ask, some behind the back of those above."""
 
     def turn(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
         slow = {"delay_s": rng.random() * 0.05, "chunk_delay_s": rng.choice([0.0, 0.002, 0.02])}
@@ -41,18 +41,28 @@ def scenario(rng: random.Random) -> dict[str, Any]:
         call("delegate_task", profile="researcher", task="look into one thing only"),
     ]
     rng.shuffle(work)
+    behind = [
+        call("delegate_task", profile=rng.choice(names), task=f"part {n} behind it", background=True) for n in "12"
+    ]
+    again = call("delegate_task", resume="a.1", task="go on with your part")
+    note = call("message_sub_agent", id="a.2", text="mind the time")
     asks = call("ask_user", question="Shall I?") if rng.random() < 0.2 else call("read_file", path="README.md")
     return {
         "agents": {
             "a": [
+                turn("I let this go on behind me.", *behind[: rng.randint(0, 2)]),
                 turn("I hand this out now.", call("delegate_tasks", tasks=tasks)),
                 turn("And a look of my own.", asks, call("todo", items=[{"text": "finish"}])),
+                turn("Once more.", rng.choice([again, note]), call("list_sub_agents")),
                 turn("All parts are done."),
+                *(turn("So that has ended, too.") for _ in range(3)),
             ],
             "a.*": [
                 turn("First step of mine.", *work[:2]),
                 turn("Second step of mine.", work[2]),
                 turn("My part is done."),
+                turn("I went on with it.", call("write_file", path="again.txt", content="x")),
+                turn("My part is done again."),
             ],
             "a.*.*": [turn("A look.", call("read_file", path="README.md")), turn("I found one thing.")],
         }

@@ -188,7 +188,7 @@ class Whim(Model):
         return tuple(self._call(rng, request.agent, f"{name}-{i}") for i in range(rng.randint(1, 3)))
 
     def _call(self, rng: random.Random, path: str, call_id: str) -> ToolCall:
-        dice = rng.random() * rng.choice([0.7, 0.7, 1.0])
+        dice = rng.random() * rng.choice([0.7, 1.0])
         if dice < 0.3:
             return ToolCall(call_id, "delegate_task", self._task(rng) | {"background": rng.random() < 0.35})
         if dice < 0.4:

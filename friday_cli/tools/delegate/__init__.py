@@ -287,9 +287,11 @@ class _Delegation:
                 f"[truncated: this is a summary of {len(known.result)} characters; "
                 f"get_delegation_result(id={known.path!r}) has them all]"
             )
+        if known.findings:
+            lines.append("\nFindings:")
         for finding in known.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
-            lines.append(f"- {_words(finding.claim)}\n  evidence: {_words(finding.evidence)} [{mark}]")
+            lines.append(f"- {_words(finding.claim)}\n  Evidence: {_words(finding.evidence)} [{mark}]")
         cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
         lines.append(
             f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"

@@ -1,0 +1,65 @@
+"""docs/requirements.md names every requirement once, and only tests and commands that there are."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+TEXT = (PROJECT / "docs" / "requirements.md").read_text(encoding="utf-8")
+COUNTS = {"D": 29, "A": 22, "S": 37, "R": 25, "P": 34, "C": 15}
+ROWS = re.findall(r"^\| ([DASRPC]\d+|\d+\. [^|]*) \|(.*)\|$", TEXT, re.M)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+COMMAND = re.compile(r"`(friday [^`]*)`")
+SCREEN = "[T] screen: later issue"
+
+
+@cache
+def found_in(path: str) -> set[str]:
+    """The names of the tests in a file, those in classes too."""
+    tree = ast.parse((PROJECT / path).read_text(encoding="utf-8"))
+    return {
+        n.name
+        for n in ast.walk(tree)
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test_")
+    }
+
+
+def test_every_requirement_is_in_the_table_once() -> None:
+    ids = [name for name, _ in ROWS if name[0].isalpha()]
+    assert sorted(ids) == sorted(f"{key}{n}" for key, count in COUNTS.items() for n in range(1, count + 1))
+
+
+def test_every_bug_class_is_in_the_table_and_every_test_of_one_is_named() -> None:
+    rows = {int(name.split(".")[0]): shown for name, shown in ROWS if name[0].isdigit()}
+    assert sorted(rows) == list(range(1, 12))
+    for name in found_in("tests/delegation/test_bug_classes.py"):
+        assert f"::{name}`" in rows[int(name.split("_")[1])], name
+
+
+def test_every_decision_has_tests_of_its_own() -> None:
+    numbers = {int(name.split("_")[1][1:]) for name in found_in("tests/delegation/test_decisions.py")}
+    assert numbers == set(range(1, COUNTS["C"] + 1))
+
+
+@pytest.mark.parametrize(("name", "shown"), ROWS, ids=[name.split(".")[0] for name, _ in ROWS])
+def test_what_a_row_names_is_there(name: str, shown: str) -> None:
+    tests, commands = TEST.findall(shown), COMMAND.findall(shown)
+    for path, test in tests:
+        assert (PROJECT / path).is_file(), path
+        assert test in found_in(path), f"{path} has no {test}"
+    for command in commands:
+        words = shlex.split(command)
+        source = (PROJECT / "friday_cli" / "cli" / f"{words[1]}.py").read_text(encoding="utf-8")
+        assert f'("{words[2]}", ' in source, command
+    assert tests or commands or SCREEN in shown or name == "R17"
+
+
+def test_only_what_needs_a_screen_is_left_to_it() -> None:
+    alone = {name for name, shown in ROWS if SCREEN in shown and not TEST.search(shown)}
+    assert alone == {"P18", "P19", "P34"}
