@@ -11,10 +11,9 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Key
 from textual.timer import Timer
@@ -24,6 +23,7 @@ from friday_cli.core.permission import MODES
 
 from . import facts, keymap, notice, taste
 from .approval import Approval
+from .bindings import EVERYWHERE
 from .blocks import Scene
 from .delegation import block_of
 from .engine import Engine, Make
@@ -61,22 +61,7 @@ class FridayApp(Talk):
     COMMANDS = {_palette}  # noqa: RUF012
     PAUSE_GC_ON_SCROLL = True
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Close, take back, or interrupt: the nearest", id="app.back"),
-        Binding("ctrl+c", "interrupt", "Copy, clear, interrupt; twice: quit", id="app.interrupt"),
-        Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
-        Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.quit_now"),
-        Binding("shift+tab", "mode", "Next mode: what passes without asking", priority=True, id="app.mode"),
-        Binding("ctrl+o", "details", "Show or hide all details", priority=True, id="app.details"),
-        Binding("ctrl+t", "tree", "The tree of agents: show, go there, hide", priority=True, id="app.tree"),
-        Binding("ctrl+b", "background", "Let the newest sub-agent go on in the background", priority=True, id="app.background"),
-        Binding("ctrl+y", "answer", "Go to what is asked", priority=True, id="app.answer"),
-        Binding("alt+left", "wider(4)", "Wider side pane", show=False, id="app.wider"),
-        Binding("alt+right", "wider(-4)", "Narrower side pane", show=False, id="app.narrower"),
-        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, priority=True, id="app.redraw"),
-        Binding("f1", "help", "Help", id="app.help"),
-        Binding("ctrl+p", "command_palette", "All commands", priority=True, id="app.palette"),
-    ]  # fmt: skip
+    BINDINGS = EVERYWHERE
 
     def __init__(
         self,
@@ -269,12 +254,12 @@ class FridayApp(Talk):
 
     def on_key(self, event: Key) -> None:
         """A letter that means nothing where the focus is belongs to the prompt; also one that came before all was there."""
-        if event.is_printable and event.character and len(self.screen_stack) == 1:
-            if self.focused is None or isinstance(self.focused, Transcript):
-                event.stop()
-                area = self.query_one(Prompt)
-                area.focus()
-                area.insert(event.character)
+        nobody = self.focused is None or isinstance(self.focused, Transcript)
+        if nobody and event.is_printable and event.character and len(self.screen_stack) == 1:
+            event.stop()
+            area = self.query_one(Prompt)
+            area.focus()
+            area.insert(event.character)
 
     async def action_back(self) -> None:
         """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting."""

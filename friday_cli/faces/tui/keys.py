@@ -26,14 +26,14 @@ By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. 
 
 def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
     """(place, [(keys, what they do, name)]) of every binding."""
-    from .app import FridayApp
     from .approval import Approval
+    from .bindings import EVERYWHERE
     from .prompt import Prompt
     from .transcript import Transcript
     from .tree import AgentTree
 
     places: list[tuple[str, Iterable[BindingType]]] = [
-        ("Everywhere", FridayApp.BINDINGS),
+        ("Everywhere", EVERYWHERE),
         ("Prompt", Prompt.BINDINGS),
         ("Chat and sub-agent's transcript", Transcript.BINDINGS),
         ("Tree of agents", AgentTree.BINDINGS),
