@@ -54,7 +54,7 @@ _SECRET = re.compile(
 
 def is_plain(command: str) -> bool:
     """Whether a command is one program with words and nothing else."""
-    text = command.strip()
+    text = command.strip(" \t")
     if not text or _SPECIAL.search(text) or _INVISIBLE.search(text) or _ASSIGNMENT.match(text):
         return False
     try:

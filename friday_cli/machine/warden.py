@@ -38,6 +38,7 @@ TERM_S = 1.2
 """Between TERM and KILL for a command that is to end."""
 SWEEP_S = 0.02
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+LOOK_AGAIN_MS = 50
 
 
 def main(fd: int) -> None:
@@ -51,12 +52,12 @@ def main(fd: int) -> None:
     wake = _wake_on_children()
     poll = _poll(door.fileno(), wake, friday)
     keepers: set[int] = set()
-    serving = True
+    serving, restless = True, False
     while serving or keepers:
-        ready = {fd for fd, _ in poll.poll()}
+        ready = {fd for fd, _ in poll.poll(LOOK_AGAIN_MS if restless else None)}
         if wake in ready:
             _drain(wake)
-        _reap(keepers)
+        restless = _reap(keepers)
         if serving and door.fileno() in ready:
             message, fds, _, _ = socket.recv_fds(door, 1, 3)
             if message:
@@ -76,15 +77,22 @@ def main(fd: int) -> None:
                 poll.unregister(door.fileno())
 
 
-def _reap(keepers: set[int]) -> None:
-    """Collect dead keepers; what a keeper left that was itself killed has come to us and must go."""
+def _reap(keepers: set[int]) -> bool:
+    """Collect dead keepers; what a keeper left that was itself killed has come to us and must go.
+
+    True when somebody died: the kernel's list may pass over a child while others leave it, so look again soon.
+    """
+    died = False
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
             keepers.discard(pid)
+            died = True
     for pid in _children(os.getpid()):
         if pid not in keepers:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)  # our own child, not yet collected: the number cannot be another's
+                died = True
+    return died
 
 
 # ---- the keeper of one command ------------------------------------------------

@@ -139,7 +139,7 @@ async def test_released_agents_leave_nothing_and_others_go_on(workspace: LocalWo
 
 
 async def test_a_killed_keeper_s_children_are_found_too(workspace: LocalWorkspace, mark: str) -> None:
-    command = f"setsid sleep {mark} & kill -9 $PPID; sleep {mark}"
+    command = f"setsid sleep {mark} & sleep 0.3; kill -9 $PPID; sleep {mark}"  # not before it counts as started
     ran = await workspace.run(command, agent="a", timeout_s=30, on_output=lambda text: None)
     assert ran.exit_code is None
     for _ in range(200):
