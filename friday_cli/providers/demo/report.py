@@ -12,7 +12,9 @@ from .play import End, Finding, Seat
 COUNT = re.compile(r"(?P<kind>.+): (?P<files>(?:at least )?[\d,]+) files?(?:, (?P<lines>(?:at least )?[\d,]+) lines?)?")
 """A claim that is a row of the table."""
 ALL, TEXT = "all files", "text files"
-_FINDING = re.compile(r"^- (?P<claim>[^\n]+)\n  Evidence: (?P<evidence>[^\n]+)$", re.M)
+_FINDING = re.compile(
+    r"^- (?P<claim>[^\n]+)\n  [Ee]vidence: (?P<evidence>[^\n]+?)(?: \[(?:NOT )?seen by the harness\])?$", re.M
+)
 RECEIPT = "receipt"
 _RECEIPT = re.compile(r"^- tools run: ([^\n]+)$", re.M)
 _AGENT = re.compile(r"## Result from '[^'\n]*' \(([\w.]+)\): ([^\n]+)")
