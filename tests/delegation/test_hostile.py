@@ -333,8 +333,8 @@ async def test_a_claim_of_more_than_was_done_is_beside_what_was_done(stage: Stag
         assert "changed: new.txt +2 -0" in read
         assert "changed: a.py" not in read
         assert "WARNING: says that a command ran or tests pass, but no command was run" in read
-        assert "evidence: a.py:1 [NOT seen by the harness]" in read
-        assert "evidence: x.txt:1 [seen by the harness]" in read
+        assert "Evidence: a.py:1 [NOT seen by the harness]" in read
+        assert "Evidence: x.txt:1 [seen by the harness]" in read
 
 
 @virtual
