@@ -163,7 +163,6 @@ class Policy(msgspec.Struct, frozen=True):
     max_depth: int = 3
     max_concurrent: int = 5
     max_agents: int = 200
-    ask_above: int = 20
 
 
 @dataclass
