@@ -109,13 +109,17 @@ class Gate:
         self._closed_until = max(self._closed_until, _now() + wait)
 
     def _wake(self) -> None:
-        while self._waiting and self.wait_s == 0 and self._in_flight < int(self._limit):
+        while self._waiting:
+            if wait := self.wait_s:  # asked once: it may be over the next moment, and nobody would ring
+                if self._timer is None:
+                    self._timer = asyncio.get_running_loop().call_later(wait, self._ring)
+                return
+            if self._in_flight >= int(self._limit):
+                return  # whoever leaves wakes the next one
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self._in_flight += 1
                 waiter.set_result(None)
-        if self._waiting and self._timer is None and self.wait_s > 0:
-            self._timer = asyncio.get_running_loop().call_later(self.wait_s, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
