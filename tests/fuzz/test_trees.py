@@ -60,5 +60,6 @@ def test_every_invariant_holds_in_every_scene(
         reached += happened
     record_property("fuzz seed", f"{kind} {seeds.start}")
     record_property("fuzz reached", json.dumps(reached))
-    missed = {name: (reached[name], least) for name, least in LEAST.items() if reached[name] < least}
+    share = 1 if kind == "fixed" else 2  # a random part may draw half of what is sure to come for fixed seeds
+    missed = {n: (reached[n], least // share) for n, least in LEAST.items() if reached[n] < least // share}
     assert not missed, f"seeds from {seeds.start}: reached too little (number, least): {missed}"
