@@ -55,6 +55,13 @@ def starts(log: list[Envelope]) -> Counter[str]:
     return Counter(e.agent for e in log if isinstance(e.event, AgentStarted))
 
 
+def spoken(log: list[Envelope], path: str) -> list[str]:
+    """What an agent said in its newest run."""
+    newest = max(n for n, e in enumerate(log) if e.agent == path and isinstance(e.event, AgentStarted))
+    added = [e.event.message for e in log[newest:] if e.agent == path and isinstance(e.event, MessageAdded)]
+    return [message.text for message in added if message.role == "assistant" and message.text]
+
+
 async def left(session_id: str) -> list[Envelope]:
     """The log of a session as its dead process left it."""
     store = Store(store_path())
@@ -126,8 +133,7 @@ def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str]
                 reached["interrupted"] += 1
                 if (end.status, end.stop_reason) != ("interrupted", "process"):
                     faults.append(f"{path} was open and is {end.status}, {end.stop_reason}")
-                said = [e.event.message.text for e in before if e.agent == path and isinstance(e.event, MessageAdded)
-                        and e.event.message.role == "assistant" and e.event.message.text]  # fmt: skip
+                said = spoken(before, path)
                 if said and said[-1] not in end.result:
                     faults.append(f"{path} lost what it said")
     records = replay(after)
