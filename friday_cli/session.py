@@ -17,7 +17,7 @@ from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
 from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
-from .core.permission import Answer, Mode, Rule
+from .core.permission import Answer, Mode, Rule, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
 from .opening import Opened, Options, keep_rule, open_session
@@ -52,13 +52,19 @@ class Session:
     # ---- talking -------------------------------------------------------------------
 
     async def prompt(
-        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+        self,
+        text: str,
+        *,
+        task: str = "",
+        images: tuple[Image, ...] = (),
+        schema: dict[str, object] | None = None,
+        bounds: Rules | None = None,
     ) -> Outcome:
         """Run the root on a message of the user until it and every background child has ended and been reported.
 
         `task` is what the person wrote, where `text` holds more. Returns the end of the root's last run.
         """
-        node = self.start(text, task=task, images=images, schema=schema)
+        node = self.start(text, task=task, images=images, schema=schema, bounds=bounds)
         while True:
             await node.over()
             node = self.tree.node("a")
@@ -121,9 +127,17 @@ class Session:
             return True
 
     def start(
-        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), schema: dict[str, object] | None = None
+        self,
+        text: str,
+        *,
+        task: str = "",
+        images: tuple[Image, ...] = (),
+        schema: dict[str, object] | None = None,
+        bounds: Rules | None = None,
     ) -> Node:
         """Begin a run of the root; its end is in the events. The root must be idle (else: `send`).
+
+        `bounds` are rights that nobody may go beyond, on top of all others, until the next `start`.
 
         `@NAME` of a profile at the start of `text` makes the root hand this to a sub-agent of that profile: without
         having tried it cannot answer. Raises UsageError where it could not, or the root is at work.
@@ -132,6 +146,7 @@ class Session:
             raise UsageError("The main agent is at work.", hint="Send it a message instead, or stop it first.")
         profile = self._wanted(text)
         self.tree.started_now = 0
+        self.rules.parent = bounds
         notes, self._notes = self._notes, []
         body = text
         if schema is not None:

@@ -167,6 +167,7 @@ def _fingerprint(root: Path) -> dict[str, str]:
         root / ".mcp.json",
         *_files_below(root / ".friday", root),
         *_files_below(root / ".claude/agents", root),
+        *_files_below(root / ".claude/commands", root),
     ):
         if (data := content(path, root)) is not None:
             found[text_of(path.relative_to(root))] = hash_of(data)

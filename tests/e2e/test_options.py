@@ -33,6 +33,17 @@ def doing(friday: Friday) -> Friday:
     return friday
 
 
+def test_a_command_of_ones_own_is_sent_with_what_stands_behind_it(doing: Friday) -> None:
+    path = doing.home / "commands" / "made.md"
+    path.parent.mkdir()
+    path.write_text("---\nallowed-tools: Read, Bash(echo hello)\n---\nDo $1.", encoding="utf-8")
+    ran = doing.json("/made it", "--yolo")
+    assert not (doing.project / "made.txt").exists()
+    assert not (doing.project / "ran.txt").exists()
+    assert len(ran.document["denials"]) == 2
+    assert "alpha" in ran.document["result"]
+
+
 @pytest.mark.parametrize(
     ("argv", "made", "ran", "denied"),
     [

@@ -45,6 +45,7 @@ def test_a_new_folder_is_not_trusted_and_a_decision_lasts(root: Path) -> None:
         ".friday/commands/x/y.md",
         "profiles/a.md",
         ".claude/agents/a.md",
+        ".claude/commands/x/y.md",
         ".mcp.json",
     ],
 )

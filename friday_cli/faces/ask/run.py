@@ -130,13 +130,20 @@ async def _ask(
     run = _Run(session, _writer(values, session), signals)
     limits = {name: values[name] for name in _LIMITS}
 
+    own = None
+    if prompt.startswith("/") and not agent:
+        from ...custom import called, load
+
+        own = called(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
+
     async def put(text: str, images: tuple[Image, ...]) -> Outcome:
         if agent:
             return await session.resume_agent(agent, text, schema=schema, **limits)
-        return await session.prompt(text, task=prompt, images=images, schema=schema)
+        bounds = own[0].bounds() if own else None
+        return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
 
     try:
-        return await run.answer(prompt, say, put)
+        return await run.answer(own[0].words(own[1]) if own else prompt, say, put)
     finally:
         await run.close()
 

@@ -126,6 +126,7 @@ class FridayApp(Talk):
         if self._pick and self.engine.session is not None:
             await self.pick_session()
         self.profiles = await asyncio.to_thread(facts.profiles, self._cwd)
+        await self.load_customs()
 
     async def reopen(self, **changes: Any) -> None:
         """Open a session in place of the one that is open."""
@@ -209,7 +210,7 @@ class FridayApp(Talk):
         if not self.engine.working and self.engine.session is not None:
             composer = self.query_one(Composer)
             if waiting := composer.take_queue() or self._take_first():
-                self.run_worker(self.send(waiting))
+                self.run_worker(self.deliver(waiting, ""))
         self._follow_status()
         self._notice.follow(self)
         self._pause = max(BEAT_S, 3 * (time.perf_counter() - begun))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from friday_cli.core.errors import UsageError
+from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import Diff
 from friday_cli.core.plain import line, plain
 from friday_cli.view import State, ToolRun, cost, tokens
@@ -44,12 +44,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *body])
 
 
-def help_card(commands: Sequence[tuple[str, str]]) -> str:
-    """The commands, and how to talk."""
+def help_card(commands: Sequence[tuple[str, str, str]], problems: Sequence[FridayError] = ()) -> str:
+    """The commands (name, what may follow it, help), how to talk, and what is wrong with commands of one's own."""
     how = """**Typing**: `@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its
 output (`!!cmd` does not). Enter sends, Shift+Enter, Ctrl+J or Alt+Enter makes a new line. While the agent works, messages
 wait in a queue; Enter on an empty prompt sends them at once. Esc interrupts. F1 or `/keys` shows all keys."""
-    return how + "\n\n" + table(("command", "what it does"), [(code(name), help) for name, help in commands])
+    rows = [(code(f"/{name} {usage}".strip()), line(help, 160)) for name, usage, help in commands]
+    wrong = "".join(f"\n- {code(str(problem), 300)}" for problem in problems)
+    tail = f"\n\n**Not used**:\n{wrong}" if wrong else ""
+    return how + "\n\n" + table(("command", "what it does"), rows) + tail
 
 
 async def profiles_card(cwd: Path) -> str:

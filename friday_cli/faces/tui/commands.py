@@ -1,7 +1,7 @@
 """The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
 
-Interface: `COMMANDS`, `find(name)`, `await run(chat, text)`, `choices(query)`; `Chat` is what a command may do.
-What the engine cannot do is not in the table.
+Interface: `COMMANDS`, `find(name)`, `await run(chat, text)`, `listed(customs)`, `choices(query, customs)`; `Chat` is what
+a command may do. What the engine cannot do is not in the table. The person's own commands stand behind Friday's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.permission import MODES
+from friday_cli.custom import Custom, Customs, called
 
 from . import cards
 from .engine import Engine
@@ -24,6 +25,7 @@ class Chat(Protocol):
     """What commands do to the chat."""
 
     engine: Engine
+    customs: Customs
 
     def show_card(self, markdown: str) -> None:
         """Show a text of our own in the transcript."""
@@ -36,6 +38,12 @@ class Chat(Protocol):
 
     async def send(self, text: str) -> None:
         """Send a message to the main agent."""
+
+    async def send_custom(self, custom: Custom, rest: str, typed: str) -> None:
+        """Send what a command of the person's own says, now or when the agent has time."""
+
+    async def load_customs(self) -> None:
+        """Look for the person's own commands again."""
 
     async def pick_session(self) -> None:
         """Let the person choose a session to go on with."""
@@ -94,15 +102,25 @@ def find(name: str) -> Command | None:
     return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
 
 
-def choices(query: str) -> list[Choice]:
+def listed(customs: Customs) -> list[tuple[str, str, str]]:
+    """(name, what may follow it, help) of every command, the person's own ones behind Friday's."""
+    own = sorted(customs.found.items())
+    return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
+
+
+def choices(query: str, customs: Customs) -> list[Choice]:
     """The commands for what is typed after `/`: those that begin with it, then those that have it."""
     query = query.lower()
-    first = [c for c in COMMANDS if c.name.startswith(query) or any(a.startswith(query) for a in c.aliases)]
-    rest = [c for c in COMMANDS if c not in first and query in f"{c.name} {c.help.lower()}"]
+    aliases = {c.name: c.aliases for c in COMMANDS}
+
+    def begins(name: str) -> bool:
+        return any(n.startswith(query) for n in (name, *aliases.get(name, ())))
+
+    rows = [row for row in listed(customs) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
     return [
-        Choice(f"/{c.name} " if c.usage and not c.usage.startswith("[") else f"/{c.name}", f"/{c.name} {c.usage}".strip(), c.help)
-        for c in [*first, *rest]
-    ]  # fmt: skip
+        Choice(f"/{name} " if usage and not usage.startswith("[") else f"/{name}", f"/{name} {usage}".strip(), help)
+        for name, usage, help in sorted(rows, key=lambda row: not begins(row[0]))
+    ]
 
 
 async def run(chat: Chat, text: str) -> bool:
@@ -110,7 +128,12 @@ async def run(chat: Chat, text: str) -> bool:
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
     if found is None:
-        return False
+        if called(text, chat.customs) is None:
+            await chat.load_customs()
+        own = called(text, chat.customs)
+        if own is not None:
+            await chat.send_custom(*own, text)
+        return own is not None
     try:
         if found.idle and chat.engine.working:
             raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
@@ -125,7 +148,8 @@ async def run(chat: Chat, text: str) -> bool:
 
 @command("help", "Commands and keys", aliases=("?",))
 async def _help(chat: Chat, rest: str) -> None:
-    chat.show_card(cards.help_card([(f"/{c.name} {c.usage}".strip(), c.help) for c in COMMANDS]))
+    await chat.load_customs()
+    chat.show_card(cards.help_card(listed(chat.customs), chat.customs.problems))
 
 
 @command("keys", "All keys, by where the focus is")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from friday_cli.core.permission import Answer, Mode
+from friday_cli.core.permission import Answer, Mode, Rules
 from friday_cli.view import State
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ class Engine:
         """Whether the main agent is at work."""
         return self.session is not None and not self.session.idle
 
-    async def say(self, text: str) -> list[str]:
-        """Give the main agent a message: it begins with it, or reads it at its next turn. Gives remarks for the person."""
+    async def say(self, text: str, *, task: str = "", bounds: Rules | None = None) -> list[str]:
+        """Give the main agent a message: it begins with it, or reads it at its next turn. Gives remarks for the person.
+
+        `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it.
+        """
         from friday_cli.attach import attached
 
         session = self._open()
@@ -121,7 +124,7 @@ class Engine:
         body = "\n\n".join([body, *self._beside])
         self._beside = []
         if session.idle:
-            session.start(body, task=text, images=images)
+            session.start(body, task=task or text, images=images, bounds=bounds)
         else:
             await session.send("a", body)
         return remarks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.markup import escape
 
 from . import commands
 
@@ -13,22 +14,27 @@ class Palette(Provider):
     """Gives the commands to Textual's palette."""
 
     async def discover(self) -> Hits:
-        for command in commands.COMMANDS:
-            yield DiscoveryHit(f"/{command.name}", partial(self._run, command), help=command.help)
+        for name, usage, help in self._listed():
+            yield DiscoveryHit(f"/{name}", partial(self._run, name, usage), help=escape(help))
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for command in commands.COMMANDS:
-            text = f"/{command.name} {command.help}"
-            if (score := matcher.match(text)) > 0:
-                yield Hit(score, matcher.highlight(f"/{command.name}"), partial(self._run, command), help=command.help)
+        for name, usage, help in self._listed():
+            if (score := matcher.match(f"/{name} {help}")) > 0:
+                yield Hit(score, matcher.highlight(f"/{name}"), partial(self._run, name, usage), help=escape(help))
 
-    def _run(self, command: commands.Command) -> None:
+    def _listed(self) -> list[tuple[str, str, str]]:
+        from .talk import Talk
+
+        assert isinstance(self.app, Talk)
+        return commands.listed(self.app.customs)
+
+    def _run(self, name: str, usage: str) -> None:
         from .prompt import Composer
 
         composer = self.app.query_one(Composer)
-        if command.usage and not command.usage.startswith("["):
-            composer.put(f"/{command.name} ")
+        if usage and not usage.startswith("["):
+            composer.put(f"/{name} ")
             composer.area.focus()
         else:
-            composer.post_message(Composer.Sent(f"/{command.name}", ""))
+            composer.post_message(Composer.Sent(f"/{name}", ""))

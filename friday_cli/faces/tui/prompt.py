@@ -245,8 +245,10 @@ class Composer(Vertical):
         self._show_queue()
 
     def take_queue(self) -> str:
-        """Everything that waits, as one message."""
-        waiting, self._queue = "\n\n".join(self._queue), []
+        """What waits, as one message; a command is taken by itself."""
+        ends = next((n for n, text in enumerate(self._queue) if text.startswith("/")), len(self._queue))
+        count = ends or 1
+        waiting, self._queue = "\n\n".join(self._queue[:count]), self._queue[count:]
         self._show_queue()
         return waiting
 

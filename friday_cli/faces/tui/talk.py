@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from friday_cli.core.errors import FridayError
+from friday_cli.custom import Custom, Customs, called, load
 
 from .agents import AgentKeys
 from .approval import Approval
@@ -24,6 +26,36 @@ class Talk(AgentKeys):
     profiles: list[tuple[str, str]]
     """(name, description) of the profiles here, once they are known."""
 
+    customs = Customs()
+    """The person's own commands, once they are known."""
+    _said: frozenset[str] = frozenset()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turn = asyncio.Lock()  # one message after the other: with each the agent may begin
+
+    async def load_customs(self) -> None:
+        """Look for commands of one's own; what is newly wrong with them is said."""
+        from . import commands
+
+        names = {name for c in commands.COMMANDS for name in (c.name, *c.aliases)}
+        options = self.engine.options
+        self.customs = await asyncio.to_thread(load, options.cwd, trusted=options.trusted, reserved=names)
+        wrong = [str(problem) for problem in self.customs.problems]
+        for text in [text for text in wrong if text not in self._said][:3]:
+            self.say_note(text, "warning")
+        self._said = frozenset(wrong)
+
+    async def send_custom(self, custom: Custom, rest: str, typed: str) -> None:
+        """Send what a command of the person's own says, now or when the agent has time."""
+        async with self._turn:
+            if self.engine.session is None or self.engine.working:
+                self.query_one(Composer).queue(typed)
+                self.look_again()
+            else:
+                self.query_one("#chat", Transcript).following = True
+                await self._try(self.engine.say(custom.words(rest), task=typed, bounds=custom.bounds()))
+
     async def command(self, text: str) -> bool:
         """Run what stands behind a `/`; False when it is no command."""
         raise NotImplementedError
@@ -32,7 +64,7 @@ class Talk(AgentKeys):
         from . import commands
 
         if kind == "/":
-            return commands.choices(query)
+            return commands.choices(query, self.customs)
         return [Choice(f"@{n} ", f"@{n}", f"sub-agent: {t}") for n, t in self.profiles if query.lower() in n.lower()]
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
@@ -61,7 +93,8 @@ class Talk(AgentKeys):
         """Give the main agent a message now."""
         chat = self.query_one("#chat", Transcript)
         chat.following = True
-        await self._try(self.engine.say(text))
+        async with self._turn:
+            await self._try(self.engine.say(text))
 
     async def _try(self, work: Any) -> None:
         try:
@@ -72,7 +105,18 @@ class Talk(AgentKeys):
 
     def on_composer_nudge(self, message: Composer.Nudge) -> None:
         if waiting := self.query_one(Composer).take_queue():
-            self.run_worker(self.send(waiting))
+            self.run_worker(self._now(waiting))
+
+    async def _now(self, waiting: str) -> None:
+        """Send what waited, also to an agent at work: it reads it at its next turn."""
+        own = called(waiting, self.customs)
+        if own is None:
+            await self.send(waiting)
+        elif own[0].tools is None or not self.engine.working:
+            await self._try(self.engine.say(own[0].words(own[1]), task=waiting, bounds=own[0].bounds()))
+        else:
+            self.query_one(Composer).queue(waiting)
+            self.say_note(f"/{own[0].name} takes tools away, so it waits until the agent is done.")
 
     def on_composer_shell(self, message: Composer.Shell) -> None:
         self.run_worker(self._shell(message.command, message.keep))
