@@ -37,7 +37,7 @@ ROOT_TURNS = 200
 
 class Crew:
     """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
-    too long for a prompt is put into the folder `spill`."""
+    too long for a prompt is put into the folder that `spill` gives."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Crew:
         instructions: Instructions,
         recall: memory.Memory,
         session: str,
-        spill: Path,
+        spill: Callable[[], Path],
         env: Mapping[str, str],
         apart: Apart,
     ) -> None:
@@ -242,10 +242,10 @@ class Crew:
     def _first_message(self, spec: Spec, path: str) -> Message:
         limit, rest = self.settings.agents.delegation.context_chars, ""
         if len(spec.context) > limit:
-            self._spill.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = self._spill / f"context-{path}.txt"
-            file.write_text(spec.context, encoding="utf-8")
-            rest = str(file)
+            with suppress(OSError):  # where nothing can be written, the message says that the end was left out
+                file = self._spill() / f"context-{path}.txt"
+                file.write_text(spec.context, encoding="utf-8")
+                rest = str(file)
         return user(prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
     def _agent(

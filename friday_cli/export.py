@@ -84,6 +84,8 @@ def agent_json(state: State, agent: AgentView) -> dict[str, Any]:
         "partial": agent.partial,
         "runs": agent.run,
         "turns": agent.turns,
+        "context_tokens": agent.context,
+        "window_tokens": agent.window or None,
         "usage": _usage_json(agent.usage),
         "tree_usage": _usage_json(state.usage_of(agent.path)),
         "duration_s": agent.active_s(state.at),

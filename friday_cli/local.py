@@ -92,7 +92,7 @@ class LocalWorkspace:
         """
         owner = self._owner or self
         environ = {name: value for name, value in self._environ.items() if name not in ELSEWHERE}
-        sibling = LocalWorkspace(root, spill=owner._spill_folder(), environ=environ, keep=environ, shown=self._shown)
+        sibling = LocalWorkspace(root, spill=owner.spill_folder(), environ=environ, keep=environ, shown=self._shown)
         sibling._warden, sibling._owner, sibling._away = owner._warden, owner, tuple(away)
         owner._siblings.append(sibling)
         return sibling
@@ -316,7 +316,7 @@ class LocalWorkspace:
 
     async def _launch_command(self, command: str, agent: str, live: Live | None) -> Command:
         process = await self._launch(agent, outputs=1)
-        running = Command(process, command, Capture(self._spill_folder, shown=self._shown), live)
+        running = Command(process, command, Capture(self.spill_folder, shown=self._shown), live)
         self._commands = {other for other in self._commands if other.process.running}
         for other in self._commands:
             if other.process.agent != agent:
@@ -324,7 +324,8 @@ class LocalWorkspace:
         self._commands.add(running)
         return running
 
-    def _spill_folder(self) -> Path:
+    def spill_folder(self) -> Path:
+        """The folder `spill`, which is there from now on. Raises OSError."""
         if self._spill is None:
             self._spill = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
         self._spill.mkdir(mode=0o700, parents=True, exist_ok=True)

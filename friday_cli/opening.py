@@ -16,7 +16,7 @@ from . import __version__, config, instructions, models, profiles, prompt, tidy,
 from .apart import Apart
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
-from .core.errors import UsageError
+from .core.errors import Unwritable, UsageError
 from .core.events import SCHEMA, Notice, Prefix, SessionStarted
 from .core.log import Log
 from .core.loop import NOTE
@@ -29,7 +29,7 @@ from .lanes import SharedLane
 from .local import LocalWorkspace
 from .paths import config_dir, data_dir, store_path, text_of
 from .rights import session_rules
-from .store import Ownership, Store
+from .store import Ownership, Store, new_id
 from .worktrees import Worktrees
 
 
@@ -103,8 +103,9 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         ground = await _look(options, env)
         records: dict[str, AgentRecord] = {}
         last = 0
-        session_id = options.resume or await store.create_session(ground.cwd)
-        ownership = await store.own(session_id)
+        session_id = options.resume or new_id()
+        store, ownership, *unkept = await _owned(store, session_id, new=not options.resume)
+        ground.notices += (*unkept,)
         try:
             if options.resume:
                 envelopes = await store.events(session_id)
@@ -122,6 +123,8 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             opened = Opened(
                 session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart
             )
+            if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
+                await store.create_session(ground.cwd, name=session_id)
             if "a" in records:
                 await _resume(opened, records)
                 await crew.apart.restore(records)
@@ -129,8 +132,9 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
                 await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
-            tidy.daily(ground.settings.retention, ground.env)
-            crew.apart.sweep(store.own, ground.env)
+            if not store.in_memory:  # what it cannot write to it cannot tidy up, and its locks bind nobody
+                tidy.daily(ground.settings.retention, ground.env)
+                crew.apart.sweep(store.own, ground.env)
             return opened
         except BaseException:
             ownership.release()
@@ -138,6 +142,22 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     except BaseException:
         await store.close()
         raise
+
+
+async def _owned(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
+    """The store with the right to write to a session; for a `new` one that cannot be kept a store in memory, and why.
+
+    Raises UsageError when another process has the session, StoreError.
+    """
+    try:
+        await store.open()
+        return store, await store.own(session)
+    except Unwritable as error:
+        if not new:
+            raise
+        await store.close()
+        store = Store(store.path, in_memory=True)
+        return store, await store.own(session), f"Nothing of this session is kept, it goes on in memory: {error}"
 
 
 def keep_rule(rule: str) -> None:
@@ -187,11 +207,10 @@ async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
 
 def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log: Log) -> Crew:
     settings, cwd = ground.settings, ground.cwd
-    spill = data_dir(ground.env) / "spill" / session_id
     workspace = LocalWorkspace(
         cwd,
         extra=options.add_dirs,
-        spill=spill,
+        spill=None if store.in_memory else data_dir(ground.env) / "spill" / session_id,
         environ=ground.env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
@@ -230,7 +249,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         instructions=ground.instructions,
         recall=store.memory(text_of(ground.standing.root), session_id, shared=shared),
         session=session_id,
-        spill=spill,
+        spill=workspace.spill_folder,
         env=ground.env,
     )
 

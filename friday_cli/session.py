@@ -15,12 +15,12 @@ from .core.agent import Outcome
 from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
-from .core.loop import NOTE
 from .core.messages import AnyPart, Image, Message, Text
 from .core.permission import Answer, Mode, Rule, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
 from .opening import Opened, Options, keep_rule, open_session
+from .prompt import mode_message
 
 __all__ = ["Options", "Session"]
 
@@ -37,6 +37,7 @@ class Session:
         self.world = opened.world
         self.since = opened.since
         self.profiles = opened.profiles
+        self.kept = not opened.store.in_memory
         self._opened = opened
         self._notes = opened.notes
         self._closed = False
@@ -221,7 +222,7 @@ class Session:
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking, for everybody, from the next call on."""
         self.rules.mode = mode
-        self._notes.append(f"{NOTE} The mode is now {mode}.")
+        self._notes.append(mode_message(mode))
         await self.log.emit("a", ModeChanged(mode))
 
     async def close(self) -> None:

@@ -98,7 +98,8 @@ def summary(state: State, agent: AgentView, *, now: float) -> str:
     """An agent with all below it in one line of facts."""
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if agent.model.startswith("demo/") else cost(tree)
-    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", price, seconds(agent.active_s(now))]
+    held = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
+    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", price, seconds(agent.active_s(now)), held]
     return " · ".join(line(fact, 120) for fact in facts if fact)
 
 

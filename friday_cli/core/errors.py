@@ -49,6 +49,10 @@ class StoreError(FridayError):
     """The session store cannot be read or written (full disk, damaged or newer database)."""
 
 
+class Unwritable(StoreError):
+    """The store's place takes no writing (read-only, full, not ours); there is nothing wrong with what is kept there."""
+
+
 class ToolError(FridayError):
     """A tool could not do what was asked; the text goes to the model as an error result."""
 

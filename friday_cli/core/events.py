@@ -120,19 +120,27 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
-    """A request to the model begins. `wrap_up` marks the last one, where no tool may run."""
+    """A request to the model begins. `wrap_up` marks the last one, where no tool may run.
+
+    `context` is the tokens it sends: those of the last reply, and an estimate of what came since; `window` the tokens
+    that the model can hold.
+    """
 
     turn: int
     wrap_up: bool = False
+    context: int = 0
+    window: int = 0
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """The reply of a turn is whole; its tools, if it called any, run now. `stop` is the provider's reason, `context` the tokens now in the context."""
+    """The reply of a turn is whole; its tools, if it called any, run now. `stop` is the provider's reason, `context` the
+    tokens now in the context, `window` those that the model can hold."""
 
     turn: int
     usage: Usage
     stop: str = ""
     context: int = 0
+    window: int = 0
 
 
 class MessageAdded(Event, frozen=True, tag="message_added"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 import msgspec
 
@@ -13,7 +14,7 @@ from .calls import run_calls
 from .errors import ProviderError
 from .events import AnyEvent, AttemptFailed, MessageAdded, StopReason, TurnFinished, TurnStarted
 from .messages import Message, Text, ToolResult, Usage, open_calls, user
-from .model import ask_model
+from .model import ask_model, prompt_tokens
 from .provider import Done
 from .tool import Ending
 
@@ -21,8 +22,10 @@ CONTINUES = 3
 """How often a reply that was cut at the output limit is continued."""
 REPAIRS = 2
 """How often a final answer of the wrong form is sent back."""
-SAME_TURNS_WARN, SAME_TURNS_END = 3, 5
-"""Turns with the very same calls and results after which the agent is warned, and stopped."""
+ROUNDS_WARN = 3
+"""How often the very same calls may give the very same results before the agent is warned."""
+CIRCLES = {1: 5, 2: 4, 3: 4}
+"""How many turns a circle may have, and after how many rounds of it the agent is stopped."""
 UNREADABLE_TURNS = 3
 """Turns in a row whose calls all had unreadable arguments, after which the agent is stopped."""
 
@@ -102,7 +105,7 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
     if compaction.needed(agent, world):
         await compaction.compact(agent, world)
     agent.turn += 1
-    await world.log.emit(agent.path, TurnStarted(agent.turn))
+    await world.log.emit(agent.path, _started(agent))
     try:
         done = await ask_model(agent, world)
     except ProviderError as error:
@@ -126,8 +129,12 @@ async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending
     return done, ending
 
 
+def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
+    return TurnStarted(agent.turn, wrap_up, prompt_tokens(agent), agent.provider.window)
+
+
 def _finished(agent: Agent, done: Done) -> TurnFinished:
-    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context)
+    return TurnFinished(agent.turn, done.usage, done.stop, done.usage.context, agent.provider.window)
 
 
 async def add_reply(agent: Agent, world: World, done: Done, *also: AnyEvent) -> None:
@@ -200,7 +207,7 @@ async def wrap_up(agent: Agent, world: World, why: LimitName | str, *, whose: st
     text, error = "", ""
     agent.turn += 1
     try:
-        await world.log.emit(agent.path, TurnStarted(agent.turn, wrap_up=True))
+        await world.log.emit(agent.path, _started(agent, wrap_up=True))
         async with asyncio.timeout(world.policy.wrap_up_s):
             done = await ask_model(agent, world, tools=False)
         await add_reply(agent, world, done, _finished(agent, done))
@@ -231,11 +238,11 @@ async def keep_partial(agent: Agent, world: World) -> None:
 
 
 class _Guard:
-    """Notices an agent that goes in circles."""
+    """Notices an agent that goes in circles: the same turn again and again, or the same two or three in turn."""
 
     def __init__(self) -> None:
-        self._last = b""
-        self._same = 1
+        self._seen: deque[bytes] = deque(maxlen=max(CIRCLES))
+        self._again = dict.fromkeys(CIRCLES, 0)
         self._unreadable = 0
 
     async def look(self, agent: Agent, world: World) -> None:
@@ -244,12 +251,24 @@ class _Guard:
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
         if self._unreadable >= UNREADABLE_TURNS:
             raise Halt("failed", "loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read.")
-        calls = [(c.name, c.arguments) for c in reply.calls]
-        seen = msgspec.json.encode((calls, [(r.text, r.status) for r in results.results]))
-        self._same = self._same + 1 if seen == self._last else 1
-        self._last = seen
-        if self._same >= SAME_TURNS_END:
-            raise Halt("failed", "loop", f"The same calls with the same results {self._same} times in a row.")
-        if self._same >= SAME_TURNS_WARN:
-            await say(agent, world, f"{NOTE} You made the same calls {self._same} times and got the same results. "
+        size, rounds = self._circle(reply, results)
+        if rounds >= CIRCLES.get(size, 0) > 0:
+            words = "The same calls" if size == 1 else f"The same {size} turns of calls"
+            raise Halt("failed", "loop", f"{words} with the same results {rounds} times in a row.")
+        if rounds >= ROUNDS_WARN:
+            words = "made the same calls" if size == 1 else f"went through the same {size} turns of calls"
+            await say(agent, world, f"{NOTE} You {words} {rounds} times and got the same results. "
                       "Do something else, or answer with what you have.")  # fmt: skip
+
+    def _circle(self, reply: Message, results: Message) -> tuple[int, int]:
+        """How many turns the circle has that this turn closes, and how often it was gone round; (0, 0) for none."""
+        calls = [(c.name, c.arguments) for c in reply.calls]
+        turn = msgspec.json.encode((calls, [(r.text, r.status) for r in results.results]))
+        for size in CIRCLES:
+            same = len(self._seen) >= size and self._seen[-size] == turn
+            self._again[size] = self._again[size] + 1 if same else 0
+        self._seen.append(turn)
+        for size, again in self._again.items():
+            if again and again % size == 0:
+                return size, 1 + again // size
+        return 0, 0

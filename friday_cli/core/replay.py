@@ -137,18 +137,6 @@ def replay(envelopes: Iterable[Envelope]) -> dict[str, AgentRecord]:
     return records
 
 
-def history(envelopes: Iterable[Envelope], agent: str) -> list[Message]:
-    """The messages that the next request of `agent` starts from."""
-    messages: list[Message] = []
-    for envelope in envelopes:
-        if envelope.agent == agent:
-            if isinstance(envelope.event, MessageAdded):
-                messages.append(envelope.event.message)
-            elif isinstance(envelope.event, Compacted):
-                messages = list(envelope.event.messages)
-    return closed(messages)
-
-
 def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
     event = envelope.event
     if isinstance(event, AgentStarted):

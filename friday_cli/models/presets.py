@@ -49,6 +49,8 @@ PRESETS: dict[str, Preset] = {
 """In the order in which a key decides what is used when no model is named."""
 SCRIPTED = ("demo", "scripted")
 """Providers that are no service: the offline demo, and a scenario from a file."""
+_BY_THEMSELVES = {"demo": "demo alone: it has no other model", "scripted": "scripted:FILE with the scenario's file"}
+"""How these two are named."""
 
 
 _VENDORS = {"bedrock": "anthropic", "vertex": "anthropic", "foundry": "anthropic", "azure": "openai"}
@@ -152,6 +154,8 @@ def names(providers: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
 
 def unknown(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
     """The error for a provider that nobody knows, with the nearest name and how to add one."""
+    if name in SCRIPTED:
+        return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_BY_THEMSELVES[name]}.")
     close = nearest(name, (*names(providers), *SCRIPTED))
     meant = f" Did you mean {close!r}?" if close else ""
     return UsageError(

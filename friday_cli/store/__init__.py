@@ -7,8 +7,8 @@ from .locks import Ownership
 from .memory import StoredMemory
 from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
-from .store import Store
+from .store import Store, new_id
 
 __all__ = [
-    "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory", "prune",
+    "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory", "new_id", "prune",
 ]  # fmt: skip

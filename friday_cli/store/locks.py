@@ -7,20 +7,21 @@ import fcntl
 import os
 from pathlib import Path
 
-from friday_cli.core.errors import StoreError, UsageError
+from friday_cli.core.errors import StoreError, Unwritable, UsageError
 
 
 class Ownership:
-    """The right to write to a session, until `release`; two processes never hold it at once."""
+    """The right to write to a session, until `release`; two processes never hold it at once. One without a `path` is
+    of a session that no other process can see."""
 
-    def __init__(self, session: str, path: Path, handle: int) -> None:
+    def __init__(self, session: str, path: Path | None = None, handle: int | None = None) -> None:
         self.session = session
         self._path = path
-        self._handle: int | None = handle
+        self._handle = handle
 
     def release(self) -> None:
         """Give the session free. May be called again."""
-        if self._handle is not None:
+        if self._path is not None and self._handle is not None:
             self._path.unlink(missing_ok=True)  # while it is still locked: see `_is_current`
             os.close(self._handle)
             self._handle = None
@@ -56,10 +57,10 @@ def own(folder: Path, session: str) -> Ownership:
             os.close(handle)
     except OSError as error:
         if error.errno == errno.ENOLCK:
-            raise StoreError(
+            raise Unwritable(
                 f"The file system of {folder} knows no locks.", hint="Set FRIDAY_HOME elsewhere."
             ) from None
-        raise StoreError(f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.") from None
+        raise Unwritable(f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.") from None
 
 
 def is_owned(folder: Path, session: str) -> bool:

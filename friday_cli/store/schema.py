@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from friday_cli.core.errors import StoreError
+from friday_cli.core.errors import StoreError, Unwritable
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         _make_private(path)
     except OSError as error:
-        raise StoreError(
+        raise Unwritable(
             f"Sessions cannot be saved in {path.parent}: {error.strerror or error}.",
             hint="Make the folder writable or set FRIDAY_HOME to another one.",
         ) from None
@@ -85,6 +85,13 @@ def connect(path: Path) -> sqlite3.Connection:
         return patiently(lambda: _open(path))
     except sqlite3.Error as error:
         raise explain(error, path) from None
+
+
+def connect_memory() -> sqlite3.Connection:
+    """A store that ends with its connection."""
+    db = _plain_connection(Path(":memory:"))
+    _migrate(db, Path(":memory:"))
+    return db
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -231,7 +238,7 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreError(f"Another friday process writes to this session in {path}.", hint="Close it and resume.")
     match _code(error):
         case sqlite3.SQLITE_FULL:
-            return StoreError(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
+            return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
             return StoreError(
                 f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
@@ -239,13 +246,13 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
                 f"`sqlite3 {path.name} .recover`.",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
-            return StoreError(f"{path} cannot be written: it is read-only.", hint="Check its owner and mode.")
+            return Unwritable(f"{path} cannot be written: it is read-only.", hint="Check its owner and mode.")
         case sqlite3.SQLITE_CANTOPEN:
-            return StoreError(f"{path} cannot be opened.", hint="Check its folder, or set FRIDAY_HOME to another one.")
+            return Unwritable(f"{path} cannot be opened.", hint="Check its folder, or set FRIDAY_HOME to another one.")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreError(
                 f"Another program has kept {path} busy for {PATIENCE_S:.0f} s.", hint="Close it and try again."
             )
         case sqlite3.SQLITE_IOERR:
-            return StoreError(f"{path} cannot be read or written: {error}.", hint="Check the disk, then resume.")
+            return Unwritable(f"{path} cannot be read or written: {error}.", hint="Check the disk, then resume.")
     return StoreError(f"{path}: {error}.")

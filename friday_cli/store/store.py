@@ -20,29 +20,36 @@ from .memory import StoredMemory
 from .reconcile import closing
 from .retention import prune
 from .rows import AgentRow, MemoryItem, SessionRow, StatRow
-from .schema import MIGRATIONS
 from .writer import Reader, Writer
 
 LOOK_S = 0.2
 """How often a session of another process is looked at for news."""
 
 
+def new_id() -> str:
+    """An id that no session has."""
+    from uuid import uuid4
+
+    return str(uuid4())
+
+
 class Store:
     """The session file at `path`. Nothing is opened or made before the first call; every call may raise StoreError.
 
     Locks lie in the folder `locks` beside the file. The events are the truth; the rows of sessions and agents are
-    folded from them in the same transaction.
+    folded from them in the same transaction. A store `in_memory` makes no file and is gone with its process.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, in_memory: bool = False) -> None:
+        self.path, self.in_memory = path, in_memory
         self._locks = path.parent / "locks"
-        self._writer = Writer(path)
+        self._writer = Writer(path, in_memory=in_memory)
         self._reader = Reader(self._writer)
 
     async def open(self) -> None:
-        """Make sure the file can be used, so that a failure shows before anything depends on it."""
-        await self._writer.submit(lambda db: None)
+        """Make sure the file can be written, so that a failure shows before anything depends on it. Raises Unwritable
+        where its place takes no writing."""
+        await self._writer.submit(_touch)
 
     async def close(self) -> None:
         """Finish every write and let go of the file. The store takes nothing afterwards."""
@@ -55,11 +62,10 @@ class Store:
 
     # ---- one session --------------------------------------------------------------------------------------------
 
-    async def create_session(self, cwd: str | Path, *, model: str = "", title: str = "") -> str:
-        """A new session of the folder `cwd`; gives its id. `own` it before anything is appended."""
-        from uuid import uuid4
-
-        name, now = str(uuid4()), time.time()
+    async def create_session(self, cwd: str | Path, *, model: str = "", title: str = "", name: str = "") -> str:
+        """A new session of the folder `cwd`, with the id `name` or one of its own; gives the id. `own` it before
+        anything is appended."""
+        name, now = name or new_id(), time.time()
         values = (name, text_of(cwd), line(title), model, now, now)
         await self._writer.submit(
             lambda db: db.execute(
@@ -103,6 +109,8 @@ class Store:
     async def own(self, session: str) -> Ownership:
         """The right to write to a session, until it is released or the process ends. Raises UsageError when another
         process has it."""
+        if self.in_memory:
+            return Ownership(session)
         return await asyncio.to_thread(locks.own, self._locks, session)
 
     async def title(self, session: str) -> str:
@@ -223,4 +231,5 @@ def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], ma
 
 
 def _touch(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA user_version = " + str(len(MIGRATIONS)))
+    """Write something that changes nothing."""
+    db.execute(f"PRAGMA user_version = {db.execute('PRAGMA user_version').fetchone()[0]}")

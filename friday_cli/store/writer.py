@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from friday_cli.core.errors import FridayError, StoreError
 
-from .schema import connect, connect_reader, explain, patiently, roll_back
+from .schema import connect, connect_memory, connect_reader, explain, patiently, roll_back
 
 T = TypeVar("T")
 
@@ -35,11 +35,12 @@ class _Job:
 class Writer:
     """Does what is submitted in order; what has piled up meanwhile shares one transaction.
 
-    The thread and its connection begin with the first job. Errors of SQLite reach the futures as StoreError.
+    The thread and its connection begin with the first job. Errors of SQLite reach the futures as StoreError. With
+    `in_memory` there is no file: what is kept ends with the writer.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, in_memory: bool = False) -> None:
+        self.path, self.in_memory = path, in_memory
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
@@ -106,7 +107,7 @@ class Writer:
             return
         try:
             if self._db is None:
-                self._db = connect(self.path)
+                self._db = connect_memory() if self.in_memory else connect(self.path)
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
@@ -186,6 +187,8 @@ class Reader:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` makes of the file, off the event loop. Raises StoreError."""
+        if self._writer.in_memory:  # only its own connection sees it
+            return await self._writer.submit(work)
         if self._db is None:
             await self._writer.submit(lambda db: None)  # the file exists now, in the newest form
         return await asyncio.to_thread(self._locked, work)

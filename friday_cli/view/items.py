@@ -163,6 +163,9 @@ class AgentView(msgspec.Struct):
     finished: float | None = None
     usage: Usage = Usage()
     context: int = 0
+    """Tokens that its conversation holds, from the last reply or the newest request."""
+    window: int = 0
+    """Tokens that its model can hold, 0 before its first turn."""
     turn: int = 0
     turns: int = 0
     turn_limit: int = 0
@@ -193,6 +196,11 @@ class AgentView(msgspec.Struct):
     @property
     def ended(self) -> bool:
         return self.status in ENDED
+
+    @property
+    def free(self) -> int | None:
+        """Tokens of the window that are left; None before the first turn."""
+        return max(0, self.window - self.context) if self.window else None
 
     @property
     def receipt(self) -> Receipt:

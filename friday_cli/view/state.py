@@ -187,13 +187,13 @@ def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:
 
 
 def _turn_started(state: State, agent: AgentView, event: TurnStarted, at: float) -> None:
-    agent.turn, agent.turns = event.turn, agent.turns + 1
-    agent.writing, agent.attempt, agent.reply = True, 1, None
+    agent.turn, agent.turns, agent.context = event.turn, agent.turns + 1, event.context or agent.context
+    agent.writing, agent.attempt, agent.reply, agent.window = True, 1, None, event.window or agent.window
 
 
 def _turn_finished(state: State, agent: AgentView, event: TurnFinished, at: float) -> None:
     agent.usage = agent.usage + event.usage
-    agent.context = event.context or agent.context
+    agent.context, agent.window = event.context or agent.context, event.window or agent.window
     _close_reply(agent)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from friday_cli.core.events import (
     ToolFinished,
     ToolStarted,
@@ -160,6 +162,41 @@ async def test_the_same_calls_with_other_results_are_work() -> None:
 
     turns = [Say("", [call("poll")])] * 8
     bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("completed", "done")
+
+
+@pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
+@virtual
+async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
+    bench = Bench(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("failed", "loop")
+    assert f"same {size} turns of calls" in bench.outcome("a").error
+    assert len(bench.model.requests) == turns
+    notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
+    assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
+
+
+@virtual
+async def test_a_circle_whose_results_change_is_work() -> None:
+    """Doing something and looking what a background command says, in turn, as long as it says something new."""
+    lines = iter(range(100))
+
+    async def output(ctx: ToolContext, args: Arguments) -> str:
+        return f"line {next(lines)}"
+
+    turns = [Say("", [call("bash_output")]), Say("", [call("look", text="x")])] * 6
+    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("bash_output", output), LOOK])
+    await bench.prompt()
+    assert ended(bench)[:2] == ("completed", "done")
+
+
+@virtual
+async def test_a_circle_that_is_left_counts_from_one_when_it_begins_again() -> None:
+    circle = [Say("", [call("look", text="x")]), Say("", [call("look", text="y")])] * 3
+    turns = [*circle, Say("", [call("look", text="z")]), *circle]
+    bench = Bench(Model({"a": [*turns, Say("ready")]}), [LOOK])
     await bench.prompt()
     assert ended(bench)[:2] == ("completed", "done")
 

@@ -36,6 +36,19 @@ def ended(bench: Bench, path: str = "a") -> tuple[str, str, str, bool]:
     return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
 
 
+@virtual
+async def test_used_and_free_context_are_known_at_every_turn() -> None:
+    usage = Usage(input=1000, output=50)
+    model = Model({"a": [Say("", [call("look", text="x" * 400)], usage=usage), Say("done", usage=usage)]}, window=9000)
+    bench = Bench(model, [LOOK])
+    await bench.prompt()
+    first, second = bench.of(TurnStarted)
+    assert first.context > 0, "an estimate: nothing was counted yet"
+    assert 1050 < second.context < 1300, "the last reply's tokens, and an estimate of the result that came since"
+    assert [e.context for e in bench.of(TurnFinished)] == [1050, 1050]
+    assert {e.window for e in (*bench.of(TurnStarted), *bench.of(TurnFinished))} == {9000}
+
+
 # ---- rows of the table ------------------------------------------------------------
 
 

@@ -55,13 +55,14 @@ class Shelf:
     """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
 
     shelves: ClassVar[dict[str, dict[str, Drawer]]] = {}
+    in_memory = False
 
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
 
-    async def create_session(self, cwd: object, **_: object) -> str:
-        name = f"{len(self._drawers):08x}-0000"
-        self._drawers[name] = Drawer()
+    async def open(self) -> None: ...
+
+    async def create_session(self, cwd: object, *, name: str) -> str:
         return name
 
     async def reconcile(self) -> None:
@@ -70,7 +71,7 @@ class Shelf:
             drawer.envelopes.extend(closing(drawer.envelopes, now=time.time()))
 
     async def own(self, session: str) -> Shelf:
-        self._drawers[session].dead = False
+        self._drawers.setdefault(session, Drawer()).dead = False
         return self
 
     def release(self) -> None: ...

@@ -217,11 +217,6 @@ def binary_config(friday: Friday) -> tuple[str, ...]:
     return ()
 
 
-def locked_folder(friday: Friday) -> tuple[str, ...]:
-    (friday.home / "data").write_text("a file where a folder belongs", encoding="utf-8")
-    return ()
-
-
 def damaged_store(friday: Friday) -> tuple[str, ...]:
     (friday.home / "data").mkdir()
     (friday.home / "data" / "friday.db").write_bytes(b"this is no database" * 400)
@@ -256,7 +251,6 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "broken config": (broken_config, 2, "config.toml:"),
     "unknown key": (wrong_config, 2, "modle"),
     "binary config": (binary_config, 2, "config.toml"),
-    "home": (locked_folder, 1, "data"),
     "store": (damaged_store, 1, "friday.db"),
     "empty prompt": ((), 2, "The prompt is empty"),
 }
@@ -282,6 +276,25 @@ def test_2_words_that_make_no_sense(friday: Friday, argv: tuple[str, ...]) -> No
     ran = friday.run("hi", "--output-format", "json", *argv)
     whole(ran, 2, "failed", None)
     said(ran, "See `friday ask --help`.")
+
+
+def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday: Friday) -> None:
+    (friday.home / "data").write_text("a file where a folder belongs", encoding="utf-8")
+    friday.plays(SPOKEN)
+    ran = friday("hi")
+    assert (ran.code, ran.out) == (0, "well\n")
+    _, warning, summary = ran.lines
+    assert warning.startswith(
+        f"friday: Nothing of this session is kept, it goes on in memory: Sessions cannot be saved in {friday.home}"
+    )
+    assert "set FRIDAY_HOME" in warning
+    assert summary.startswith("friday: session not kept · ")
+    ran = friday.json("hi")
+    whole(ran, 0, "completed", "done")
+    said(ran, "Nothing of this session is kept")
+    again = friday("more", "-r", "7f")
+    assert (again.code, again.out) == (1, "")
+    said(again, "Sessions cannot be saved")
 
 
 def test_a_file_that_cannot_be_read_is_told(friday: Friday) -> None:

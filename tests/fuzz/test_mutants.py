@@ -39,7 +39,8 @@ Seed = Callable[[pytest.MonkeyPatch], None]
 
 
 def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
-    """The function `name` of a module or class with `old` in its source replaced; `also` import it by name."""
+    """The function `name` of a module or class with `old` in its source replaced; `also` import it by name, or are
+    tables that hold it."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
         function = inspect.unwrap(getattr(owner, name))
@@ -51,7 +52,10 @@ def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
         code = compile(source.replace(old, new), f"<mutant of {name}>", "exec", __future__.annotations.compiler_flag)
         exec(code, module.__dict__, made)
         for place in (owner, *also):
-            patch.setattr(place, name, made[name])
+            if isinstance(place, dict):
+                patch.setitem(place, next(key for key, held in place.items() if held is function), made[name])
+            else:
+                patch.setattr(place, name, made[name])
 
     return apply
 
@@ -96,7 +100,7 @@ MUTANTS: dict[str, Seed] = {
         loop, "drain_inbox", "await world.log.emit(agent.path, MessageAdded(message))", "pass"
     ),
     "8 a compaction is not in the replay": changed(
-        replay, "history", "elif isinstance(envelope.event, Compacted):", "elif False:"
+        replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS
     ),
     "9 the wrap-up drops the tools": changed(
         model, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"

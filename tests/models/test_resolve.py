@@ -83,7 +83,8 @@ def test_any_name_is_a_choice_or_a_usage_error(name: str) -> None:
         ("anthropic/a b", "names no model"),
         ("anthropic/a\x1b", "names no model"),
         ("scripted:", "Unknown model"),
-        ("demo/x", "Unknown provider 'demo'"),
+        ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
+        ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
     ],
 )
 def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str, str]) -> None:

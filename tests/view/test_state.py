@@ -9,6 +9,7 @@ from friday_cli.core.events import (
     AgentStarted,
     AttemptFailed,
     CallDelta,
+    Compacted,
     Denied,
     Envelope,
     InboxMessage,
@@ -85,6 +86,21 @@ def test_the_tree_of_a_delegation() -> None:
     assert [type(item) for item in root.transcript] == [Said, Said, ToolRun, Said]
     assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
     assert child.receipt.tools == {"read_file": 1}
+
+
+def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
+    agents = State.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
+    assert (agents["a"].context, agents["a"].window, agents["a"].free) == (0, 0, None)
+    log = numbered(
+        ("a", AgentStarted(1, "p", "t", "m")),
+        ("a", TurnStarted(1, context=300, window=1000)),
+        ("a", TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
+        ("a", TurnStarted(2, context=900, window=1000)),
+        ("a", Compacted((user("short"),), 900, 20)),
+        ("a", TurnFinished(2, Usage(input=1200), context=1200, window=1000)),
+    )
+    seen = [State.of(log[:count]).agents["a"] for count in range(2, 7)]
+    assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
 
 
 def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:

@@ -190,7 +190,7 @@ def _writer(values: dict[str, Any], session: Session) -> Writer:
         case "stream-json":
             writer = StreamWriter()
         case _:
-            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge)
+            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge, kept=session.kept)
     writer.path = _agent_of(values) or "a"
     return writer
 

@@ -78,6 +78,11 @@ class JsonWriter(Writer):
         super().__init__()
         self._session = session
 
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        if isinstance(envelope.event, Notice) and envelope.event.level != "info":
+            remark(envelope.event.text)
+
     def finish(self, outcome: Outcome, code: int) -> None:
         state = self.state
         root = state.agents.get(self.path) or AgentView(self.path)
@@ -151,9 +156,10 @@ def _agent(state: State, agent: AgentView) -> dict[str, Any]:
 class TextWriter(Writer):
     """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only."""
 
-    def __init__(self, *, quiet: bool, badge: str) -> None:
+    def __init__(self, *, quiet: bool, badge: str, kept: bool = True) -> None:
         super().__init__()
         self._quiet = quiet
+        self._kept = kept
         self._badge = badge
         self._area: StatusArea | None = None
         self._live: Live | None = None
@@ -211,7 +217,7 @@ class TextWriter(Writer):
         state = self.state
         root = state.agents.get(self.path)
         children = len(state.agents) - 1
-        parts = [f"session {state.session[:8]}"]
+        parts = [f"session {state.session[:8]}" if self._kept else "session not kept"]
         if children > 0:
             parts.append(f"{children} sub-agent{'s' if children > 1 else ''}")
         parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
