@@ -10,8 +10,12 @@ from typing import Literal
 
 from textual.app import App
 
+from friday_cli.core.errors import FridayError
+from friday_cli.view import worktree_words
+
 from . import taste
 from .approval import Approval
+from .chooser import Chooser
 from .clipboard import copy
 from .engine import Engine
 from .prompt import Composer, Prompt
@@ -79,7 +83,7 @@ class AgentKeys(App[int]):
             side.remove_class("full")
         elif hide or self.size.width < 120:
             child = self.engine.state.agents.get(side.child)
-            if hide and child is not None and not child.ended and not self.twice("close"):
+            if (hide or side.inside) and child is not None and not child.ended and not self.twice("close"):
                 self.say_note(f"{child.path} is still at work. Once more hides it; it goes on.", "warning")
                 return
             self.side_wish = False
@@ -90,9 +94,10 @@ class AgentKeys(App[int]):
 
     def action_wider(self, by: int) -> None:
         side = self.query_one(Side)
-        width = min(max(side.size.width + 1 + by, 28), max(self.size.width - 40, 28))
-        side.styles.width = width
-        taste.keep(side=width)
+        taste.keep(side=side.widen(side.region.width + by))
+
+    def on_side_widened(self, message: Side.Widened) -> None:
+        taste.keep(side=message.width)
 
     def _open_agent(self, path: str) -> None:
         """Show the transcript of an agent and go there; from there once more: let it fill the screen."""
@@ -116,21 +121,21 @@ class AgentKeys(App[int]):
     def on_transcript_open_agent(self, message: Transcript.OpenAgent) -> None:
         self._open_agent(message.path)
 
-    def on_agent_tree_write(self, message: AgentTree.Write) -> None:
+    def on_side_write(self, message: Side.Write) -> None:
         agent = self.engine.state.agents.get(message.path)
         self.query_one(Composer).aim(message.path if message.path != "a" else "", agent.profile if agent else "")
 
     def on_agent_tree_answer(self, message: AgentTree.Answer) -> None:
         self.query_one(Approval).show_for(message.path)
 
-    def on_agent_tree_background(self, message: AgentTree.Background) -> None:
+    def on_side_background(self, message: Side.Background) -> None:
         self.run_worker(self.detach(message.path))
 
     async def detach(self, path: str) -> None:
         done = await self.engine.detach(path)
         self.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
 
-    def on_agent_tree_copy(self, message: AgentTree.Copy) -> None:
+    def on_side_copy(self, message: Side.Copy) -> None:
         agent = self.engine.state.agents.get(message.path)
         text = agent.result if agent else ""
         if text:
@@ -143,7 +148,7 @@ class AgentKeys(App[int]):
         await copy(self, text)
         self.say_note(f"Copied {len(text):,} characters.")
 
-    def on_agent_tree_stop(self, message: AgentTree.Stop) -> None:
+    def on_side_stop(self, message: Side.Stop) -> None:
         path, below = message.path, self.engine.below(message.path)
         verb = "cancel" if message.level == "cancel" else "abort"
         if below and not self.twice(f"{verb} {path}"):
@@ -158,3 +163,41 @@ class AgentKeys(App[int]):
     async def _stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
         count = await self.engine.stop(path, level)
         self.say_note(f"{count} agent{'s' if count != 1 else ''} ended." if count else f"{path} has ended already.")
+
+    # ---- worktrees ----------------------------------------------------------------------
+
+    def on_side_apart(self, message: Side.Apart) -> None:
+        self.run_worker(self._decide(message.path))
+
+    async def _decide(self, path: str) -> None:
+        """Ask what becomes of the work of an agent in its worktree, and do it."""
+        agent = self.engine.state.agents.get(path)
+        made = agent.worktree if agent else None
+        if agent is None or made is None or made.state not in ("opened", "changed"):
+            how = f" any more: {worktree_words(made)}" if made else ""
+            self.say_note(f"{path} has no worktree{how}.")
+            return
+        if not agent.ended:
+            self.say_note(f"{path} is still at work in its worktree.")
+            return
+        count = len(made.files)
+        names = ", ".join(file.path for file in made.files[:6]) + (" ..." if count > 6 else "")
+        choice = await self.push_screen_wait(
+            Chooser(
+                f"Worktree of {path} {worktree_words(made)}\n{names}",
+                [
+                    ("apply", "Apply: take all of it over into the folder"),
+                    ("keep", f"Keep it on the branch {made.branch}; its folder goes"),
+                    ("discard", "Discard it"),
+                    ("leave", "Decide later"),
+                ],
+            )
+        )
+        if choice == "discard" and count:
+            sure = [("", "No, keep it"), ("discard", f"Yes, throw away {count} changed file{'s' if count > 1 else ''}")]
+            choice = await self.push_screen_wait(Chooser(f"What {path} changed is nowhere else: {names}", sure))
+        if choice in ("apply", "keep", "discard"):
+            try:
+                self.say_note(await self.engine.settle(path, choice))
+            except FridayError as error:
+                self.say_note(str(error), "error")

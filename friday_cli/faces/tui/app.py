@@ -256,7 +256,8 @@ class FridayApp(Talk):
     def on_key(self, event: Key) -> None:
         """A letter that means nothing where the focus is belongs to the prompt; also one that came before all was there."""
         nobody = self.focused is None or isinstance(self.focused, Transcript)
-        if nobody and event.is_printable and event.character and len(self.screen_stack) == 1:
+        bound = any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain)
+        if nobody and not bound and event.is_printable and event.character and len(self.screen_stack) == 1:
             event.stop()
             area = self.query_one(Prompt)
             area.focus()

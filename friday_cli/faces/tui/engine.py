@@ -173,6 +173,15 @@ class Engine:
         """Let a child go on in the background; False when it cannot."""
         return await self._open().detach(path)
 
+    async def settle(self, path: str, what: str) -> str:
+        """Decide on the worktree of an agent: "apply", "keep" its branch, or "discard". Says what was done. Raises UsageError."""
+        session = self._open()
+        if what == "apply":
+            files = await session.apply_worktree(path)
+            return f"{len(files)} file{'s' if len(files) != 1 else ''} of {path} taken over."
+        await session.discard_worktree(path, keep_branch=what == "keep")
+        return f"The work of {path} is kept on its branch." if what == "keep" else f"The work of {path} is discarded."
+
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking."""
         await self._open().set_mode(mode)

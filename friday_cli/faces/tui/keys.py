@@ -29,6 +29,7 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
     from .approval import Approval
     from .bindings import EVERYWHERE
     from .prompt import Prompt
+    from .side import Side
     from .transcript import Transcript
     from .tree import AgentTree
 
@@ -37,6 +38,7 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
         ("Prompt", Prompt.BINDINGS),
         ("Chat and sub-agent's transcript", Transcript.BINDINGS),
         ("Tree of agents", AgentTree.BINDINGS),
+        ("Tree and sub-agent's transcript", Side.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),
     ]
     return [(place, [_row(b) for b in bindings if isinstance(b, Binding)]) for place, bindings in places]

@@ -1,16 +1,22 @@
 """The side pane: the tree of agents above, the transcript of the chosen one below.
 
-Interface: `Side(scene)`, `follow(dirty)`, `open(path)`, `close_child()`, `child` (the path that is open, "" for none).
+Interface: `Side(scene)`, `follow(dirty)`, `open(path)`, `close_child()`, `child` (the path that is open, "" for none),
+`inside` (whether the child's transcript has the keys). Messages: `Stop(path, level)`, `Write(path)`, `Background(path)`,
+`Copy(path)`, `Apart(path)` its worktree is to be decided on, `Widened(width)` the border was dragged.
 The pane picks the newest sub-agent by itself until a person moves the cursor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar, Literal
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import Static
 
 from friday_cli.core.events import depth_of
@@ -19,19 +25,56 @@ from friday_cli.core.plain import line, plain
 from .blocks import Scene
 from .delegation import status_style, summary
 from .transcript import Transcript
-from .tree import AgentTree
+from .tree import AgentTree, waits_apart
 
 
 class Side(Vertical):
     """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "stop('cancel')", "Cancel: it hands back what it has", id="agent.cancel"),
+        Binding("X", "stop('abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("m", "write", "Write to it; one that has ended goes on", id="agent.message"),
+        Binding("b", "background", "Let it go on in the background", id="agent.background"),
+        Binding("w", "apart", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"),
+        Binding("r,c", "copy", "Copy its result", id="agent.copy"),
+    ]
+
+    class Stop(AgentTree.Said):
+        """It should end; `level` is cancel or abort."""
+
+        def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
+            self.level = level
+            super().__init__(path)
+
+    class Write(AgentTree.Said):
+        """A person wants to write to it."""
+
+    class Background(AgentTree.Said):
+        """It should go on in the background."""
+
+    class Apart(AgentTree.Said):
+        """What becomes of its worktree is to be decided."""
+
+    class Copy(AgentTree.Said):
+        """Its result is wanted on the clipboard."""
+
+    class Widened(Message):
+        """The person dragged the border; `width` in cells."""
+
+        def __init__(self, width: int) -> None:
+            self.width = width
+            super().__init__()
 
     def __init__(self, scene: Scene, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.scene = scene
         self.child = ""
         self._own_choice = False
+        self._dragged = False
 
     def compose(self) -> ComposeResult:
+        yield Static(id="tree-head")
         yield AgentTree(self.scene, id="tree")
         with Vertical(id="child"):
             yield Static(id="child-head")
@@ -44,6 +87,10 @@ class Side(Vertical):
     @property
     def log_view(self) -> Transcript:
         return self.query_one("#child-log", Transcript)
+
+    @property
+    def inside(self) -> bool:
+        return self.log_view.has_focus
 
     def follow(self, dirty: Iterable[str]) -> None:
         """Show what is new; `dirty` are the agents that look different."""
@@ -109,7 +156,57 @@ class Side(Vertical):
         look = self.scene.pen.look
         text = Text(f"[{line(agent.profile, 40)}] ", style=look.accent, no_wrap=True, overflow="ellipsis")
         text.append(agent.path, style="bold")
+        text.append(" · worktree waits: w" if waits_apart(agent) else "", style=look.warn)
         text.append(" · ", style=look.dim)
         text.append(summary(self.scene.state, agent, self.scene.now()), style=status_style(agent, self.scene.pen))
         text.append("\n" + line(plain(agent.task), 300), style=look.dim)
         self.query_one("#child-head", Static).update(text)
+
+    def on_agent_tree_arranged(self) -> None:
+        head, told = self.query_one("#tree-head", Static), self.agents.told
+        head.display = bool(told)
+        head.update(Text(told, style=self.scene.pen.look.warn, no_wrap=True, overflow="ellipsis"))
+
+    # ---- keys: the agent under the cursor, or the one whose transcript has the keys -------------
+
+    @property
+    def _in_hand(self) -> str:
+        return self.child if self.inside else self.agents.selected
+
+    def action_stop(self, level: Literal["cancel", "abort"]) -> None:
+        self.post_message(self.Stop(self._in_hand, level))
+
+    def action_write(self) -> None:
+        self.post_message(self.Write(self._in_hand))
+
+    def action_background(self) -> None:
+        self.post_message(self.Background(self._in_hand))
+
+    def action_apart(self) -> None:
+        self.post_message(self.Apart(self._in_hand))
+
+    def action_copy(self) -> None:
+        self.post_message(self.Copy(self._in_hand))
+
+    # ---- the border, dragged by the mouse --------------------------------------------------------
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.screen_x == self.region.x and event.button == 1 and not self.has_class("full"):
+            self._dragged = True
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._dragged:
+            self.widen(self.region.right - event.screen_x)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._dragged:
+            self._dragged = False
+            self.release_mouse()
+            self.post_message(self.Widened(self.region.width))
+
+    def widen(self, width: int) -> int:
+        """Be `width` cells wide, as far as that leaves room; gives what it became."""
+        width = min(max(width, 28), max(self.app.size.width - 40, 28))
+        self.styles.width = width
+        return width

@@ -1,8 +1,8 @@
 """The tree of agents: everybody who works or worked in the session, two lines each, never dropped.
 
 Interface: `AgentTree(scene)`, `follow()` (call it when any agent is dirty or the clock moved), `selected` (a path),
-`select(path)`. Messages: `Picked(path)` the cursor moved, `Opened(path)`, `Stop(path, level)`, `Write(path)`,
-`Background(path)`, `Copy(path)`, `Answer(path)`.
+`select(path)`, `told` (what is left out and in which order, "" for everything by birth). Messages: `Picked(path)` the cursor
+moved, `Opened(path)`, `Answer(path)`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ class AgentTree(ScrollView, can_focus=True):
         Binding("space,left,right", "fold", "Fold or unfold its sub-agents", id="tree.fold"),
         Binding("f", "filter", "Show all, running, failed, or those that need you", id="tree.filter"),
         Binding("s", "sort", "Sort by birth, by cost, or the newest first", id="tree.sort"),
-        Binding("x", "stop('cancel')", "Cancel: it hands back what it has", id="tree.cancel"),
-        Binding("X", "stop('abort')", "Abort: it ends now", id="tree.abort"),
-        Binding("m", "write", "Write to it", id="tree.message"),
-        Binding("b", "background", "Let it go on in the background", id="tree.background"),
-        Binding("c", "copy", "Copy its result", id="tree.copy"),
         Binding("a", "answer", "Answer what it asks", id="tree.answer"),
     ]
 
@@ -61,24 +56,11 @@ class AgentTree(ScrollView, can_focus=True):
     class Opened(Said):
         """Its transcript is wanted."""
 
-    class Write(Said):
-        """A person wants to write to it."""
-
-    class Background(Said):
-        """It should go on in the background."""
-
-    class Copy(Said):
-        """Its result is wanted on the clipboard."""
+    class Arranged(Message):
+        """`told` says something else now."""
 
     class Answer(Said):
         """What it asks is to be answered."""
-
-    class Stop(Said):
-        """It should end; `level` is cancel or abort."""
-
-        def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
-            self.level = level
-            super().__init__(path)
 
     def __init__(self, scene: Scene, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -99,8 +81,12 @@ class AgentTree(ScrollView, can_focus=True):
         size = Size(self.size.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size
-        self.border_subtitle = "" if self.filter == "all" else f"{self.filter} only"
         self.refresh()
+
+    @property
+    def told(self) -> str:
+        parts = [] if self.filter == "all" else [f"{self.filter}: {len(self._rows)}"]
+        return " · ".join([*parts, *([] if self.order == "birth" else [f"by {self.order}"])])
 
     def reset(self, scene: Scene) -> None:
         """Begin anew with another session."""
@@ -170,7 +156,7 @@ class AgentTree(ScrollView, can_focus=True):
         key = (
             width, first, rest, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
             len(agent.children), agent.path in self._folded, len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0,
+            id(agent.current) if agent.current else 0, agent.worktree,
         )  # fmt: skip
         known = self._drawn.get(agent.path)
         if known is None or known[0] != key:
@@ -188,6 +174,8 @@ class AgentTree(ScrollView, can_focus=True):
             top.append(" needs you", style=look.warn)
         if agent.background:
             top.append(" bg", style=look.accent)
+        if waits_apart(agent):
+            top.append(" worktree", style=look.warn)
         if folded:
             top.append(f" +{len(agent.children)}", style=look.dim)
         top.append(f" {line(agent.task, 120)}", style=look.dim)
@@ -249,26 +237,20 @@ class AgentTree(ScrollView, can_focus=True):
         self.follow()
         if self._rows and all(agent.path != self.selected for agent, _, _ in self._rows):
             self.select(self._rows[0][0].path)
+        self.post_message(self.Arranged())
 
     def action_sort(self) -> None:
         self.order = {"birth": "cost", "cost": "newest", "newest": "birth"}[self.order]  # type: ignore[assignment]
-        self.notify(f"Sorted by {self.order}.", timeout=2)
         self.follow()
-
-    def action_stop(self, level: Literal["cancel", "abort"]) -> None:
-        self.post_message(self.Stop(self.selected, level))
-
-    def action_write(self) -> None:
-        self.post_message(self.Write(self.selected))
-
-    def action_background(self) -> None:
-        self.post_message(self.Background(self.selected))
-
-    def action_copy(self) -> None:
-        self.post_message(self.Copy(self.selected))
+        self.post_message(self.Arranged())
 
     def action_answer(self) -> None:
         self.post_message(self.Answer(self.selected))
+
+
+def waits_apart(agent: AgentView) -> bool:
+    """Whether its work lies in a worktree that nobody has decided on."""
+    return agent.ended and agent.worktree is not None and agent.worktree.state == "changed"
 
 
 def used(agent: AgentView, tokens_used: int) -> float | None:

@@ -147,6 +147,8 @@ async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) 
 async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
         chat.log.focus()
+        await chat.pilot.press("j")  # this one means something there
+        assert chat.composer.text == ""
         await chat.type("What")
         await chat.pilot.pause()
         assert chat.composer.area.has_focus

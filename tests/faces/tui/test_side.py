@@ -1,0 +1,144 @@
+"""The side pane: worktrees, the keys in a sub-agent's own transcript, its order, and its width by mouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from friday_cli.faces.tui import taste
+from tests.worktrees.ground import git, repository
+
+from .chat import Chat, opened
+
+SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
+
+
+def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
+    wishes = [{"profile": "coder", "task": task, **more} for task in tasks]
+    return {"name": "delegate_tasks", "arguments": {"tasks": wishes}}
+
+
+def apart(text: str) -> dict[str, Any]:
+    write = {"name": "write_file", "arguments": {"path": "made.txt", "content": text}}
+    return {
+        "a": [{"calls": [delegate("write it", isolation="worktree")]}, {"text": "Done."}],
+        "a.1": [{"calls": [write]}, {"text": "Written."}],
+    }
+
+
+async def decided(chat: Chat) -> None:
+    """A child wrote a file in a worktree of its own, and the person wants to decide on it."""
+    await chat.say("go")
+    await chat.idle()
+    assert not (Path(chat.app.engine.options.cwd) / "made.txt").exists()
+    await chat.pilot.press("ctrl+t", "home", "down")
+    await chat.until(lambda: "worktree" in chat.frame)
+    await chat.pilot.press("w")
+    await chat.until(lambda: "Apply: take all of it over" in chat.frame)
+    assert "made.txt" in chat.frame
+
+
+async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "repo")
+    async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
+        await decided(chat)
+        await chat.pilot.press("1")
+        await chat.until(lambda: "1 file of a.1 taken over." in chat.frame)
+        assert (folder / "made.txt").read_text() == "new"
+        await chat.pilot.press("w")
+        await chat.until(lambda: "has no worktree any more" in chat.frame)
+
+
+async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "repo")
+    async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
+        await decided(chat)
+        await chat.pilot.press("3")
+        await chat.until(lambda: "Yes, throw away 1 changed file" in chat.frame)
+        await chat.pilot.press("enter")  # the first choice keeps it
+        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        await chat.pilot.press("w")
+        await chat.until(lambda: "3 Discard it" in chat.frame)
+        await chat.pilot.press("3")
+        await chat.until(lambda: "2 Yes, throw away" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.until(lambda: "is discarded." in chat.frame)
+        assert not (folder / "made.txt").exists()
+        assert "friday/" not in git(folder, "branch", "--list")
+
+
+async def test_the_work_is_kept_on_its_branch_from_the_sub_agent_s_own_view(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "repo")
+    async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
+        await chat.say("go")
+        await chat.idle()
+        await chat.pilot.press("ctrl+t", "home", "down", "enter")
+        assert chat.side.inside
+        assert "worktree waits: w" in chat.frame
+        await chat.pilot.press("w")
+        await chat.until(lambda: "Keep it on the branch" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.until(lambda: "is kept on its branch." in chat.frame)
+        assert "friday/" in git(folder, "branch", "--list")
+
+
+async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> None:
+    agents = {
+        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a.1": [{"text": "The result."}],
+        "a.2": [SLOW],
+    }
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        await chat.say("go")
+        state = chat.app.engine.state
+        await chat.until(lambda: "a.1" in state.agents and state.agents["a.1"].ended)
+        await chat.pilot.press("ctrl+t", "home", "down", "enter", "r")
+        await chat.until(lambda: chat.app.clipboard == "The result.")
+        await chat.pilot.press("escape", "ctrl+t", "down", "enter")
+        assert chat.side.child == "a.2"
+        assert chat.side.inside
+        await chat.pilot.press("X")
+        await chat.until(lambda: state.agents["a.2"].ended)
+        await chat.idle()
+        assert chat.composer.text == ""
+
+
+async def test_the_filter_and_the_order_of_the_tree_are_said(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.idle()
+        await chat.pilot.press("ctrl+t", "f", "f", "s")
+        await chat.until(lambda: "failed: 0 · by cost" in chat.frame)
+        await chat.pilot.press("f", "f", "s", "s")
+        assert not chat.app.query_one("#tree-head").display
+
+
+async def test_the_border_is_dragged_and_the_width_kept(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.idle()
+        await chat.until(lambda: chat.side.has_class("shown"))
+        left, right = chat.side.region.x, chat.side.region.right
+        await chat.pilot.mouse_down(offset=(left, 5))
+        await chat.pilot.hover(offset=(left - 12, 5))
+        await chat.pilot.mouse_up(offset=(left - 12, 5))
+        assert chat.side.region.width == right - left + 12
+        assert taste.read().side == right - left + 12
+        await chat.pilot.hover(offset=(left, 5))  # the button is up: nothing moves any more
+        assert chat.side.region.width == right - left + 12
+
+
+async def test_leaving_the_view_of_a_child_at_work_over_the_chat_wants_a_second_press(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [SLOW]}
+    async with opened(tmp_path, agents, size=(100, 30)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.pilot.press("ctrl+t", "home", "down", "enter", "escape")
+        await chat.until(lambda: "still at work" in chat.frame)
+        assert chat.side.has_class("shown")
+        await chat.pilot.press("escape")
+        assert not chat.side.has_class("shown")
+        assert not chat.app.engine.state.agents["a.1"].ended
+        await chat.app.engine.stop("a", "abort")
