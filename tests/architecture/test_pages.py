@@ -13,6 +13,7 @@ from friday_cli.config.docs import markdown
 from friday_cli.faces.ask.options import OPTIONS
 from friday_cli.faces.tui.keys import keys_page
 from tests.architecture.events_page import page
+from tests.e2e.faults import ROWS
 
 PROJECT = Path(__file__).parents[2]
 
@@ -74,3 +75,13 @@ def test_links_between_pages_lead_somewhere() -> None:
             if not (file.parent / target).exists():
                 broken.append(f"{file.relative_to(PROJECT)}: {target}")
     assert not broken
+
+
+def test_every_fault_was_played_and_none_failed() -> None:
+    rows = re.findall(r"^\| (F\d+) \|.*\| ([^|]*) \|$", text_of("docs/faults.md"), re.M)
+    assert [name for name, _ in rows] == [f"F{n}" for n in range(1, 44)] == list(ROWS)
+    assert [row for row in rows if not re.fullmatch(r"[1-9]\d* passed", row[1])] == []
+    for row in ROWS.values():
+        for shown in row.shown:
+            file, _, test = shown.partition("::")
+            assert f"def {test}" in text_of(file), shown
