@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from .core.errors import ToolError
 from .core.receipt import FileChange
-from .core.workspace import Entry, Job, Printed, Ran
+from .core.workspace import Access, Entry, Job, Printed, Ran
 from .machine import changes, disk
 from .machine.away import ELSEWHERE, stray
 from .machine.command import Command, shell_code
@@ -23,6 +23,9 @@ from .machine.landing import Step, land
 from .machine.output import HEAD, TAIL, Capture, Live, Window
 from .machine.process import Process, Warden
 from .machine.roots import Roots, reason
+from .sandbox import guard
+from .sandbox.confinement import Confinement
+from .sandbox.plan import Plan
 
 T = TypeVar("T")
 
@@ -47,7 +50,8 @@ class LocalWorkspace:
     `spill` is the folder (made 0700) for output too long to keep in memory; a temporary one by default. Commands see
     `environ` (the process's own by default) without what looks secret; `keep` names variables that pass all the same.
     `shown` bytes of an output are given back, its head and tail. `limits` are resource limits of each command by their
-    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`).
+    lower-case POSIX names (`{"data": bytes, "cpu": seconds}`). `sandbox` confines the commands (None: nothing does), and
+    ends with this workspace.
     Raises UsageError where a folder is none.
     """
 
@@ -61,7 +65,10 @@ class LocalWorkspace:
         keep: Collection[str] = (),
         limits: Mapping[str, int] | None = None,
         shown: int = HEAD + TAIL,
+        sandbox: Confinement | None = None,
     ) -> None:
+        self._sandbox = sandbox if sandbox is not None and sandbox.kind != "none" else None
+        self._keep = tuple(keep)
         self._spill = Path(os.path.realpath(spill)) if spill is not None else None
         self._temporary: Path | None = None
         self._shown = shown
@@ -93,6 +100,7 @@ class LocalWorkspace:
         owner = self._owner or self
         environ = {name: value for name, value in self._environ.items() if name not in ELSEWHERE}
         sibling = LocalWorkspace(root, spill=owner.spill_folder(), environ=environ, keep=environ, shown=self._shown)
+        sibling._sandbox, sibling._keep = self._sandbox, self._keep
         sibling._warden, sibling._owner, sibling._away = owner._warden, owner, tuple(away)
         owner._siblings.append(sibling)
         return sibling
@@ -156,9 +164,11 @@ class LocalWorkspace:
         timeout_s: float,
         on_output: Callable[[str], None],
         cwd: Path | None = None,
+        access: Access = "",
     ) -> Ran:
-        request = self._request(command, cwd)
-        running = await self._launch_command(command, agent, Live(on_output))
+        plan = self._plan(cwd, access)
+        request = self._request(command, cwd, plan)
+        running = await self._launch_command(command, agent, Live(on_output), plan)
         timed_out = False
         try:
             await running.process.begin(request)
@@ -177,6 +187,8 @@ class LocalWorkspace:
             bytes=running.capture.total,
             left=0 if timed_out else running.process.left,
             changed=await self._changed(running),
+            blocked=running.blocked(running.capture.text()),
+            tampered=await self._tampered(running),
         )
 
     async def execute(
@@ -208,11 +220,12 @@ class LocalWorkspace:
         code = None if timed_out or cut else shell_code(process.exit_code)
         return Printed(code, bytes(out[:limit]), err.text(), timed_out, cut)
 
-    async def start(self, command: str, *, agent: str) -> Job:
+    async def start(self, command: str, *, agent: str, access: Access = "") -> Job:
         if sum(job.process.agent == agent and job.process.running for job in self._jobs.values()) >= JOBS:
             raise ToolError(f"{JOBS} background commands are running already.", hint="End one with bash_kill first.")
-        request = self._request(command, None)
-        running = await self._launch_command(command, agent, None)
+        plan = self._plan(None, access)
+        request = self._request(command, None, plan)
+        running = await self._launch_command(command, agent, None, plan)
         self._numbers[agent] = number = self._numbers.get(agent, 0) + 1
         running.id = f"job-{number}"
         self._jobs[f"{agent}/{running.id}"] = running
@@ -260,6 +273,8 @@ class LocalWorkspace:
             spill=running.capture.spill,
             ended=ended,
             changed=await self._changed(running) if ended else (),
+            blocked=running.blocked(fresh.text()) if ended else "",
+            tampered=await self._tampered(running) if ended else (),
         )
 
     async def release(self, agent: str) -> None:
@@ -278,6 +293,8 @@ class LocalWorkspace:
             return
         await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
         await self._warden.close()
+        if self._sandbox is not None:
+            await asyncio.to_thread(self._sandbox.close)
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
@@ -291,7 +308,17 @@ class LocalWorkspace:
         task.add_done_callback(self._watching.discard)
         await asyncio.shield(task)
 
-    def _request(self, command: str, cwd: Path | None) -> bytes:
+    @property
+    def confined(self) -> bool:
+        """Whether commands run in a sandbox."""
+        return self._sandbox is not None
+
+    def _plan(self, cwd: Path | None, access: Access) -> Plan | None:
+        if self._sandbox is None:
+            return None
+        return self._sandbox.plan(self.roots, cwd or self.root, show=self._spill, access=access)
+
+    def _request(self, command: str, cwd: Path | None, plan: Plan | None) -> bytes:
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
@@ -301,7 +328,10 @@ class LocalWorkspace:
                 f"This command leads out of your worktree: {found}.",
                 hint=f"Your folder is {self.root}, a copy of all of it; name files relative to it.",
             )
-        return self._warden.request([self._shell, "-c", command], cwd or self.root, self._environ)
+        environ = self._environ
+        if plan is not None and self._sandbox is not None:
+            environ = self._sandbox.environ(environ, keep=self._keep)
+        return self._warden.request([self._shell, "-c", command], cwd or self.root, environ, plan=plan)
 
     async def _launch(self, agent: str, *, outputs: int) -> Process:
         if not self._closed:
@@ -314,9 +344,10 @@ class LocalWorkspace:
         self._processes.add(process)
         return process
 
-    async def _launch_command(self, command: str, agent: str, live: Live | None) -> Command:
+    async def _launch_command(self, command: str, agent: str, live: Live | None, plan: Plan | None) -> Command:
+        before = None if plan is None else await asyncio.to_thread(guard.look, [str(root) for root in self.roots])
         process = await self._launch(agent, outputs=1)
-        running = Command(process, command, Capture(self.spill_folder, shown=self._shown), live)
+        running = Command(process, command, Capture(self.spill_folder, shown=self._shown), live, plan, before)
         self._commands = {other for other in self._commands if other.process.running}
         for other in self._commands:
             if other.process.agent != agent:
@@ -342,6 +373,13 @@ class LocalWorkspace:
         if found is None:
             self._resting = REST
         return found or ()
+
+    async def _tampered(self, running: Command) -> tuple[str, ...]:
+        """The protected files that changed while a confined command ran, as people see them."""
+        if running.before is None:
+            return ()
+        after = await asyncio.to_thread(guard.look, [str(root) for root in self.roots], running.before)
+        return tuple(self.label(Path(name)) for name in guard.changed(running.before, after))
 
 
 async def _put_away(process: Process, reading: asyncio.Task[None]) -> None:

@@ -10,6 +10,9 @@ import msgspec
 
 from .receipt import FileChange
 
+Access = Literal["", "network", "outside"]
+"""What a command may beyond the sandbox: nothing, the network, or everything (no sandbox at all)."""
+
 
 class Entry(msgspec.Struct, frozen=True):
     """A name in a folder, not followed when it is a link. `size` in bytes, `mode` the permission bits."""
@@ -26,7 +29,8 @@ class Ran(msgspec.Struct, frozen=True):
 
     `exit_code` is None when the command was killed (`timed_out` tells whether by its own limit), 128 + N when signal N
     ended it; `duration_s` in seconds. `left` counts the processes that outlived the command and were ended after it;
-    `changed` is what changed in the workspace meanwhile, as far as it could be seen cheaply.
+    `changed` is what changed in the workspace meanwhile, as far as it could be seen cheaply. `blocked` says what a sandbox
+    seems to have refused, "" where nothing points to one; `tampered` names protected files that changed all the same.
     """
 
     exit_code: int | None
@@ -37,13 +41,15 @@ class Ran(msgspec.Struct, frozen=True):
     bytes: int = 0
     left: int = 0
     changed: tuple[FileChange, ...] = ()
+    blocked: str = ""
+    tampered: tuple[str, ...] = ()
 
 
 class Job(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed.
 
     `output` is what came since the last look, capped; `spill` as in `Ran`. `ended` is True in the one look that first
-    sees its end, and `changed` is filled in that one.
+    sees its end, and `changed`, `blocked` and `tampered` are filled in that one.
     """
 
     id: str
@@ -54,6 +60,8 @@ class Job(msgspec.Struct, frozen=True):
     spill: str = ""
     ended: bool = False
     changed: tuple[FileChange, ...] = ()
+    blocked: str = ""
+    tampered: tuple[str, ...] = ()
 
 
 class Printed(msgspec.Struct, frozen=True):
@@ -72,6 +80,11 @@ class Workspace(Protocol):
 
     root: Path
     roots: tuple[Path, ...]
+
+    @property
+    def confined(self) -> bool:
+        """Whether commands run in a sandbox."""
+        ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """The absolute path behind `path` (relative to `root`). Raises ToolError when it lies outside every root.
@@ -114,8 +127,10 @@ class Workspace(Protocol):
         timeout_s: float,
         on_output: Callable[[str], None],
         cwd: Path | None = None,
+        access: Access = "",
     ) -> Ran:
-        """Run a shell command in a session of its own; everything it started is gone when this returns."""
+        """Run a shell command in a session of its own; everything it started is gone when this returns. `access` is what
+        it may beyond the sandbox, where there is one."""
         ...
 
     async def execute(
@@ -124,8 +139,8 @@ class Workspace(Protocol):
         """Run a program Friday itself needs (no shell), reading at most `limit` bytes of its output."""
         ...
 
-    async def start(self, command: str, *, agent: str) -> Job:
-        """Start a background command owned by `agent`."""
+    async def start(self, command: str, *, agent: str, access: Access = "") -> Job:
+        """Start a background command owned by `agent`; `access` as in `run`."""
         ...
 
     async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> Job:

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable
 
+from ..sandbox import guard, signs
+from ..sandbox.plan import Plan
 from . import changes
 from .output import Capture, Live
 from .process import Process
@@ -14,10 +16,20 @@ from .process import Process
 class Command:
     """A command from its start to its end; `id` is set for one in the background.
 
-    `shared` tells whether a command of another agent ran at the same time.
+    `shared` tells whether a command of another agent ran at the same time. `plan` is how it is confined, `before` what
+    its sandbox should keep as it is.
     """
 
-    def __init__(self, process: Process, text: str, capture: Capture, live: Live | None) -> None:
+    def __init__(
+        self,
+        process: Process,
+        text: str,
+        capture: Capture,
+        live: Live | None,
+        plan: Plan | None = None,
+        before: guard.Looked | None = None,
+    ) -> None:
+        self.plan, self.before = plan, before
         self.process, self.text, self.capture = process, text, capture
         self.id = ""
         self.begun = time.monotonic()
@@ -33,6 +45,10 @@ class Command:
     @property
     def exit_code(self) -> int | None:
         return shell_code(self.process.exit_code)
+
+    def blocked(self, output: str) -> str:
+        """What its sandbox seems to have refused it, "" where nothing points to that."""
+        return signs.blocked(output, self.plan) if self.plan is not None and self.exit_code else ""
 
     def _take(self, data: bytes) -> Awaitable[None] | None:
         if self._live is not None:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import ToolError
+from ..sandbox.plan import Plan
 
+_WARDEN = "import sys; sys.path.append(sys.argv[1]); from friday_cli.machine.warden import main; main(int(sys.argv[2]))"
 END_S = 2.0
 """How long ending a command with all it started may take."""
 PIPE = 512 * 1024
@@ -164,8 +166,8 @@ class Warden:
                 os.close(writing)
         return Process(agent, ours, [reading for reading, _ in pipes])
 
-    def request(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> bytes:
-        """What a keeper reads: where, within which limits, what, in which environment."""
+    def request(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], *, plan: Plan | None = None) -> bytes:
+        """What a keeper reads: where, within which limits, how confined, what, in which environment."""
         environ = {**environ, "PWD": str(cwd)}
         try:
             words = [os.fsencode(word) for word in argv]
@@ -174,7 +176,8 @@ class Warden:
         if any(b"\0" in word for word in words):
             raise ToolError("The command holds a NUL character.")
         pairs = [os.fsencode(f"{name}={value}") for name, value in environ.items()]
-        body = b"\0".join([os.fsencode(cwd), self._limits, str(len(words)).encode(), *words, *pairs])
+        confined = [b"0"] if plan is None else plan.fields()
+        body = b"\0".join([os.fsencode(cwd), self._limits, *confined, str(len(words)).encode(), *words, *pairs])
         return len(body).to_bytes(8, "big") + body
 
     async def close(self) -> None:
@@ -195,10 +198,10 @@ class Warden:
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
-        script = str(Path(__file__).with_name("warden.py"))
+        package = str(Path(__file__).parents[2])
         try:
             self._program = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", _WARDEN, package, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

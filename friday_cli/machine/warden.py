@@ -1,6 +1,6 @@
 """A small program beside Friday that starts commands and ends all they leave behind.
 
-It runs by itself (`python -I -S warden.py FD`), with nothing but the standard library. One warden serves a workspace:
+It runs by itself (`python -I -S`), with nothing but the standard library. One warden serves a workspace:
 over the socket FD it is handed, per command, a control socket and the ends of the output pipes. For each command it
 forks a keeper, and the keeper forks the command in a session of its own.
 
@@ -9,8 +9,8 @@ keeper, so the keeper finds all of them and knows when there is none: the kernel
 or dies (the control socket closes, its pidfd becomes readable), the keeper ends them: TERM, a while, KILL.
 Where the kernel is not Linux, the command's process group stands for its descendants.
 
-Friday to keeper: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), number of words, words, environment;
-later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed TEXT`, `exited STATUS` (negative: the
+Friday to keeper: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), how it is confined (`Plan.fields`),
+number of words, words, environment; later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed TEXT`, `exited STATUS` (negative: the
 signal), `ended LEFT` (how many processes outlived the command).
 """
 
@@ -27,6 +27,9 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+
+from ..sandbox.enter import enter
+from ..sandbox.plan import Plan
 
 LINUX = sys.platform == "linux"
 _LIBC = ctypes.CDLL(None)
@@ -116,12 +119,14 @@ class _Keeper:
         self.leader = 0
         self.over = False  # the command itself has ended
         self.left = 0
+        self.own = 0  # processes of the sandbox itself: the first of its namespace ends with the last of the command
         self.term_at: float | None = None
         self.kill_at: float | None = None
         self.deaf = False  # nobody listens any more
 
     def run(self) -> None:
-        request = self._request()
+        request = _Request(self._message())
+        self.own = 1 if request.plan is not None and request.plan.kind == "bubblewrap" else 0
         wake = _wake_on_children()
         self.leader, problem = _launch(request, self.outputs)
         for fd in set(self.outputs):
@@ -143,7 +148,7 @@ class _Keeper:
                     self._end(TERM_S)
         self._tell(f"ended {self.left}")
 
-    def _request(self) -> list[bytes]:
+    def _message(self) -> list[bytes]:
         size = int.from_bytes(self._exactly(8), "big")
         return self._exactly(size).split(b"\0")
 
@@ -203,7 +208,7 @@ class _Keeper:
         now = time.monotonic()
         if self.term_at is not None and now >= self.term_at:
             with _descendants(os.getpid()) as found:
-                self.left = len(found) or 1
+                self.left = max(len(found), 1) - self.own
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
             self._signal(signal.SIGKILL)
@@ -225,7 +230,18 @@ class _Keeper:
                     os.killpg(self.leader, number)
 
 
-def _launch(request: list[bytes], outputs: list[int]) -> tuple[int, str]:
+class _Request:
+    """What is to run, where and how."""
+
+    def __init__(self, message: list[bytes]) -> None:
+        fields = iter(message)
+        self.cwd, self.limits = next(fields), next(fields).decode()
+        self.plan = Plan.read(fields)
+        self.words = [next(fields) for _ in range(int(next(fields)))]
+        self.environ = dict(pair.partition(b"=")[::2] for pair in fields if pair)
+
+
+def _launch(request: _Request, outputs: list[int]) -> tuple[int, str]:
     """Fork the command; its pid, and what went wrong ("" when it runs)."""
     told, tell = os.pipe()
     keeper = os.getpid()
@@ -245,9 +261,7 @@ def _launch(request: list[bytes], outputs: list[int]) -> tuple[int, str]:
     return pid, problem.decode(errors="replace").replace("\n", " ")
 
 
-def _become(request: list[bytes], outputs: list[int], keeper: int) -> None:
-    cwd, limits, count = request[0], request[1].decode(), int(request[2])
-    words, rest = request[3 : 3 + count], request[3 + count :]
+def _become(request: _Request, outputs: list[int], keeper: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         try:
@@ -258,13 +272,14 @@ def _become(request: list[bytes], outputs: list[int], keeper: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:
         raise OSError("Friday ended")
-    os.chdir(cwd)
-    _limit(limits)
+    os.chdir(request.cwd)
+    _limit(request.limits)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
-    os.execve(words[0], words, dict(pair.partition(b"=")[::2] for pair in rest if pair))
+    words = enter(request.plan, request.words) if request.plan is not None else request.words
+    os.execve(words[0], words, request.environ)
 
 
 def _limit(limits: str) -> None:
@@ -381,6 +396,3 @@ def _children(pid: int) -> list[int]:
 
 
 _PINS = _can_pin()
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
