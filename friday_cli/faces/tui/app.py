@@ -36,6 +36,7 @@ from .side import Side
 from .status import StatusLine
 from .talk import Talk
 from .transcript import Transcript
+from .waiting import Draft
 from .welcome import Welcome
 
 if TYPE_CHECKING:
@@ -210,16 +211,16 @@ class FridayApp(Talk):
         if not self.engine.working and self.engine.session is not None:
             composer = self.query_one(Composer)
             if waiting := composer.take_queue() or self._take_first():
-                self.run_worker(self.deliver(waiting, ""))
+                self.run_worker(self.deliver(waiting))
         self._follow_status()
         self._notice.follow(self)
         self._pause = max(BEAT_S, 3 * (time.perf_counter() - begun))
         if state.working and any(not a.status.startswith("waiting") for a in state.working):
             self._look_in(CLOCK_S)
 
-    def _take_first(self) -> str:
+    def _take_first(self) -> Draft | None:
         first, self._first = self._first, ""
-        return first
+        return Draft(first) if first else None
 
     def _follow_asks(self) -> None:
         asks = set(self.engine.state.asks)
@@ -272,7 +273,7 @@ class FridayApp(Talk):
             self.leave_side()
         elif self.focused is not composer.area and not self.query(Welcome):
             composer.area.focus()
-        elif not composer.escape() and self.engine.working:
+        elif not composer.escape() and not self.stop_shell() and self.engine.working:
             self.run_worker(self.engine.stop("a", "abort"))
             self.say_note("Interrupted.")
 
@@ -287,6 +288,8 @@ class FridayApp(Talk):
         elif composer.text:
             composer.history.add(composer.text)
             composer.clear()
+        elif self.stop_shell():
+            self.say_note("Stopped. Ctrl+C again quits.")
         elif self.engine.working:
             self.run_worker(self.engine.stop("a", "abort"))
             self.say_note("Interrupted. Ctrl+C again quits.")
@@ -326,12 +329,12 @@ class FridayApp(Talk):
         self.refresh(layout=True, repaint=True)
 
     def action_help(self) -> None:
-        self.run_worker(self.deliver("/help", ""))
+        self.run_worker(self.deliver(Draft("/help")))
 
-    async def command(self, text: str) -> bool:
+    async def command(self, draft: Draft) -> bool:
         from . import commands
 
-        return await commands.run(self, text)
+        return await commands.run(self, draft)
 
     # ---- what commands and panes ask for -------------------------------------------------
 

@@ -48,7 +48,8 @@ def help_card(commands: Sequence[tuple[str, str, str]], problems: Sequence[Frida
     """The commands (name, what may follow it, help), how to talk, and what is wrong with commands of one's own."""
     how = """**Typing**: `@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its
 output (`!!cmd` does not). Enter sends, Shift+Enter, Ctrl+J or Alt+Enter makes a new line. While the agent works, messages
-wait in a queue; Enter on an empty prompt sends them at once. Esc interrupts. F1 or `/keys` shows all keys."""
+wait in a queue; Enter on an empty prompt sends them at once, Up takes the last one back. A pasted path of a picture, or
+Ctrl+V, attaches it. Esc interrupts. F1 or `/keys` shows all keys."""
     rows = [(code(f"/{name} {usage}".strip()), line(help, 160)) for name, usage, help in commands]
     wrong = "".join(f"\n- {code(str(problem), 300)}" for problem in problems)
     tail = f"\n\n**Not used**:\n{wrong}" if wrong else ""
@@ -133,17 +134,6 @@ def _fence(text: str, language: str = "") -> str:
     text = plain(text).rstrip()
     ticks = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
     return f"{ticks}{language}\n{text}\n{ticks}"
-
-
-def output_card(command: str, exit_code: int | None, output: str) -> str:
-    """A command of the person with its output."""
-    end = "stopped" if exit_code is None else f"exit {exit_code}"
-    shown = output if len(output) <= 20_000 else output[:10_000] + "\n...\n" + output[-10_000:]
-    return (
-        f"{code('! ' + command, 300)} · {end}\n\n{_fence(shown)}"
-        if shown.strip()
-        else f"{code('! ' + command, 300)} · {end}"
-    )
 
 
 async def export_file(engine: Engine, rest: str) -> Path:

@@ -44,9 +44,17 @@ class Column:
 
     def follow(self) -> bool:
         """Take in what the agent has done since; whether anything looks different."""
-        agent = self.agent
-        if agent is None:
-            return False
+        changed = self._take_in(self.agent) if self.agent is not None else False
+        for index, looked in list(self._live.items()):
+            block = self.blocks[index]
+            if (sign := block.sign()) != looked:
+                self._live[index], changed = sign, True
+            elif block.done:
+                del self._live[index]
+        return changed
+
+    def _take_in(self, agent: AgentView) -> bool:
+        """Make blocks of what is new in an agent's transcript; whether there was any."""
         changed = False
         if self._taken < len(agent.transcript):
             self._pop_writing()
@@ -62,12 +70,6 @@ class Column:
         elif self._writing is not None:
             self._pop_writing()
             changed = True
-        for index, looked in list(self._live.items()):
-            block = self.blocks[index]
-            if (sign := block.sign()) != looked:
-                self._live[index], changed = sign, True
-            elif block.done:
-                del self._live[index]
         return changed
 
     def add(self, block: Block) -> None:

@@ -1,6 +1,6 @@
 """The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
 
-Interface: `COMMANDS`, `find(name)`, `await run(chat, text)`, `listed(customs)`, `choices(query, customs)`; `Chat` is what
+Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`; `Chat` is what
 a command may do. What the engine cannot do is not in the table. The person's own commands stand behind Friday's.
 """
 
@@ -19,6 +19,7 @@ from friday_cli.custom import Custom, Customs, called
 from . import cards
 from .engine import Engine
 from .popup import Choice
+from .waiting import Draft
 
 
 class Chat(Protocol):
@@ -39,7 +40,7 @@ class Chat(Protocol):
     async def send(self, text: str) -> None:
         """Send a message to the main agent."""
 
-    async def send_custom(self, custom: Custom, rest: str, typed: str) -> None:
+    async def send_custom(self, custom: Custom, rest: str, draft: Draft) -> None:
         """Send what a command of the person's own says, now or when the agent has time."""
 
     async def load_customs(self) -> None:
@@ -123,8 +124,9 @@ def choices(query: str, customs: Customs) -> list[Choice]:
     ]
 
 
-async def run(chat: Chat, text: str) -> bool:
+async def run(chat: Chat, draft: Draft) -> bool:
     """Run what stands behind a `/`; False when it is no command. Failures are said."""
+    text = draft.text
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
     if found is None:
@@ -132,7 +134,7 @@ async def run(chat: Chat, text: str) -> bool:
             await chat.load_customs()
         own = called(text, chat.customs)
         if own is not None:
-            await chat.send_custom(*own, text)
+            await chat.send_custom(*own, draft)
         return own is not None
     try:
         if found.idle and chat.engine.working:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from friday_cli.core.messages import Image
 from friday_cli.core.permission import Answer, Mode, Rules
 from friday_cli.view import State
 
@@ -112,21 +113,26 @@ class Engine:
         """Whether the main agent is at work."""
         return self.session is not None and not self.session.idle
 
-    async def say(self, text: str, *, task: str = "", bounds: Rules | None = None) -> list[str]:
+    async def say(
+        self, text: str, *, task: str = "", images: tuple[Image, ...] = (), bounds: Rules | None = None
+    ) -> list[str]:
         """Give the main agent a message: it begins with it, or reads it at its next turn. Gives remarks for the person.
 
-        `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it.
+        `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it. Pictures need a
+        beginning: to an agent at work only the words go.
         """
         from friday_cli.attach import attached
 
         session = self._open()
-        body, images, remarks = await attached(text, session.world.workspace)
+        body, named, remarks = await attached(text, session.world.workspace)
+        images = (*images, *named)
         body = "\n\n".join([body, *self._beside])
         self._beside = []
         if session.idle:
             session.start(body, task=task or text, images=images, bounds=bounds)
         else:
             await session.send("a", body)
+            remarks += ["The agent is at work: the pictures were not sent with it."] if images else []
         return remarks
 
     async def say_to(self, path: str, text: str) -> None:

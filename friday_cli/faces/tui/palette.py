@@ -31,10 +31,11 @@ class Palette(Provider):
 
     def _run(self, name: str, usage: str) -> None:
         from .prompt import Composer
+        from .waiting import Draft
 
         composer = self.app.query_one(Composer)
         if usage and not usage.startswith("["):
             composer.put(f"/{name} ")
             composer.area.focus()
         else:
-            composer.post_message(Composer.Sent(f"/{name}", ""))
+            composer.post_message(Composer.Sent(Draft(f"/{name}"), ""))

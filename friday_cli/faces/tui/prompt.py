@@ -1,7 +1,7 @@
 """The prompt: what a person types, 1 to 8 rows; with its list above it and the queue of messages not sent yet.
 
-Interface: `Composer(history, files, words)`; `text`, `clear()`, `put(text)`, `queue(text)`, `take_queue()`, `escape()`
-(True when it had something to close or give back), `aim(path, label)` (whom it writes to). Messages: `Sent(text, path)`,
+Interface: `Composer(history, files, words)`; `text`, `clear()`, `put(text)`, `queue(draft)`, `take_queue()`, `escape()`
+(True when it had something to close or give back), `aim(path, label)` (whom it writes to). Messages: `Sent(draft, path)`,
 `Shell(command, keep)`, `Nudge` (Enter on an empty prompt: send the queue now), `Scroll(by)`.
 Completion comes from `words`: commands for `/`, profiles for `@`; file names from `Files`.
 """
@@ -13,23 +13,23 @@ import re
 from collections.abc import Callable
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Static, TextArea
+from textual.widgets import TextArea
 
+from friday_cli.core.errors import FridayError
 from friday_cli.core.plain import line, plain
 
+from . import images
+from .chips import Chips
 from .files import Files
 from .history import History
 from .popup import Choice, Popup
+from .waiting import Draft, Waiting
 
-CHIP_LINES, CHIP_CHARS = 10, 1_000
-"""A paste with more than this becomes a chip."""
-_CHIP = re.compile(r"\[Pasted #(\d+) \+\d+ lines?\]")
 _WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 Words = Callable[[str, str], list[Choice]]
@@ -44,6 +44,7 @@ class Prompt(TextArea):
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline"),
         Binding("tab", "complete", "Complete, or go to the next pane", id="prompt.complete"),
         Binding("ctrl+r", "recall", "Search earlier prompts", id="prompt.search"),
+        Binding("ctrl+v", "picture", "Paste; a picture too", show=False, id="prompt.paste"),
         Binding("ctrl+g", "editor", "Write in your editor", id="prompt.editor"),
         Binding("ctrl+c", "app.interrupt", "Copy, clear, interrupt; twice: quit", show=False, id="prompt.interrupt"),
         Binding("ctrl+d", "app.leave_empty", "Quit, when it is empty", show=False, id="prompt.quit"),
@@ -108,7 +109,11 @@ class Prompt(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self.insert(self.composer.pasted(plain(event.text)))
+        await self.composer.paste(event.text)
+
+    async def action_picture(self) -> None:
+        if not await self.composer.paste(""):
+            self.action_paste()
 
 
 class Composer(Vertical):
@@ -117,8 +122,8 @@ class Composer(Vertical):
     class Sent(Message):
         """A message for the agent at `path` ("" means the main one)."""
 
-        def __init__(self, text: str, path: str) -> None:
-            self.text, self.path = text, path
+        def __init__(self, draft: Draft, path: str) -> None:
+            self.draft, self.path = draft, path
             super().__init__()
 
     class Shell(Message):
@@ -141,8 +146,7 @@ class Composer(Vertical):
     def __init__(self, history: History, files: Files, words: Words, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.history, self._files, self._words = history, files, words
-        self._pastes: dict[int, str] = {}
-        self._queue: list[str] = []
+        self._chips = Chips()
         self._aim = ""
         self._recalling = False
         self._quiet = False
@@ -151,13 +155,12 @@ class Composer(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Popup(id="popup")
-        yield Static(id="queue")
+        yield Waiting(id="queue")
         yield Prompt(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
                      highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
 
     def on_mount(self) -> None:
         self.area.cursor_blink = False  # no timer while nothing happens
-        self._show_queue()
         if draft := self.history.draft:
             self.put(draft)
 
@@ -184,7 +187,7 @@ class Composer(Vertical):
     @property
     def text(self) -> str:
         """What is typed, pastes in full."""
-        return _CHIP.sub(lambda found: self._pastes.get(int(found[1]), found[0]), self.area.text)
+        return self._chips.full(self.area.text)
 
     def put(self, text: str) -> None:
         """Set what is typed; the cursor goes to its end."""
@@ -195,17 +198,28 @@ class Composer(Vertical):
 
     def clear(self) -> None:
         self.put("")
-        self._pastes.clear()
+        self._chips.clear()
 
-    def pasted(self, text: str) -> str:
-        """What a paste becomes in the prompt: itself, or a chip where it is long."""
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-        lines = text.count("\n") + 1
-        if lines <= CHIP_LINES and len(text) <= CHIP_CHARS:
-            return text
-        number = max(self._pastes, default=0) + 1
-        self._pastes[number] = text
-        return f"[Pasted #{number} +{lines} line{'s' if lines > 1 else ''}]"
+    async def paste(self, text: str) -> bool:
+        """Put a paste where the cursor is: text, a chip, or pictures; False when there was nothing.
+
+        An empty paste stands for what is on the clipboard and no text, as terminals send it.
+        """
+        try:
+            if not text.strip():
+                image = await images.on_clipboard()
+                found = [(image, "")] if image else []
+            else:
+                paths = images.named(text)
+                found = [(await asyncio.to_thread(images.read, path), path.name) for path in paths]
+        except FridayError as error:
+            self.app.notify(plain(str(error)), severity="warning", markup=False)
+            found = []
+        if found:
+            self.area.insert(" ".join(self._chips.pictured(image, name) for image, name in found) + " ")
+        elif text:
+            self.area.insert(self._chips.pasted(plain(text).replace("\r\n", "\n").replace("\r", "\n")))
+        return bool(found or text)
 
     def aim(self, path: str, label: str = "") -> None:
         """Write to the agent at `path` from now on; "" is the main one again."""
@@ -227,7 +241,8 @@ class Composer(Vertical):
         if not text.strip():
             self.post_message(self.Nudge())
             return
-        self.history.add(self.area.text if not self._pastes else text)
+        pictures = self._chips.images(text)
+        self.history.add(self._chips.bare(text))
         path = self._aim
         self.clear()
         if text.startswith("!") and not path:
@@ -235,42 +250,42 @@ class Composer(Vertical):
             if command:
                 self.post_message(self.Shell(command, not text.startswith("!!")))
         else:
-            self.post_message(self.Sent(text, path))
+            self.post_message(self.Sent(Draft(text, pictures), path))
 
     # ---- queue ---------------------------------------------------------------------------
 
-    def queue(self, text: str) -> None:
+    @property
+    def waiting(self) -> Waiting:
+        return self.query_one(Waiting)
+
+    def queue(self, draft: Draft, *, first: bool = False) -> None:
         """Keep a message until the agent has time."""
-        self._queue.append(text)
-        self._show_queue()
+        self.waiting.put(draft, first=first)
 
-    def take_queue(self) -> str:
-        """What waits, as one message; a command is taken by itself."""
-        ends = next((n for n, text in enumerate(self._queue) if text.startswith("/")), len(self._queue))
-        count = ends or 1
-        waiting, self._queue = "\n\n".join(self._queue[:count]), self._queue[count:]
-        self._show_queue()
-        return waiting
+    def take_queue(self) -> Draft | None:
+        """What goes first of what waits."""
+        return self.waiting.next()
 
-    def _show_queue(self) -> None:
-        view = self.query_one("#queue", Static)
-        view.display = bool(self._queue)
-        text = Text(no_wrap=True, overflow="ellipsis")
-        for number, waiting in enumerate(self._queue):
-            text.append(("\n" if number else "") + f"queued: {line(waiting, 300)}", style="dim")
-        if self._queue:
-            text.append("\nEnter: send now · Esc: take the last one back", style="dim italic")
-        view.update(text)
+    def _back(self, index: int = -1) -> bool:
+        """Take a message that waits into the prompt again; False when there is none."""
+        draft = self.waiting.back(index)
+        if draft is None:
+            return False
+        self.put(f"{draft.text}\n{self.area.text}".rstrip("\n"))
+        return True
+
+    def on_waiting_wanted(self, message: Waiting.Wanted) -> None:
+        message.stop()
+        self._back(message.index)
+        self.area.focus()
 
     def escape(self) -> bool:
         """Close the nearest: the list, a queued message, the aim. False when there was nothing."""
         if self.popup.open:
             self._recalling = False
             self.popup.hide()
-        elif self._queue:
-            back = self._queue.pop()
-            self._show_queue()
-            self.put(f"{back}\n{self.area.text}".rstrip("\n"))
+        elif self._back():
+            pass
         elif self._aim:
             self.aim("")
         else:
@@ -281,7 +296,7 @@ class Composer(Vertical):
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         event.stop()
-        self._draft = self.text
+        self._draft = self._chips.bare(self.area.text)
         if self._quiet:
             self._quiet = False
             return
@@ -354,6 +369,8 @@ class Composer(Vertical):
     def up(self, *, first_row: bool) -> bool:
         if self.popup.open:
             self.popup.move(-1)
+            return True
+        if not self.area.text and self._back():
             return True
         return first_row and self._from_history(self.history.older(self.area.text))
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from textual.worker import Worker
+
 from friday_cli.core.errors import FridayError
+from friday_cli.core.messages import Image
 from friday_cli.custom import Custom, Customs, called, load
 
 from .agents import AgentKeys
@@ -16,7 +19,9 @@ from .approval import Approval
 from .blocks import CardBlock, Scene
 from .popup import Choice
 from .prompt import Composer, Prompt
+from .shell import ShellBlock
 from .transcript import Transcript
+from .waiting import Draft
 
 
 class Talk(AgentKeys):
@@ -46,17 +51,18 @@ class Talk(AgentKeys):
             self.say_note(text, "warning")
         self._said = frozenset(wrong)
 
-    async def send_custom(self, custom: Custom, rest: str, typed: str) -> None:
+    async def send_custom(self, custom: Custom, rest: str, draft: Draft) -> None:
         """Send what a command of the person's own says, now or when the agent has time."""
         async with self._turn:
             if self.engine.session is None or self.engine.working:
-                self.query_one(Composer).queue(typed)
+                self.query_one(Composer).queue(draft)
                 self.look_again()
             else:
                 self.query_one("#chat", Transcript).following = True
-                await self._try(self.engine.say(custom.words(rest), task=typed, bounds=custom.bounds()))
+                words, bounds = custom.words(rest), custom.bounds()
+                await self._try(self.engine.say(words, task=draft.text, images=draft.images, bounds=bounds))
 
-    async def command(self, text: str) -> bool:
+    async def command(self, draft: Draft) -> bool:
         """Run what stands behind a `/`; False when it is no command."""
         raise NotImplementedError
 
@@ -68,13 +74,16 @@ class Talk(AgentKeys):
         return [Choice(f"@{n} ", f"@{n}", f"sub-agent: {t}") for n, t in self.profiles if query.lower() in n.lower()]
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
-        self.run_worker(self.deliver(message.text, message.path))
+        self.run_worker(self.deliver(message.draft, message.path))
 
-    async def deliver(self, text: str, path: str) -> None:
+    async def deliver(self, draft: Draft, path: str = "") -> None:
         """Do what a message of the person says: to an agent, as a command, now or later."""
+        text = draft.text
         if path:
+            if draft.images:
+                self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
             await self._try(self.engine.say_to(path, text))
-        elif text.startswith("/") and await self.command(text):
+        elif text.startswith("/") and await self.command(draft):
             pass
         elif (
             text.startswith("/")
@@ -84,17 +93,17 @@ class Talk(AgentKeys):
             self.say_note(f"There is no command /{name}. / lists them.", "warning")
             self.query_one(Composer).put(text)
         elif self.engine.session is None or self.engine.working:
-            self.query_one(Composer).queue(text)
+            self.query_one(Composer).queue(draft)
             self.look_again()
         else:
-            await self.send(text)
+            await self.send(text, draft.images)
 
-    async def send(self, text: str) -> None:
+    async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give the main agent a message now."""
         chat = self.query_one("#chat", Transcript)
         chat.following = True
         async with self._turn:
-            await self._try(self.engine.say(text))
+            await self._try(self.engine.say(text, images=images))
 
     async def _try(self, work: Any) -> None:
         try:
@@ -107,31 +116,58 @@ class Talk(AgentKeys):
         if waiting := self.query_one(Composer).take_queue():
             self.run_worker(self._now(waiting))
 
-    async def _now(self, waiting: str) -> None:
+    async def _now(self, draft: Draft) -> None:
         """Send what waited, also to an agent at work: it reads it at its next turn."""
-        own = called(waiting, self.customs)
-        if own is None:
-            await self.send(waiting)
-        elif own[0].tools is None or not self.engine.working:
-            await self._try(self.engine.say(own[0].words(own[1]), task=waiting, bounds=own[0].bounds()))
+        own = called(draft.text, self.customs)
+        narrow = own is not None and own[0].tools is not None
+        if self.engine.working and (narrow or draft.images):
+            what = "A command that takes tools away" if narrow else "A picture"
+            self.query_one(Composer).queue(draft, first=True)
+            self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
+        elif own is None:
+            await self.send(draft.text, draft.images)
         else:
-            self.query_one(Composer).queue(waiting)
-            self.say_note(f"/{own[0].name} takes tools away, so it waits until the agent is done.")
+            await self._try(self.engine.say(own[0].words(own[1]), task=draft.text, bounds=own[0].bounds()))
 
     def on_composer_shell(self, message: Composer.Shell) -> None:
-        self.run_worker(self._shell(message.command, message.keep))
+        if self._shell_run is not None and self._shell_run.is_running:
+            self.say_note("A command of yours still runs; Esc stops it.", "warning")
+            self.query_one(Composer).put(("!" if message.keep else "!!") + message.command)
+        elif self.engine.session is None:
+            self.say_note("No session is open yet.", "warning")
+        else:
+            self._shell_run = self.run_worker(self._shell(message.command, message.keep))
+
+    _shell_run: Worker[None] | None = None
 
     async def _shell(self, command: str, keep: bool) -> None:
-        from .cards import output_card
+        block = ShellBlock(self.scene, command)
+        self.query_one("#chat", Transcript).add(block)
+
+        def came(text: str) -> None:
+            block.put(text)
+            self.look_again()
 
         try:
-            code, output = await self.engine.run(command, lambda text: None)
+            code, output = await self.engine.run(command, came)
         except FridayError as error:
-            self.say_note(str(error), "error")
-            return
-        self.show_card(output_card(command, code, output))
-        if keep:
-            self.engine.remember(f"[I ran this command: {command}\nexit code: {code}\n{output[-20_000:]}]")
+            block.end("failed", str(error))
+        except asyncio.CancelledError:
+            block.end("stopped by you", block.words().partition("\n")[2])
+            raise
+        else:
+            block.end("stopped" if code is None else f"exit {code}", output)
+            if keep:
+                self.engine.remember(f"[I ran this command: {command}\nexit code: {code}\n{output[-20_000:]}]")
+        finally:
+            self.look_again()
+
+    def stop_shell(self) -> bool:
+        """Stop the command that the person ran; False when none runs."""
+        if self._shell_run is None or not self._shell_run.is_running:
+            return False
+        self._shell_run.cancel()
+        return True
 
     def on_composer_scroll(self, message: Composer.Scroll) -> None:
         chat = self.query_one("#chat", Transcript)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+from rich.table import Table
 from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
@@ -24,12 +25,13 @@ _PREFIXES = (
     ("AIza", "gemini"),
     ("sk-", "openai"),
 )
-_WORDS = """Welcome to Friday. No model is configured yet; there are three ways on:
-
-  • a key: paste it below. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...)
-    before you start Friday
-  • a local server, if one is listed here
-  • the offline demo: a script plays the model; tools, sub-agents and your folder are real"""
+_WORDS = "Welcome to Friday. No model is configured yet; there are three ways on:"
+_WAYS = (
+    "a key: paste it below. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
+    "before you start Friday",
+    "a local server, if one is listed here",
+    "the offline demo: a script plays the model; tools, sub-agents and your folder are real",
+)
 
 
 class Welcome(Vertical):
@@ -47,7 +49,11 @@ class Welcome(Vertical):
         self._models = ["demo"]
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(_WORDS))
+        ways = Table.grid(padding=(0, 1))
+        for way in _WAYS:
+            ways.add_row("•", Text(way))
+        yield Static(Text(_WORDS + "\n"))
+        yield Static(ways)
         yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
         yield Input(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
         yield Static(id="trouble")

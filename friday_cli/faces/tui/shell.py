@@ -1,0 +1,64 @@
+"""A command that the person ran with `!`: its output while it comes, and all of it when it is unfolded. Interface: `ShellBlock`."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.strip import Strip
+
+from friday_cli.core.plain import line, plain
+
+from .blocks import Block, Scene
+from .look import Pen, indented
+
+TAIL, HEAD, MOST = 8, 20, 5_000
+"""Lines shown while it runs, of an ended one while folded, and at most."""
+KEPT = 200_000
+
+
+class ShellBlock(Block):
+    """See the module. `output` is put into it as it comes; `end` closes it."""
+
+    kind = "shell"
+
+    def __init__(self, scene: Scene, command: str) -> None:
+        super().__init__(scene)
+        self._command = command
+        self._output = ""
+        self._end = ""
+
+    def put(self, text: str) -> None:
+        """More output came."""
+        self._output = (self._output + text)[-KEPT:]
+
+    def end(self, how: str, output: str) -> None:
+        """It is over: `how` it ended, and what it wrote in all."""
+        self._end, self._output = how, output[-KEPT:]
+
+    def sign(self) -> object:
+        return (self.open, self._end, len(self._output), self._output[-20:])
+
+    @property
+    def done(self) -> bool:
+        return bool(self._end)
+
+    def words(self) -> str:
+        return f"! {self._command}\n{plain(self._output)}"
+
+    def wants(self, what: str) -> bool:
+        return what == "error" and self._end not in ("", "exit 0")
+
+    def toggle(self, at: int) -> bool:
+        self.open = not self.open
+        return True
+
+    def _draw(self, pen: Pen, width: int) -> list[Strip]:
+        look = pen.look
+        head = Text("! ", style=look.accent).append(line(self._command, 300), style="bold")
+        head.append(f" · {self._end or 'running; Esc stops it'}", style=look.dim)
+        lines = plain(self._output).rstrip("\n").split("\n") if self._output.strip() else []
+        most = MOST if self.open else HEAD if self._end else TAIL
+        shown = lines[:most] if self._end else lines[-most:]
+        body = pen.hard("\n".join(shown), width - 2, look.text, most=most) if shown else []
+        if self._end and len(lines) > most:
+            body.append(pen.line(Text(f"… {len(lines) - most} more lines", style=look.dim), width - 2))
+        return [pen.line(head, width), *indented(body, "  ", "  ", look.dim)]
