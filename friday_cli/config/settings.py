@@ -27,6 +27,8 @@ class Prices(Struct, frozen=True, forbid_unknown_fields=True):
     """Input tokens read from a cache. Left out: counted at the price of `input`."""
     cache_write: Dollars | None = None
     """Input tokens written to a cache. Left out: counted at the price of `input`."""
+    web_search: Dollars | None = None
+    """A thousand web searches that the service runs by itself. Left out: what a reply with such a search cost is unknown."""
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):

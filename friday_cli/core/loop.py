@@ -12,10 +12,22 @@ from .agent import Agent, Halt, Outcome, World
 from .budget import LimitName, LimitReached
 from .calls import run_calls
 from .errors import ProviderError
-from .events import AnyEvent, AttemptFailed, MessageAdded, StopReason, TurnFinished, TurnStarted
-from .messages import Message, Text, ToolResult, Usage, open_calls, user
+from .events import (
+    AnyEvent,
+    AttemptFailed,
+    MessageAdded,
+    Plain,
+    StopReason,
+    Table,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from .messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
 from .model import ask_model, prompt_tokens
-from .provider import Done
+from .provider import Done, Search
+from .receipt import Facts
 from .tool import Ending
 
 CONTINUES = 3
@@ -29,6 +41,8 @@ CIRCLES = {1: 5, 2: 4, 3: 4}
 UNREADABLE_TURNS = 3
 """Turns in a row whose calls all had unreadable arguments, after which the agent is stopped."""
 
+SEARCH = "web_search"
+"""The name under which a search of the model's service is told of, as of the tool that does the same."""
 NOTE = "[Note of the harness; no person wrote this]"
 WRAP_UP = {
     "iterations": "You have used all your turns.",
@@ -149,8 +163,18 @@ async def add_reply(agent: Agent, world: World, done: Done, *also: AnyEvent) -> 
     if done.message.parts:  # no provider would take an empty one back
         agent.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
+    events[:0] = [event for search in done.searches for event in _searched(agent, search)]
     if events:
         await world.log.emit(agent.path, *events)
+
+
+def _searched(agent: Agent, search: Search) -> tuple[ToolStarted, ToolFinished]:
+    """A web search that the service ran by itself, told like a tool's run: it ended within the reply."""
+    status: ResultStatus = "error" if search.error else "ok"
+    facts = Facts(found=tuple(dict.fromkeys(url for _, url in search.pages)))
+    shown = Plain(search.error) if search.error else Table(("title", "url"), search.pages)
+    agent.tally.add(SEARCH, status, facts)
+    return ToolStarted(search.id, SEARCH, search.query), ToolFinished(search.id, SEARCH, status, 0.0, shown, facts)
 
 
 async def say(agent: Agent, world: World, text: str) -> None:

@@ -95,6 +95,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     `input` excludes what was read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None
     where a price is unknown, never 0. `cached` is False where the provider reports no cache figures: then `cache_read`
     is the input that was sent before in the same prefix. `estimated` is True where no usage was reported at all.
+    `searches` are web searches that the service ran by itself, whose fee is in the cost.
     """
 
     input: int = 0
@@ -105,6 +106,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cost_usd: float | None = 0.0
     cached: bool = True
     estimated: bool = False
+    searches: int = 0
 
     @property
     def billed(self) -> int:
@@ -127,6 +129,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
             self.cached and other.cached,
             self.estimated or other.estimated,
+            self.searches + other.searches,
         )
 
 

@@ -43,6 +43,16 @@ class CallChunk(msgspec.Struct, frozen=True):
     chars: int
 
 
+class Search(msgspec.Struct, frozen=True):
+    """A web search that the service ran by itself while it replied. `pages` are what it saw: (title, URL), as plain
+    text; `error` says why there are none."""
+
+    id: str
+    query: str
+    pages: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+
+
 class Done(msgspec.Struct, frozen=True):
     """The last chunk: the whole assistant message, what it used, and why the model stopped.
 
@@ -53,6 +63,7 @@ class Done(msgspec.Struct, frozen=True):
     usage: Usage
     stop: Stop
     note: str = ""
+    searches: tuple[Search, ...] = ()
 
 
 Chunk = TextChunk | ThinkingChunk | CallChunk | Done

@@ -6,6 +6,9 @@ import re
 
 import msgspec
 
+FOUND_SHOWN = 20
+"""Pages found by web searches that a receipt in words names."""
+
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted.
@@ -30,12 +33,13 @@ class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one tool call did, as far as the harness saw it."""
+    """What one tool call did, as far as the harness saw it. `urls` were fetched, `found` came up in a web search."""
 
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
     urls: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,6 +61,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     urls: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The receipt in words, one fact a line, for a parent model and for people."""
@@ -72,6 +77,9 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
             end = "timed out" if c.timed_out else "stopped" if c.exit_code is None else f"exit {c.exit_code}"
             out.append(f"ran: {c.command.splitlines()[0] if c.command else ''} -> {end}")
         out.extend(f"fetched: {url}" for url in self.urls)
+        out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
+        if (more := len(self.found) - FOUND_SHOWN) > 0:
+            out.append(f"found by a web search: {more} more pages")
         out.extend(f"WARNING: {text}" for text in self.warnings)
         return out
 
@@ -91,6 +99,7 @@ class Tally:
         self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
         self._read: dict[str, None] = dict.fromkeys(receipt.read)
         self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
+        self._found: dict[str, None] = dict.fromkeys(receipt.found)
         self._made: Receipt | None = receipt
 
     def __eq__(self, other: object) -> bool:
@@ -113,6 +122,7 @@ class Tally:
         self._commands.extend(facts.commands)
         self._urls.update(dict.fromkeys(facts.urls))
         self._read.update(dict.fromkeys(facts.read))
+        self._found.update(dict.fromkeys(facts.found))
 
     def warn(self, *texts: str) -> None:
         """Add warnings, each once."""
@@ -132,6 +142,7 @@ class Tally:
                 tuple(self._urls),
                 tuple(self._read),
                 tuple(self._warnings),
+                tuple(self._found),
             )
         return self._made
 
@@ -175,7 +186,8 @@ def _was_seen(evidence: str, receipt: Receipt) -> bool:
 
 def _one_seen(evidence: str, receipt: Receipt) -> bool:
     if re.match(r"https?://", evidence):
-        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in receipt.urls)
+        seen = (*receipt.urls, *receipt.found)
+        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in seen)
     words = " ".join(evidence.removeprefix("$ ").split())
     if any(words == " ".join(run.command.split()) for run in receipt.commands):
         return True

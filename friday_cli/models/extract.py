@@ -3,7 +3,8 @@
 Importing genai-prices costs 130-270 ms, so it is a tool of development only; tests compare the extract with it.
 Each model is `[names, window, prices]`. A name is an exact id, or `^start`, `$end`, `*part`, `/regular expression`; a list of
 names means all of them at once.
-`prices` is a list of `{in, out, read, write, reasoning, since, hours}`: dollars per million tokens, a number or
+`prices` is a list of `{in, out, read, write, reasoning, search, since, hours}`: dollars per million tokens (`search`: per
+thousand web searches that the service runs by itself), a number or
 `[base, [tokens, price], ...]` where more input than `tokens` sets the price of everything. The last one whose
 `since` (a UTC date) or `hours` (UTC, from and to) holds is meant, the first where none does.
 """
@@ -24,6 +25,7 @@ _FIELDS = {
     "read": "cache_read_mtok",
     "write": "cache_write_mtok",
     "reasoning": "output_reasoning_mtok",
+    "search": "web_searches_kcount",
 }
 
 

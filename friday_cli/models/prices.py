@@ -27,6 +27,7 @@ class _Price(msgspec.Struct, frozen=True, rename={"input": "in", "output": "out"
     read: Rate | None = None
     write: Rate | None = None
     reasoning: Rate | None = None
+    search: float | None = None
     since: date | None = None
     hours: tuple[str, str] | None = None
 
@@ -80,7 +81,15 @@ def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: dat
         (usage.output - reasoning, price.output),
         (reasoning, price.output if price.reasoning is None else price.reasoning),
     )
-    return sum(tokens * _rate(rate, total) for tokens, rate in parts) / 1_000_000
+    fee = _fee(price.search, usage)
+    return None if fee is None else fee + sum(tokens * _rate(rate, total) for tokens, rate in parts) / 1_000_000
+
+
+def _fee(thousand: float | None, usage: Usage) -> float | None:
+    """What the web searches of the service cost, at the price of a thousand; None where there were some and it is unknown."""
+    if not usage.searches:
+        return 0.0
+    return None if thousand is None else usage.searches * thousand / 1000
 
 
 def own_cost(prices: Prices, usage: Usage) -> float | None:
@@ -96,7 +105,8 @@ def own_cost(prices: Prices, usage: Usage) -> float | None:
                 return None
             continue
         total += tokens * rate
-    return None if prices.input is None and prices.output is None else total / 1_000_000
+    fee = _fee(prices.web_search, usage)
+    return None if fee is None or (prices.input is None and prices.output is None) else fee + total / 1_000_000
 
 
 def window(provider: str, model: str, *, platform: str = "") -> int:

@@ -10,8 +10,9 @@ import msgspec
 
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Message, Opaque, Text, Thinking, ToolCall, Usage
-from ..core.provider import CallChunk, Chunk, Done, Stop, TextChunk, ThinkingChunk
+from ..core.provider import CallChunk, Chunk, Done, Search, Stop, TextChunk, ThinkingChunk
 from ..wire.arguments import call_of, parse_arguments
+from ..wire.searches import search_of
 from ..wire.text import Pieces, plain, whole_json
 
 CUT = "the reply reached its output limit before the arguments were complete; the call was not run"
@@ -166,7 +167,30 @@ class Fold:
             reasoning=min(output, _tokens(_dict(said.get("output_tokens_details")).get("thinking_tokens"))),
             cached="cache_read_input_tokens" in said or "cache_creation_input_tokens" in said,
             estimated=estimated,
+            searches=self._searched(),
         )  # fmt: skip
+
+    def _searched(self) -> int:
+        """Web searches that are paid for: as reported, else those that brought a result."""
+        said = _dict(self._usage.get("server_tool_use")).get("web_search_requests")
+        return sum(not s.error for s in self._searches()) if said is None else _tokens(said)
+
+    def _searches(self) -> tuple[Search, ...]:
+        """The searches whose results came within this reply; after a pause the query stands in the reply before."""
+        asked = {b.data.get("id"): b for b in self._blocks if b.kind == "server_tool_use"}
+        made = []
+        for block in self._blocks:
+            if block.kind == "web_search_tool_result":
+                call_id, rows = block.data.get("tool_use_id"), block.data.get("content")
+                wish = asked.get(call_id)
+                words = parse_arguments(wish.json.text)[0] if wish and wish.json.size else {}
+                query = words.get("query") or (_dict(wish.data.get("input")).get("query") if wish else "")
+                error = "" if isinstance(rows, list) else str(_dict(rows).get("error_code") or "no result")
+                pages = [
+                    (row.get("title"), row.get("url")) for row in map(_dict, rows if isinstance(rows, list) else ())
+                ]
+                made.append(search_of(str(call_id)[:256], query, pages, error=error))
+        return tuple(made)
 
     def done(self, prompt: int) -> Done:
         """The reply, once its events are over. Raises ProviderError with the usage known: truncated or empty."""
@@ -187,7 +211,7 @@ class Fold:
         stop = _agreed(stop, message)
         if stop in ("end_turn", "other") and not message.calls and not message.text.strip():
             raise ProviderError("empty", f"{self._service} sent a reply with neither text nor calls.", usage=usage)
-        return Done(message, usage, stop, note)
+        return Done(message, usage, stop, note, self._searches())
 
     def _parts(self, block: _Block) -> Iterator[AnyPart]:
         text = block.text.text

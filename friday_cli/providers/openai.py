@@ -90,20 +90,23 @@ class _OpenAI(ABC):
             raise ProviderError("truncated", message, usage=self._spent(fold, request))
         try:
             parts = fold.parts()
-            usage = usage_of(fold.usage, request, parts, self._price)
+            searches = fold.searches()
+            usage = usage_of(fold.usage, request, parts, self._price, searches=len(searches))
             require(parts, fold.stop, service, usage)
         except Exception as error:
             failed = from_exception(self._endpoint, error)
             failed.usage = failed.usage or self._spent(fold, request)
             raise failed from (None if failed is error else error)
-        return Done(Message("assistant", parts), usage, fold.stop, fold.note)
+        return Done(Message("assistant", parts), usage, fold.stop, fold.note, searches)
 
     def _spent(self, fold: ChatFold | ResponsesFold, request: Request) -> Usage | None:
         """What a failed attempt has cost: as reported, else an estimate once some of the reply had come."""
         fold.ended = False
         try:
             parts = fold.parts()
-            return usage_of(fold.usage, request, parts, self._price) if parts or fold.usage else None
+            if not (parts or fold.usage):
+                return None
+            return usage_of(fold.usage, request, parts, self._price, searches=len(fold.searches()))
         except Exception:  # the failure being told of counts for more than what it cost
             return None
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
-from ..core.provider import CallChunk, Chunk, Request, Stop, TextChunk, ThinkingChunk
+from ..core.provider import CallChunk, Chunk, Request, Search, Stop, TextChunk, ThinkingChunk
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_error
 from ..wire.text import Pieces
@@ -183,6 +183,10 @@ class ChatFold:
             finish = choice.get("finish_reason")
             if isinstance(finish, str) and finish:
                 self._finish(finish, choice.get("error"))
+
+    def searches(self) -> tuple[Search, ...]:
+        """None: this wire has no search of the service."""
+        return ()
 
     def parts(self) -> tuple[AnyPart, ...]:
         """The message, once `ended`; before, what there is of it. Raises ProviderError for a call without a name."""

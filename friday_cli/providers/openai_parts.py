@@ -138,10 +138,18 @@ def result_text(result: ToolResult) -> str:
     return f"Error: {text}" if result.status == "error" and not text.lower().startswith("error") else text
 
 
-def usage_of(data: Mapping[str, Any] | None, request: Request, parts: Iterable[AnyPart], price: Price | None) -> Usage:
+def usage_of(
+    data: Mapping[str, Any] | None,
+    request: Request,
+    parts: Iterable[AnyPart],
+    price: Price | None,
+    *,
+    searches: int = 0,
+) -> Usage:
     """The tokens a service reports, under the names of either wire; estimated where it reports none that can be true.
 
     `input` comes without cached tokens. A total beyond input and output is reasoning that the service left out.
+    `searches` are the web searches that the service ran by itself.
     """
     data = data or {}
     sent = _count(data, "prompt_tokens", "input_tokens") or 0
@@ -166,7 +174,7 @@ def usage_of(data: Mapping[str, Any] | None, request: Request, parts: Iterable[A
     hit = min(read or 0, sent)
     put = min(written or 0, sent - hit)
     cached = read is not None or written is not None
-    usage = Usage(sent - hit - put, hit, put, said, min(reasoning, said), None, cached, guessed)
+    usage = Usage(sent - hit - put, hit, put, said, min(reasoning, said), None, cached, guessed, searches)
     return msgspec.structs.replace(usage, cost_usd=price(usage) if price else None)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
-from ..core.provider import CallChunk, Chunk, Request, Stop, TextChunk, ThinkingChunk
+from ..core.provider import CallChunk, Chunk, Request, Search, Stop, TextChunk, ThinkingChunk
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_error
+from ..wire.searches import search_of
 from ..wire.text import Pieces
 from .openai_parts import (
     NO_IMAGE,
@@ -48,8 +49,10 @@ def responses_body(
         {"type": "function", "name": t.name, "description": t.description, "parameters": t.schema, "strict": False}
         for t in request.tools
     ]
+    include = ["reasoning.encrypted_content"] if quirks.reasoning else []
     if web_search and all(t.name != "web_search" for t in request.tools):
         tools.append({"type": "web_search"})
+        include.append("web_search_call.action.sources")
     if tools:
         body["tools"] = tools
         if request.tool_choice == "none":
@@ -59,8 +62,8 @@ def responses_body(
         reasoning["effort"] = effort
     if reasoning:
         body["reasoning"] = reasoning
-    if quirks.reasoning:
-        body["include"] = ["reasoning.encrypted_content"]
+    if include:
+        body["include"] = include
     if quirks.cache_key and request.cache_key:
         body["prompt_cache_key"] = cache_key(request)
     return body
@@ -226,6 +229,28 @@ class ResponsesFold:
         if any(marks["messages"]) or any(marks["calls"].values()):
             parts.append(Opaque(self._origin, marks))
         return self._settled(parts, calls)
+
+    def searches(self) -> tuple[Search, ...]:
+        """The web searches that the service ran within this reply, each with the pages it names for it.
+
+        Pages that the text cites and no search names stand with the last one.
+        """
+        made: list[tuple[str, object, list[tuple[object, object]]]] = []
+        cited: list[tuple[object, object]] = []
+        for item in sorted(self._items, key=lambda i: i.place):
+            data = item.final or {}
+            action = data.get("action")
+            if item.kind == "web_search_call" and isinstance(action, dict) and action.get("type") == "search":
+                pages = [(row.get("title"), row.get("url")) for row in tables_in(action.get("sources"))]
+                made.append((text_in(data.get("id")) or f"ws_{item.place}", action.get("query"), pages))
+            elif item.kind == "message":
+                marks = [
+                    mark for piece in tables_in(data.get("content")) for mark in tables_in(piece.get("annotations"))
+                ]
+                cited += [(m.get("title"), m.get("url")) for m in marks if m.get("type") == "url_citation"]
+        if made:
+            made[-1][2].extend(cited)
+        return tuple(search_of(call_id, query, pages) for call_id, query, pages in made)
 
     def _settled(self, parts: list[AnyPart], calls: list[ToolCall]) -> tuple[AnyPart, ...]:
         if self.stop == "refusal":

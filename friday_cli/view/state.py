@@ -273,12 +273,12 @@ def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
 
 def _tool_started(state: State, agent: AgentView, event: ToolStarted, at: float) -> None:
     run = agent.calls.get(event.call_id)
-    if run is None:
+    if run is None:  # no message has such a call: the model's service ran this by itself
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
         agent.transcript.append(run)
+    else:
+        agent.open[event.call_id] = agent.open.pop(event.call_id, run)  # the newest that runs is the last
     run.status, run.title, run.started = "running", event.title, at
-    agent.open.pop(event.call_id, None)
-    agent.open[event.call_id] = run  # the newest that runs is the last
 
 
 def _tool_finished(state: State, agent: AgentView, event: ToolFinished, at: float) -> None:

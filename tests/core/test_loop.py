@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -14,12 +15,16 @@ from friday_cli.core.events import (
     AgentFinished,
     MessageAdded,
     Notice,
+    Plain,
+    Table,
+    ToolFinished,
     ToolStarted,
     TurnFinished,
     TurnStarted,
 )
-from friday_cli.core.messages import Usage
-from friday_cli.core.provider import Request
+from friday_cli.core.messages import Message, Text, Usage
+from friday_cli.core.provider import Chunk, Done, Request, Search
+from friday_cli.core.replay import replay
 from friday_cli.core.tool import ToolContext
 from tests.engine import Arguments, Bench, Model, Profile, Say, call, make, others, task_result, until
 from tests.strict import strict
@@ -47,6 +52,33 @@ async def test_used_and_free_context_are_known_at_every_turn() -> None:
     assert 1050 < second.context < 1300, "the last reply's tokens, and an estimate of the result that came since"
     assert [e.context for e in bench.of(TurnFinished)] == [1050, 1050]
     assert {e.window for e in (*bench.of(TurnStarted), *bench.of(TurnFinished))} == {9000}
+
+
+@virtual
+async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_the_receipt() -> None:
+    class Searching(Model):
+        async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+            pages = (("E", "https://e.org"), ("F", "https://f.org"))
+            made = (Search("s1", "what is", pages), Search("s2", "more", (), "max_uses_exceeded"))
+            yield Done(Message("assistant", (Text("so"),)), Usage(10, output=5, searches=1), "end_turn", "", made)
+
+    bench = Bench(Searching({}, price=1.0), [LOOK])
+    assert (await bench.prompt()).result == "so"
+    kinds = [type(e.event) for e in bench.envelopes]
+    assert kinds.index(ToolStarted) < kinds.index(ToolFinished) < kinds.index(TurnFinished)
+    assert [(e.tool, e.title) for e in bench.of(ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
+    found, failed = bench.of(ToolFinished)
+    assert (found.status, found.display) == (
+        "ok",
+        Table(("title", "url"), (("E", "https://e.org"), ("F", "https://f.org"))),
+    )
+    assert (failed.status, failed.display) == ("error", Plain("max_uses_exceeded"))
+    receipt = bench.finished().receipt
+    assert (receipt.tools, receipt.failed, receipt.found) == ({"web_search": 2}, 1, ("https://e.org", "https://f.org"))
+    assert "found by a web search: https://e.org" in receipt.lines()
+    assert bench.finished().usage.searches == 1
+    record = replay(bench.envelopes)["a"]
+    assert (record.receipt, record.usage) == (receipt, bench.finished().usage)
 
 
 # ---- rows of the table ------------------------------------------------------------

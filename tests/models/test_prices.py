@@ -22,6 +22,7 @@ GRID = [
     Usage(input=100_001, output=10, reasoning=7),
     Usage(input=271_000, cache_read=1_000, output=9),
     Usage(input=271_000, cache_read=1_001, output=9),
+    Usage(input=20_000, output=900, searches=3),
     Usage(input=700_000, cache_read=200_000, cache_write=50_000, output=128_000, reasoning=100_000),
 ]
 TIMES = [
@@ -41,6 +42,7 @@ def theirs(provider: str, model: str, usage: Usage, at: datetime) -> float | Non
         cache_write_tokens=usage.cache_write,
         output_tokens=usage.output,
         output_reasoning_tokens=usage.reasoning,
+        web_searches=usage.searches,
     )
     snapshot = data_snapshot.get_snapshot()
     try:
@@ -49,6 +51,8 @@ def theirs(provider: str, model: str, usage: Usage, at: datetime) -> float | Non
         return None
     price = info.get_prices(at)
     if (price.input_mtok is None or price.output_mtok is None) and not info.id.endswith(":free"):
+        return None
+    if usage.searches and price.web_searches_kcount is None:
         return None
     return float(info.calc_price(whole, owner, genai_request_timestamp=at).total_price)
 
@@ -130,6 +134,18 @@ def test_a_cost_grows_with_every_kind_of_token(a: int, b: int, c: int, d: int) -
     assert base is not None
     assert more is not None
     assert 0 <= base < more
+
+
+def test_a_search_of_the_service_has_its_fee_or_no_price_at_all() -> None:
+    usage = Usage(input=1000, output=100)
+    for provider, model in [("anthropic", "claude-opus-5-5"), ("openai", "gpt-6.1-sol")]:
+        plain = prices.cost(provider, model, usage)
+        assert plain is not None
+        assert prices.cost(provider, model, usage + Usage(searches=2)) == pytest.approx(plain + 0.02)
+    assert prices.cost("groq", "llama-3.3-70b-versatile", usage) is not None
+    assert prices.cost("groq", "llama-3.3-70b-versatile", usage + Usage(searches=2)) is None
+    assert prices.own_cost(Prices(input=2, output=10), usage + Usage(searches=1)) is None
+    assert prices.own_cost(Prices(input=0, output=0, web_search=25), usage + Usage(searches=4)) == pytest.approx(0.1)
 
 
 def test_own_prices() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.messages import Message, Text, ToolCall, Usage
-from friday_cli.core.provider import CallChunk, Chunk, Done, TextChunk, ThinkingChunk
+from friday_cli.core.provider import CallChunk, Chunk, Done, Search, TextChunk, ThinkingChunk
 from friday_cli.providers.anthropic_fold import CUT, LATE, Fold
 from friday_cli.wire.arguments import RAW_LIMIT
 from tests.providers.anthropic_cases import (
@@ -52,6 +52,39 @@ def test_a_cut_reply_never_counts(name: str) -> None:
         usage = caught.value.usage
         assert isinstance(usage, Usage)
         assert usage.input == (10 if cut and events[0] == start() else 50)
+
+
+def test_what_the_service_searched_for_by_itself_is_told() -> None:
+    rows = [
+        {"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex", "encrypted_content": "x"},
+        {"type": "web_search_result", "url": "https://e.org", "title": "again"},
+        {"type": "web_search_result", "url": "javascript:alert(1)", "title": "no address"},
+        {"type": "web_search_result", "url": "https://e.org/a b", "title": "no address either"},
+        "odd",
+    ]
+    failed = {
+        **FOUND,
+        "tool_use_id": "s2",
+        "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"},
+    }
+    events = [
+        start(), *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "what\\u001b is"}'}),
+        *block(1, {**FOUND, "content": rows}), *block(2, {**SEARCH, "id": "s2", "input": {"query": "more"}}),
+        *block(3, failed), *text(4, "so"),
+    ]  # fmt: skip
+    _, done = fold([*events, *end(server_tool_use={"web_search_requests": 1})])
+    assert done.searches == (
+        Search("srvtoolu_1", "what is", (("E [2J x", "https://e.org"),)),
+        Search("s2", "more", (), "max_uses_exceeded"),
+    )
+    assert done.usage.searches == 1
+    assert fold([*events, *end()])[1].usage.searches == 1, "one brought a result, where the service does not count"
+
+
+def test_a_search_that_a_pause_parts_is_told_once_with_its_result() -> None:
+    assert fold(PLAIN["pause"][0])[1].searches == ()
+    _, done = fold([start(), *block(0, FOUND), *text(1, "so"), *end(server_tool_use={"web_search_requests": 0})])
+    assert (done.searches, done.usage.searches) == ((Search("srvtoolu_1", "", (("E", "https://e.org"),)),), 0)
 
 
 def test_chunks_while_it_comes() -> None:

@@ -16,8 +16,9 @@ from friday_cli.core.messages import (
     ToolCall,
     Usage,
 )
-from friday_cli.core.provider import CallChunk, TextChunk, ThinkingChunk
-from friday_cli.wire import Transport
+from friday_cli.core.provider import CallChunk, Search, TextChunk, ThinkingChunk
+from friday_cli.providers.openai_responses import ResponsesFold
+from friday_cli.wire import Endpoint, Transport
 from tests.providers.asking import TRANSPORTS, ask, at_server, fails
 from tests.servers.play import Reply, named
 
@@ -133,6 +134,22 @@ STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
 """Streams that the SDK can read as well."""
 
 
+def test_what_the_service_searched_for_by_itself_is_told() -> None:
+    sources = [{"type": "url", "url": "https://e.org/1"}, {"type": "url", "url": "file:///etc/passwd"}, {"type": "api"}]
+    search = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}}
+    opened = {**SEARCHED, "id": "ws_2", "action": {"type": "open_page", "url": "https://e.org/1"}}
+    cited = [
+        {"type": "url_citation", "url": "https://e.org/2", "title": "Two"},
+        {"type": "file_citation", "file_id": "f"},
+    ]
+    content = [{"type": "output_text", "text": "so", "annotations": cited}]
+    items = [search, opened, {**said("so"), "content": content}]
+    fold = ResponsesFold(Endpoint(service="Own", base_url="http://127.0.0.1:1"), ORIGIN, set())
+    for event in whole(*(ev("output_item.done", n, item=item) for n, item in enumerate(items))):
+        list(fold.feed(event))
+    assert fold.searches() == (Search("ws_1", "q", (("", "https://e.org/1"), ("Two", "https://e.org/2"))),)
+
+
 def rotated(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Another id for the item in every event, as some gateways send it."""
     return [{**e, "item_id": f"r{n}"} if "item_id" in e else e for n, e in enumerate(events)]
@@ -211,7 +228,7 @@ async def test_streams_fold_into_messages(case: str, transport: Transport) -> No
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == done.message.text
     thinking = "".join(p.text for p in parts if isinstance(p, Thinking))
     assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == thinking
-    assert done.usage == Usage(10, 60, 30, 20, 5, None)
+    assert done.usage == Usage(10, 60, 30, 20, 5, None, searches=int(case == "web search"))
 
 
 @pytest.mark.parametrize("case", STREAMS)

@@ -58,7 +58,7 @@ async def test_both_transports_send_the_same() -> None:
         "store": False,
         "instructions": "be brief",
         "max_output_tokens": 1000,
-        "include": ["reasoning.encrypted_content"],
+        "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
         "reasoning": {"summary": "auto", "effort": "high"},
         "prompt_cache_key": "k",
         "tool_choice": "none",

@@ -19,6 +19,7 @@ from friday_cli.core.events import (
     PermissionAsked,
     QuestionAsked,
     StatusChanged,
+    Table,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -30,6 +31,7 @@ from friday_cli.core.events import (
     encode,
 )
 from friday_cli.core.messages import ToolCall, ToolResult, Usage, user
+from friday_cli.core.receipt import Facts
 from friday_cli.core.replay import replay
 from friday_cli.view import Flow, Note, Said, State, ToolRun
 from tests.scenes import logs, numbered, results, said, tree
@@ -101,6 +103,24 @@ def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
     )
     seen = [State.of(log[:count]).agents["a"] for count in range(2, 7)]
     assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
+
+
+def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
+    shown = Table(("title", "url"), (("E", "https://e.org"),))
+    log = numbered(
+        ("a", AgentStarted(1, "p", "t", "m")),
+        ("a", TurnStarted(1)),
+        ("a", ToolStarted("s1", "web_search", "what is")),
+        ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, Facts(found=("https://e.org",)))),
+        ("a", said("so")),
+        ("a", TurnFinished(1, Usage(1))),
+        ("a", AgentFinished(1, "completed", "done", "so")),
+    )
+    agent = State.of(log).agents["a"]
+    run = agent.calls["s1"]
+    assert (run.status, run.title, run.display, agent.open) == ("ok", "what is", shown, {})
+    assert [type(item) for item in agent.transcript] == [ToolRun, Said]
+    assert agent.receipt.found == ("https://e.org",)
 
 
 def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 from ...core.errors import ToolError
 from ...core.events import Table
 from ...core.fence import fenced, visible
+from ...core.receipt import Facts
 from ...core.tool import Output, Tool, ToolContext, tool
 from .fetch import read_capped
 
@@ -149,7 +150,8 @@ def search_tool(
             return Output(f"No results for {args.query!r}. Try fewer or other words.", Table(("title", "url"), ()))
         listed = "\n\n".join(f"{n}. {hit.title or hit.url}\n{hit.url}\n{hit.snippet}" for n, hit in enumerate(hits, 1))
         text = f"{len(hits)} results for {args.query!r}:\n{fenced(listed, source=f'{service.name} search')}"
-        return Output(text, Table(("title", "url"), tuple((hit.title, hit.url) for hit in hits)))
+        facts = Facts(found=tuple(dict.fromkeys(hit.url for hit in hits)))
+        return Output(text, Table(("title", "url"), tuple((hit.title, hit.url) for hit in hits)), facts)
 
     return tool(
         run,
