@@ -8,6 +8,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, InboxMessage, MessageAdded
+from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, InboxMessage, MessageAdded, ToolStarted
 from friday_cli.core.replay import replay
 from friday_cli.paths import store_path
 from friday_cli.session import Options, Session
@@ -23,9 +24,10 @@ from friday_cli.store import Store
 from tests.strict import strict
 
 from .checks import asked_and_ended
+from .victims import LINGERS
 
 ROOT = Path(__file__).parents[2]
-PARTS, VICTIMS = 4, 25
+PARTS, VICTIMS = 8, 25
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
 
@@ -39,6 +41,31 @@ def kill_some(folder: Path, first: int) -> None:
     command = [sys.executable, "-m", "tests.fuzz.victims", str(folder), str(first), str(VICTIMS)]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def torn(folder: Path) -> list[str]:
+    """Files of the project that are neither as they were nor as an agent wrote them. What a killed write left beside is hidden."""
+    files = [file for file in (folder / "project").rglob("*.txt") if not file.name.startswith(".")]
+    return [file.name for file in files if file.read_text() not in ("x", "x" * 10, "x" * 10_000)]
+
+
+def survivors(folder: Path) -> list[str]:
+    """Commands of the dead that still run in `folder` after the time in which they must be ended."""
+    deadline = time.monotonic() + 15  # 2 s are promised; the machine may be busy
+    while (found := _commands(folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
+def _commands(folder: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink().is_relative_to(folder) and (words := (process / "cmdline").read_bytes()):
+                found.append(words.replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # ended meanwhile, or not ours to look at
+    return [words for words in found if words.split()[-1] in LINGERS]
 
 
 def acknowledged(folder: Path, seed: int) -> tuple[str, int]:
@@ -153,9 +180,14 @@ async def test_a_killed_session_loses_nothing_and_goes_on(
     kill_some(tmp_path, first)
     with closing(sqlite3.connect(store_path())) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert survivors(tmp_path) == []  # tests/local/test_survivors.py has the cases one by one
+    assert torn(tmp_path) == []
     reached: Counter[str] = Counter()
     dead = {seed: acknowledged(tmp_path, seed) for seed in range(first, first + VICTIMS)}
     logs = {seed: await left(name) for seed, (name, shown) in dead.items() if shown > 1}
+    reached["commands that linger"] = sum(
+        e.event.title == LINGERS for log in logs.values() for e in log if isinstance(e.event, ToolStarted)
+    )
     for seed, log in logs.items():
         session_id, shown = dead[seed]
         reached["killed and reopened"] += 1

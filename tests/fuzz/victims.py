@@ -19,9 +19,11 @@ from typing import Any
 from friday_cli.session import Options, Session
 
 AT_ONCE = 4
+LINGERS = "(setsid sleep 47.25 &) ; nohup sleep 47.25"
+"""A command that outlives its shell unless somebody sees to it."""
 
 
-def scenario(rng: random.Random) -> dict[str, Any]:
+def scenario(rng: random.Random, *, lingers: bool) -> dict[str, Any]:
     """Two or three levels of agents that read, write, run commands and ask, some behind the back of those above."""
 
     def turn(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
@@ -41,6 +43,8 @@ def scenario(rng: random.Random) -> dict[str, Any]:
         call("delegate_task", profile="researcher", task="look into one thing only"),
     ]
     rng.shuffle(work)
+    if lingers:
+        work.insert(1, call("bash", command=LINGERS))
     behind = [
         call("delegate_task", profile=rng.choice(names), task=f"part {n} behind it", background=True) for n in "12"
     ]
@@ -73,7 +77,7 @@ def victim(folder: Path, seed: int) -> None:
     """One session in this process; returns only if death came too late."""
     rng = random.Random(seed)
     file = folder / f"scene-{seed}.json"
-    file.write_text(json.dumps(scenario(rng)))
+    file.write_text(json.dumps(scenario(rng, lingers=seed % 2 == 0)))
     acks = os.open(folder / f"acks-{seed}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     dies_at, lives_s = (rng.randint(3, 90), 1.5) if rng.random() < 0.5 else (10**6, rng.random() * 0.6)
     options = Options(
