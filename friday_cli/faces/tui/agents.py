@@ -16,9 +16,11 @@ from friday_cli.view import worktree_words
 from . import taste
 from .approval import Approval
 from .chooser import Chooser
-from .clipboard import copy
+from .clipboard import copy, has_desktop
 from .engine import Engine
+from .facts import Place
 from .prompt import Composer, Prompt
+from .reader import Reader
 from .side import Side
 from .transcript import Transcript
 from .tree import AgentTree
@@ -49,6 +51,26 @@ class AgentKeys(App[int]):
         from friday_cli.core.plain import plain
 
         self.notify(plain(text), severity=level, markup=False, timeout=3 if level == "information" else 6)
+
+    @property
+    def place(self) -> Place:
+        """Where the keys go."""
+        side, focused = self.query_one(Side), self.focused
+        if isinstance(focused, Reader):
+            return "marking" if focused.marking else "child" if side.inside else "chat"
+        if focused is None or isinstance(focused, Prompt):
+            return "prompt"
+        return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
+
+    def on_descendant_focus(self) -> None:
+        self.look_again()
+
+    def on_app_focus(self) -> None:
+        """The window has the keys again: the click or key that did it answers nothing."""
+        self.query_one(Approval).hold()
+
+    def on_reader_marking(self) -> None:
+        self.look_again()
 
     # ---- the side pane -----------------------------------------------------------------
 
@@ -134,6 +156,19 @@ class AgentKeys(App[int]):
     async def detach(self, path: str) -> None:
         done = await self.engine.detach(path)
         self.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
+
+    def on_reader_links(self, message: Reader.Links) -> None:
+        self.run_worker(self._follow_link(message.urls))
+
+    async def _follow_link(self, urls: list[str]) -> None:
+        """Copy the link that the person chooses, and open it where there is a desktop: a browser in the terminal would
+        write over the chat."""
+        url = await self.push_screen_wait(Chooser("Which link?", [(u, u) for u in urls[:50]]))
+        if url:
+            await copy(self, url)
+            if has_desktop():
+                self.open_url(url)
+            self.say_note(f"Copied: {url}")
 
     def on_side_copy(self, message: Side.Copy) -> None:
         agent = self.engine.state.agents.get(message.path)

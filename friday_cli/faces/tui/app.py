@@ -32,6 +32,7 @@ from .find import FindBar
 from .history import History
 from .look import Look, Pen
 from .prompt import Composer, Prompt
+from .reader import Reader
 from .side import Side
 from .status import StatusLine
 from .talk import Talk
@@ -88,7 +89,7 @@ class FridayApp(Talk):
     def compose(self) -> ComposeResult:
         self.scene = self._new_scene()
         with Horizontal(id="body"):
-            yield Transcript(self.scene, id="chat")
+            yield Reader(self.scene, id="chat")
             yield Side(self.scene, id="side")
         yield FindBar(id="find")
         yield Approval(self.scene, id="approval")
@@ -237,12 +238,10 @@ class FridayApp(Talk):
 
     def _follow_status(self) -> None:
         state = self.engine.state
-        self.query_one(Composer).show_mode(state.mode)
-        hint = "Esc interrupts" if self.engine.working else "F1 help · / commands · Shift+Tab mode"
-        if state.asks:
-            hint = "Ctrl+Y answers"
-        elif len(state.agents) > 1 and not self.query_one(Side).has_class("shown"):
-            hint = "Ctrl+T agents"
+        composer = self.query_one(Composer)
+        composer.show_mode(state.mode)
+        shown = self.query_one(Side).has_class("shown")
+        hint = facts.hint(state, self.place, working=self.engine.working, pane=shown, queued=not composer.waiting.empty)
         told = facts.of(self.engine, self._places, hint)
         self.query_one(StatusLine).tell(told, self.scene.pen.look)
 
@@ -267,6 +266,8 @@ class FridayApp(Talk):
     async def action_back(self) -> None:
         """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting."""
         side, composer = self.query_one(Side), self.query_one(Composer)
+        if isinstance(self.focused, Reader) and self.focused.leave_marking():
+            return
         if self.query_one(FindBar).close() or self.query_one(Approval).escape():
             return
         if self.focused is not None and side in self.focused.ancestors:
@@ -323,7 +324,8 @@ class FridayApp(Talk):
             self.say_note("No sub-agent is being waited for.")
 
     def action_answer(self) -> None:
-        self.query_one(Approval).show_for("")
+        side = self.query_one(Side)
+        self.query_one(Approval).show_for(side.in_hand if self.place in ("tree", "child") else "")
 
     def action_redraw(self) -> None:
         self.refresh(layout=True, repaint=True)

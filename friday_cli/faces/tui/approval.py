@@ -1,6 +1,7 @@
 """What agents ask, above the prompt: permissions and questions of all agents in one queue, the oldest first.
 
-Interface: `Approval(scene)`, `follow()` (when asks changed), `show_for(path)`, `open` (whether something is asked).
+Interface: `Approval(scene)`, `follow()` (when asks changed), `show_for(path)`, `hold()`, `open` (whether something is
+asked).
 Message: `Answered(ask_id, answer)`. Nothing is answered in the first half second, nor by a single click.
 """
 
@@ -118,6 +119,10 @@ class Approval(Vertical, can_focus=True):
             self._show(agent.asks[0])
         if self.open:
             self.focus()
+
+    def hold(self) -> None:
+        """Answer nothing for a moment: what comes now was meant for the window."""
+        self._ready_at = max(self._ready_at, time.monotonic() + GRACE_S)
 
     def _show(self, ask_id: str) -> None:
         self._shown, self._at = ask_id, 0

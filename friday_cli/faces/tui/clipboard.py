@@ -1,6 +1,6 @@
 """Copying: OSC 52 for the terminal, and the clipboards of tmux and the system where they are there.
 
-Interface: `await copy(app, text)`.
+Interface: `await copy(app, text)`, `has_desktop()`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ async def copy(app: App[Any], text: str) -> None:
     text = text[:MOST]
     app.copy_to_clipboard(text)
     commands: list[tuple[str, ...]] = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
-    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin" or _on_wsl():
+    if has_desktop():
         commands += [command for command in _PROGRAMS if shutil.which(command[0])][:1]
     for command in commands:
         await _give(command, text.encode("utf-8", "replace"))
 
 
-def _on_wsl() -> bool:
-    return "WSL_DISTRO_NAME" in os.environ
+def has_desktop() -> bool:
+    """Whether programs with windows can be reached from here."""
+    return sys.platform == "darwin" or any(n in os.environ for n in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))
 
 
 async def _give(command: tuple[str, ...], data: bytes) -> None:

@@ -1,12 +1,13 @@
-"""What the status line and the lists say about the session and the folder. Interface: `of`, `Places`, `profiles`."""
+"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `Places`, `profiles`."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from friday_cli.core.errors import FridayError
-from friday_cli.view import cost
+from friday_cli.view import State, cost
 
 from .engine import Engine
 from .status import Facts
@@ -61,6 +62,31 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
         asks=len(state.asks),
         hint=hint,
     )
+
+
+Place = Literal["prompt", "chat", "child", "tree", "panel", "marking", ""]
+"""Where a person's keys go; "" is a field of its own."""
+
+_HINTS: dict[Place, str] = {
+    "marking": "arrows mark · v begins here · c copies · Esc leaves",
+    "tree": "Enter opens · x cancels · m writes · f filters · Esc",
+    "child": "Enter full screen · x cancels · m writes · Esc",
+    "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
+    "panel": "1-9 or Enter answers · Tab: prompt",
+}
+
+
+def hint(state: State, place: Place, *, working: bool, pane: bool, queued: bool) -> str:
+    """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait."""
+    if place == "prompt" and state.asks:
+        return "Ctrl+Y answers"
+    if place in _HINTS:
+        return _HINTS[place]
+    if len(state.agents) > 1 and not pane:
+        return "Ctrl+T agents" + (" · Esc interrupts" if working else "")
+    if working:
+        return "Enter sends now · Esc takes back" if queued else "Enter queues · Esc interrupts"
+    return "F1 help · / commands · Shift+Tab mode"
 
 
 def profiles(cwd: Path) -> list[tuple[str, str]]:

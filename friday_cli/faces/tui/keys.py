@@ -29,6 +29,7 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
     from .approval import Approval
     from .bindings import EVERYWHERE
     from .prompt import Prompt
+    from .reader import Reader
     from .side import Side
     from .transcript import Transcript
     from .tree import AgentTree
@@ -36,7 +37,7 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
     places: list[tuple[str, Iterable[BindingType]]] = [
         ("Everywhere", EVERYWHERE),
         ("Prompt", Prompt.BINDINGS),
-        ("Chat and sub-agent's transcript", Transcript.BINDINGS),
+        ("Chat and sub-agent's transcript", [*Transcript.BINDINGS, *Reader.BINDINGS]),
         ("Tree of agents", AgentTree.BINDINGS),
         ("Tree and sub-agent's transcript", Side.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),

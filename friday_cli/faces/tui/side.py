@@ -1,7 +1,7 @@
 """The side pane: the tree of agents above, the transcript of the chosen one below.
 
 Interface: `Side(scene)`, `follow(dirty)`, `open(path)`, `close_child()`, `child` (the path that is open, "" for none),
-`inside` (whether the child's transcript has the keys). Messages: `Stop(path, level)`, `Write(path)`, `Background(path)`,
+`inside` (whether the child's transcript has the keys), `in_hand`. Messages: `Stop(path, level)`, `Write(path)`, `Background(path)`,
 `Copy(path)`, `Apart(path)` its worktree is to be decided on, `Widened(width)` the border was dragged.
 The pane picks the newest sub-agent by itself until a person moves the cursor.
 """
@@ -24,7 +24,7 @@ from friday_cli.core.plain import line, plain
 
 from .blocks import Scene
 from .delegation import status_style, summary
-from .transcript import Transcript
+from .reader import Reader
 from .tree import AgentTree, waits_apart
 
 
@@ -78,15 +78,15 @@ class Side(Vertical):
         yield AgentTree(self.scene, id="tree")
         with Vertical(id="child"):
             yield Static(id="child-head")
-            yield Transcript(self.scene, "", id="child-log")
+            yield Reader(self.scene, "", id="child-log")
 
     @property
     def agents(self) -> AgentTree:
         return self.query_one(AgentTree)
 
     @property
-    def log_view(self) -> Transcript:
-        return self.query_one("#child-log", Transcript)
+    def log_view(self) -> Reader:
+        return self.query_one("#child-log", Reader)
 
     @property
     def inside(self) -> bool:
@@ -170,23 +170,24 @@ class Side(Vertical):
     # ---- keys: the agent under the cursor, or the one whose transcript has the keys -------------
 
     @property
-    def _in_hand(self) -> str:
+    def in_hand(self) -> str:
+        """The path of the agent that keys are about."""
         return self.child if self.inside else self.agents.selected
 
     def action_stop(self, level: Literal["cancel", "abort"]) -> None:
-        self.post_message(self.Stop(self._in_hand, level))
+        self.post_message(self.Stop(self.in_hand, level))
 
     def action_write(self) -> None:
-        self.post_message(self.Write(self._in_hand))
+        self.post_message(self.Write(self.in_hand))
 
     def action_background(self) -> None:
-        self.post_message(self.Background(self._in_hand))
+        self.post_message(self.Background(self.in_hand))
 
     def action_apart(self) -> None:
-        self.post_message(self.Apart(self._in_hand))
+        self.post_message(self.Apart(self.in_hand))
 
     def action_copy(self) -> None:
-        self.post_message(self.Copy(self._in_hand))
+        self.post_message(self.Copy(self.in_hand))
 
     # ---- the border, dragged by the mouse --------------------------------------------------------
 

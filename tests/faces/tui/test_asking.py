@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from friday_cli.faces.tui import approval
@@ -167,4 +168,43 @@ async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
         await asked(chat)
         assert "- two" in chat.frame
         assert "+ three" in chat.frame
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents, size=(130, 40)) as chat:
+        await chat.say("go")
+        await asked(chat, 2)
+        await chat.pilot.press("ctrl+t", "home", "down", "down", "a")
+        assert "[coder] a.2 wants to use bash" in chat.frame
+        await chat.pilot.press("1")
+        await asked(chat, 1)
+        assert (tmp_path / "out.txt").read_text() == "second task\n"
+        await chat.pilot.press("ctrl+t", "home", "down", "enter", "ctrl+y")
+        assert "[coder] a.1 wants to use bash" in chat.frame
+        assert chat.app.query_one(Approval).has_focus
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert "All done." in chat.frame
+
+
+async def test_the_click_that_brings_the_window_back_answers_nothing(
+    tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        monkeypatch.setattr(approval, "GRACE_S", 60.0)
+        chat.app.post_message(events.AppBlur())
+        chat.app.post_message(events.AppFocus())
+        await chat.pilot.pause()
+        await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
+        await chat.pilot.press("1")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
         await chat.app.engine.stop("a", "abort")
