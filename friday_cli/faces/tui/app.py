@@ -21,7 +21,7 @@ from textual.timer import Timer
 from friday_cli.core.errors import FridayError, NotConfigured, UsageError
 from friday_cli.core.permission import MODES
 
-from . import facts, keymap, notice, taste
+from . import facts, keymap, keys, notice, taste
 from .approval import Approval
 from .bindings import EVERYWHERE
 from .blocks import Scene
@@ -98,7 +98,8 @@ class FridayApp(Talk):
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.set_keymap(keymap.read())
+        self.keys = keymap.read(keys.names())
+        self.set_keymap(self.keys.chosen)
         liked = taste.read()
         if liked.theme in self.available_themes:
             self.theme = liked.theme
@@ -129,6 +130,8 @@ class FridayApp(Talk):
             await self.pick_session()
         self.profiles = await asyncio.to_thread(facts.profiles, self._cwd)
         await self.load_customs()
+        for problem in self.keys.problems[:3]:
+            self.say_note(problem, "warning")
 
     async def reopen(self, **changes: Any) -> None:
         """Open a session in place of the one that is open."""

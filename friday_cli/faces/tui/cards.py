@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import Diff
@@ -19,12 +20,16 @@ from friday_cli.view import State, ToolRun, cost, tokens
 
 from .engine import Engine
 
-MODES = """**Modes**: what passes without asking. Shift+Tab goes to the next; `/mode NAME` chooses.
+if TYPE_CHECKING:
+    from friday_cli.config import Settings
 
-- `ask`: reading in the folder passes, everything else asks
-- `edits`: file changes in the folder pass too
-- `plan`: nothing that changes anything
-- `auto`: as edits"""
+MODES = (
+    ("ask", "reading in the folder passes, everything else asks"),
+    ("edits", "file changes in the folder pass too"),
+    ("plan", "nothing that changes anything"),
+    ("auto", "as edits, and commands where a sandbox holds them"),
+)
+"""The modes that can be chosen, and what passes in each."""
 
 INIT = (
     "Look at this project and write a file AGENTS.md for coding agents: what it is, where things are, how to build, test "
@@ -68,12 +73,47 @@ def _profiles(cwd: Path) -> list[tuple[str, str]]:
 
 def profile_names(cwd: Path) -> list[tuple[str, str]]:
     """(name, description) of the profiles that can be used in a folder."""
-    from friday_cli import config, profiles, trust
+    from friday_cli import profiles, trust
 
     standing = trust.is_trusted(cwd)
-    settings = config.load(project=standing.root if standing.ok else None).settings.agents.delegation
+    settings = _settings(cwd).agents.delegation
     found = profiles.load(settings.profiles.directory, standing, token_cap=settings.token_budget.max)
     return [(name, found.get(name).description) for name in found.names()]
+
+
+async def model_names(cwd: Path) -> list[str]:
+    """Full names of the models that can be used now, those of servers on this machine among them."""
+    from friday_cli import models
+    from friday_cli.models.probe import probe
+
+    settings = await asyncio.to_thread(_settings, cwd)
+    found = await probe(settings.providers, os.environ)
+    rows = models.usable(settings, found=found)
+    return [name for row in rows if row.usable for name in row.models]
+
+
+def _settings(cwd: Path) -> Settings:
+    from friday_cli import config, trust
+
+    standing = trust.is_trusted(cwd)
+    return config.load(project=standing.root if standing.ok else None).settings
+
+
+async def change_memory(rest: str) -> str:
+    """Promote or forget notes; says what was done. Raises UsageError."""
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    verb, *numbers = rest.split()
+    if verb not in ("promote", "forget") or not numbers:
+        raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
+    store = Store(store_path())
+    try:
+        done = await (store.promote(numbers) if verb == "promote" else store.forget(numbers))
+    finally:
+        await store.close()
+    count = f"{len(done)} note{'s' if len(done) != 1 else ''}"
+    return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
 
 
 def context_card(state: State, window: int) -> str:

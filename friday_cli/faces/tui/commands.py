@@ -7,7 +7,7 @@ a command may do. What the engine cannot do is not in the table. The person's ow
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -18,6 +18,8 @@ from friday_cli.custom import Custom, Customs, called
 
 from . import cards
 from .engine import Engine
+from .keymap import Keys
+from .keymap import file as keys_file
 from .popup import Choice
 from .waiting import Draft
 
@@ -27,6 +29,7 @@ class Chat(Protocol):
 
     engine: Engine
     customs: Customs
+    keys: Keys
 
     def show_card(self, markdown: str) -> None:
         """Show a text of our own in the transcript."""
@@ -48,6 +51,9 @@ class Chat(Protocol):
 
     async def pick_session(self) -> None:
         """Let the person choose a session to go on with."""
+
+    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
+        """Let the person choose one of (key, label); None when it was none."""
 
     async def copy_text(self, text: str) -> None:
         """Put a text on the clipboards."""
@@ -158,31 +164,35 @@ async def _help(chat: Chat, rest: str) -> None:
 async def _keys(chat: Chat, rest: str) -> None:
     from .keys import keys_page
 
-    chat.show_card(keys_page())
+    wrong = "".join(f"\n- {cards.code(text, 300)}" for text in chat.keys.problems)
+    tail = f"\n\nNot used:\n{wrong}" if wrong else ""
+    chat.show_card(f"{keys_page(chat.keys.chosen)}\nYour own keys: {cards.code(str(keys_file()), 200)}.{tail}")
 
 
-@command("model", "The model: show it, or go on with another one", usage="[NAME]", idle=True)
+@command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
 async def _model(chat: Chat, rest: str) -> None:
-    session = chat.engine.session
     if not rest:
-        name = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
-        chat.say_note(f"The model is {name}. /model NAME changes it; `friday models` lists what can be used.")
-        return
-    await chat.reopen(model=rest, resume=_resumable(chat))
-    chat.say_note(f"The session goes on with {rest}.")
+        session = chat.engine.session
+        now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
+        names = await cards.model_names(chat.engine.options.cwd)
+        rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
+    if rest:
+        await chat.reopen(model=rest, resume=_resumable(chat))
+        chat.say_note(f"The session goes on with {rest}.")
 
 
 @command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
 async def _effort(chat: Chat, rest: str) -> None:
     levels = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-    if rest not in levels:
-        session = chat.engine.session
-        now = session.root.effort if session else None
-        raise_for = f"The effort is {now or 'the default of the model'}. Levels: {', '.join(levels)}."
-        chat.say_note(raise_for)
-        return
-    await chat.reopen(effort=rest, resume=_resumable(chat))
-    chat.say_note(f"The effort is {rest} now.")
+    if rest and rest not in levels:
+        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(levels)}.")
+    session = chat.engine.session
+    now = session.root.effort if session else None
+    title = f"The effort is {now or 'the default of the model'}."
+    rest = rest or await chat.choose(title, [(level, level) for level in levels]) or ""
+    if rest:
+        await chat.reopen(effort=rest, resume=_resumable(chat))
+        chat.say_note(f"The effort is {rest} now.")
 
 
 def _resumable(chat: Chat) -> str | None:
@@ -193,11 +203,15 @@ def _resumable(chat: Chat) -> str | None:
 
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
 async def _mode(chat: Chat, rest: str) -> None:
-    found = next((mode for mode in MODES if mode == rest and mode != "yolo"), None)
-    if found is None:
-        chat.show_card(cards.MODES)
-        return
-    await chat.engine.set_mode(found)
+    names = [name for name, _ in cards.MODES]
+    if rest and rest not in names:
+        raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
+    now = chat.engine.state.mode or "ask"
+    labels = [(name, f"{name}: {about}") for name, about in cards.MODES]
+    rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
+    for mode in MODES:
+        if mode == rest:
+            await chat.engine.set_mode(mode)
 
 
 @command("plan", "Mode plan: nothing that changes anything")
@@ -293,8 +307,11 @@ async def _find(chat: Chat, rest: str) -> None:
     chat.look_for(rest)
 
 
-@command("memory", "Notes kept for later sessions")
+@command("memory", "Notes kept for later sessions", usage="[promote ID | forget ID]")
 async def _memory(chat: Chat, rest: str) -> None:
+    if rest:
+        chat.say_note(await cards.change_memory(rest))
+        return
     chat.show_card(await cards.memory_card(chat.engine.options.cwd))
 
 

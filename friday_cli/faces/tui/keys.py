@@ -1,11 +1,12 @@
 """The keys, one table by where the focus is, made from the bindings themselves.
 
-Interface: `keys_page()` (Markdown, also docs/keys.md: `python -m friday_cli.faces.tui.keys`).
+Interface: `keys_page(chosen)` (Markdown; docs/keys.md is that of nobody's own keys: `python -m friday_cli.faces.tui.keys`),
+`names()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
@@ -21,11 +22,11 @@ _NAMES = {
 _INTRO = """# Keys
 
 By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. There are no chords. A key is changed in
-`keys.toml` in Friday's config folder: `"transcript.find" = "slash,ctrl+f"`."""
+`keys.toml` in Friday's config folder, by its name: `"transcript.find" = "slash,ctrl+f"`. `/keys` shows the keys that hold."""
 
 
-def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """(place, [(keys, what they do, name)]) of every binding."""
+def places() -> list[tuple[str, list[Binding]]]:
+    """Every place with its bindings."""
     from .approval import Approval
     from .bindings import EVERYWHERE
     from .prompt import Prompt
@@ -34,7 +35,7 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
     from .transcript import Transcript
     from .tree import AgentTree
 
-    places: list[tuple[str, Iterable[BindingType]]] = [
+    found: list[tuple[str, Iterable[BindingType]]] = [
         ("Everywhere", EVERYWHERE),
         ("Prompt", Prompt.BINDINGS),
         ("Chat and sub-agent's transcript", [*Transcript.BINDINGS, *Reader.BINDINGS]),
@@ -42,12 +43,12 @@ def tables() -> list[tuple[str, list[tuple[str, str, str]]]]:
         ("Tree and sub-agent's transcript", Side.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),
     ]
-    return [(place, [_row(b) for b in bindings if isinstance(b, Binding)]) for place, bindings in places]
+    return [(place, [b for b in bindings if isinstance(b, Binding)]) for place, bindings in found]
 
 
-def _row(binding: Binding) -> tuple[str, str, str]:
-    names = ", ".join(_key(key) for key in binding.key.split(","))
-    return names, binding.description, binding.id or ""
+def names() -> set[str]:
+    """The names by which keys are changed."""
+    return {binding.id for _, bindings in places() for binding in bindings if binding.id}
 
 
 def _key(key: str) -> str:
@@ -55,12 +56,16 @@ def _key(key: str) -> str:
     return key if len(key) == 1 else "+".join(part[:1].upper() + part[1:] for part in key.split("+"))
 
 
-def keys_page() -> str:
-    """All keys as Markdown."""
+def keys_page(chosen: Mapping[str, str] | None = None) -> str:
+    """All keys as Markdown; `chosen` are the person's own, by name."""
+    mine = chosen or {}
     parts = [_INTRO]
-    for place, rows in tables():
+    for place, bindings in places():
         parts.append(f"## {place}\n\n| key | what it does | name |\n|---|---|---|")
-        parts[-1] += "".join(f"\n| `{keys}` | {words} | `{name}` |" for keys, words, name in rows)
+        for binding in bindings:
+            name = binding.id or ""
+            keys = ", ".join(_key(key) for key in mine.get(name, binding.key).split(","))
+            parts[-1] += f"\n| `{keys}` | {binding.description}{' (yours)' if name in mine else ''} | `{name}` |"
     return "\n\n".join(parts) + "\n"
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from textual.worker import Worker
@@ -17,6 +18,8 @@ from friday_cli.custom import Custom, Customs, called, load
 from .agents import AgentKeys
 from .approval import Approval
 from .blocks import CardBlock, Scene
+from .chooser import Chooser
+from .keymap import Keys
 from .popup import Choice
 from .prompt import Composer, Prompt
 from .shell import ShellBlock
@@ -33,11 +36,17 @@ class Talk(AgentKeys):
 
     customs = Customs()
     """The person's own commands, once they are known."""
+    keys = Keys()
+    """The person's own keys."""
     _said: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         super().__init__()
         self._turn = asyncio.Lock()  # one message after the other: with each the agent may begin
+
+    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
+        """Let the person choose one of (key, label); None when it was none."""
+        return await self.push_screen_wait(Chooser(title, choices))
 
     async def load_customs(self) -> None:
         """Look for commands of one's own; what is newly wrong with them is said."""
