@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 
 from .core.agent import Agent
 from .core.delegation import Tree
-from .core.loop import NOTE
 from .core.messages import ToolCall
+from .core.news import NOTE
 
 _NAMED = re.compile(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
 

@@ -17,10 +17,10 @@ from .apart import Apart
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
-from .core.events import SCHEMA, Notice, Prefix, SessionStarted
+from .core.events import SCHEMA, InboxMessage, Notice, Prefix, SessionStarted
 from .core.log import Log
-from .core.loop import NOTE
-from .core.model import without_thinking
+from .core.messages import without_thinking
+from .core.news import NOTE
 from .core.permission import Desk, Mode, Rules, parse_rule
 from .core.provider import Effort
 from .core.replay import AgentRecord, replay
@@ -264,7 +264,11 @@ async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:
         if path != "a":
             root.below += other.usage
     for message in record.inbox:
-        root.inbox.restore(message.text, message.source)
+        root.inbox.restore(message)
+    for other in records.values():
+        if other.path != "a":
+            for message in other.untold + _left_unread(other):
+                await root.inbox.put(message)
     root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
     if record.prefix and record.prefix.model == root.model:
@@ -282,6 +286,12 @@ async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:
             f"{NOTE} The process died while these sub-agents were at work. What they had is kept; delegate_task with "
             f"resume continues one, where it is still needed:\n{listed}"
         )
+
+
+def _left_unread(record: AgentRecord) -> list[InboxMessage]:
+    """News in the inbox of an agent that ended: its process died before they were passed on."""
+    ended = record.end is not None and record.end.stop_reason not in ("parent", "process")
+    return [message for message in record.inbox if ended and message.source == "harness"]
 
 
 def _lost(record: AgentRecord, *, since: float) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Literal
 
 from . import forms, mention, wire
+from .core import news
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
@@ -75,7 +76,7 @@ class Session:
                 break
             if running := self.tree.in_background():
                 await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
-            elif self.root.inbox.empty():
+            elif not self.root.inbox.calls:
                 break
             self._wake("a")
         await self._opened.store.sync()
@@ -84,9 +85,9 @@ class Session:
     def _wake(self, path: str) -> None:
         """Let an idle root answer what lies in its inbox: news that no person wrote, or messages that came too late."""
         idle = not self._closed and self.tree.node("a").ended
-        if path == "a" and idle and not self.root.inbox.empty():
-            waiting, source = self.root.inbox.take()
-            self._run(waiting, Message("user", (Text(waiting),), source))
+        if path == "a" and idle and self.root.inbox.calls:
+            waiting = self.root.inbox.take_call()
+            self._run(waiting.text, Message("user", (Text(waiting.text),), waiting.source))
 
     async def resume_agent(
         self,
@@ -200,6 +201,9 @@ class Session:
     async def stop(self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort") -> int:
         """End an agent and all below it; returns how many runs ended. See contract.md, "Stopping"."""
         why: StopReason = "aborted" if level == "abort" else "cancelled"
+        for node in self.tree.living(path):
+            if node.path == path:
+                await self.tree.note(path, news.stopped(path, node.agent.profile, level))
         return await self.tree.stop(path, level=level, why=why)
 
     async def apply_worktree(self, path: str) -> tuple[FileChange, ...]:

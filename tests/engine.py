@@ -340,8 +340,9 @@ class Bench:
 
     def _wake(self, path: str) -> None:
         """An idle root answers what lies in its inbox, as a session lets it."""
-        if path == "a" and self.tree.node("a").ended and not self.root.inbox.empty():
-            text, source = self.root.inbox.take()
+        if path == "a" and self.tree.node("a").ended and self.root.inbox.calls:
+            waiting = self.root.inbox.take_call()
+            text, source = waiting.text, waiting.source
             self.root.presence = Presence("a", log=self.log, slots=None)
             self.tree.run(self.root, Spec("root", text), user(text, source=source))
 

@@ -35,29 +35,40 @@ class Inbox:
     def __init__(self, path: str, log: Log) -> None:
         self._path = path
         self._log = log
-        self._waiting: deque[tuple[str, Source]] = deque()
+        self._waiting: deque[InboxMessage] = deque()
 
-    async def put(self, text: str, source: Source) -> None:
+    async def put(self, message: InboxMessage) -> None:
         """Hand over a message; it is in the log when this returns."""
-        self._waiting.append((text, source))
-        await self._log.emit(self._path, InboxMessage(text, source))
+        self._waiting.append(message)
+        await self._log.emit(self._path, message)
 
-    def restore(self, text: str, source: Source) -> None:
+    def restore(self, message: InboxMessage) -> None:
         """A message that is in the log already and was never read."""
-        self._waiting.append((text, source))
+        self._waiting.append(message)
 
     def empty(self) -> bool:
         return not self._waiting
 
-    def news(self) -> list[str]:
-        """What the harness put in and nobody has read, taken out; the rest stays."""
-        texts = [text for text, source in self._waiting if source == "harness"]
-        self._waiting = deque(entry for entry in self._waiting if entry[1] != "harness")
-        return texts
+    @property
+    def calls(self) -> bool:
+        """Whether a message waits that is a reason for a turn."""
+        return any(not waiting.quiet for waiting in self._waiting)
 
-    def take(self) -> tuple[str, Source]:
+    def news(self) -> list[InboxMessage]:
+        """What the harness put in and nobody has read, taken out; the rest stays."""
+        news = [waiting for waiting in self._waiting if waiting.source == "harness"]
+        self._waiting = deque(waiting for waiting in self._waiting if waiting.source != "harness")
+        return news
+
+    def take(self) -> InboxMessage:
         """The oldest message; the caller puts it into the history."""
         return self._waiting.popleft()
+
+    def take_call(self) -> InboxMessage:
+        """The oldest message that is a reason for a turn; the caller puts it into the history."""
+        message = next(waiting for waiting in self._waiting if not waiting.quiet)
+        self._waiting.remove(message)
+        return message
 
 
 @dataclass

@@ -7,8 +7,8 @@ import msgspec
 from .agent import Agent, Halt, World
 from .errors import ProviderError
 from .events import Compacted, Prefix
-from .messages import Message, estimate_message, user
-from .model import ask_model, prompt_tokens, without_thinking
+from .messages import Message, estimate_message, user, without_thinking
+from .model import ask_model, prompt_tokens
 from .provider import Done
 
 PROMPT = """\
@@ -61,7 +61,7 @@ def _last_wish(history: list[Message]) -> list[Message]:
 
 async def _summary(agent: Agent, world: World) -> Done:
     """Ask for the summary over the live prefix; where that does not fit, over as much of it as does."""
-    history = agent.history
+    history, model = agent.history, agent.model
     try:
         agent.history = [*history, user(PROMPT, source="harness")]
         done = await ask_model(agent, world, tools=False, quiet=True)
@@ -79,7 +79,7 @@ async def _summary(agent: Agent, world: World) -> Done:
                 "failed", "context", f"The context of {agent.model} is full and could not be compacted."
             ) from None
     finally:
-        agent.history = history
+        agent.history = history if agent.model == model else [without_thinking(m) for m in history]
     if not done.message.text.strip():
         raise Halt("failed", "context", f"{agent.model} gave no summary when its context was full.")
     return done

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from . import news
 from .agent import Agent, Source, World
 from .budget import LimitReached
 from .calls import stop
 from .errors import ToolError
-from .events import Detached, StopReason, depth_of, is_under, parent_of
+from .events import Detached, InboxMessage, StopReason, depth_of, is_under, parent_of
 from .life import live
-from .loop import NOTE
 from .messages import Message, user
 from .node import Known, Node, Spec
 
@@ -44,6 +44,7 @@ class Tree:
         self._revive = revive
         self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
+        self._going: set[Node] = set()  # their ends are written, and not told yet
         self._resuming = asyncio.Lock()  # two at once would not see each other's budgets
         self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
@@ -110,6 +111,8 @@ class Tree:
             raise
         node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
         node.waiter = by or ""
+        if by is None:
+            await self.note(path, news.continued(path, node.agent.profile, spec.task))
         return node
 
     def _may_resume(self, path: str, by: str | None) -> None:
@@ -194,8 +197,8 @@ class Tree:
         return True
 
     def in_background(self) -> list[Node]:
-        """The background runs that have not ended."""
-        return [n for n in self._nodes.values() if n.background and not n.ended]
+        """The background runs that have not ended, and all of which nobody above has been told yet that they have."""
+        return [*(n for n in self._nodes.values() if n.background and not n.ended), *self._going]
 
     async def send(self, path: str, text: str, source: Source) -> None:
         """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
@@ -204,7 +207,14 @@ class Tree:
             await asyncio.sleep(0)  # the log tells of its start before it tells of the message
         if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
-        await node.agent.inbox.put(text, source)
+        await node.agent.inbox.put(InboxMessage(text, source))
+        if source == "person":
+            await self.note(path, news.steered(path, node.agent.profile, text))
+
+    async def note(self, path: str, text: str) -> None:
+        """Let whoever is above an agent know what a person does with it, at their next turn, whenever that is."""
+        if depth_of(path):
+            await self._tell(parent_of(path), InboxMessage(text, "harness", quiet=True))
 
     # ---- stopping: the only doors ----------------------------------------------
 
@@ -227,6 +237,8 @@ class Tree:
         while self.living(path):  # a child may be born while its parent is being stopped
             self._doom(path, why)
             await asyncio.wait([n.task for n in self.living(path) if n.task])
+        while going := [n.task for n in self._going if n.task and is_under(n.path, path)]:
+            await asyncio.wait(going)
         return count
 
     def _doom(self, path: str, why: StopReason) -> None:
@@ -260,28 +272,33 @@ class Tree:
                 await self.stop(path, why="parent")
 
     async def gone(self, node: Node) -> None:
-        """Keep of an ended child only what may be known of it: the log has the rest."""
-        if depth_of(node.path):
-            self._past[node.path] = node.known
-            del self._nodes[node.path]
+        """Keep of an ended child only what may be known of it: the log has the rest. Then tell of its end."""
+        if not depth_of(node.path):
+            if node.agent.inbox.calls and node.outcome.status != "cancelled":
+                self.on_news(node.path)
+            return
+        self._past[node.path] = node.known
+        del self._nodes[node.path]
+        self._going.add(node)
+        try:
             await self.on_end(node.path)
-        elif not node.agent.inbox.empty() and node.outcome.status != "cancelled":
-            self.on_news(node.path)
-        if node.why == "parent" or not depth_of(node.path):
-            return  # whoever would be told is being stopped, too
-        for text in node.agent.inbox.news():  # that it did not live to read
-            await self._tell(parent_of(node.path), text)
-        if node.background:
-            known = node.known
-            line = " ".join(known.task.split())[:200]
-            await self._tell(
-                parent_of(node.path),
-                f"{NOTE} The background sub-agent {known.path} ({known.profile}) has ended: {known.status} "
-                f"({known.stop_reason}). Its task was: {line}\n"
-                f"Read its result with get_delegation_result(id={known.path!r}).",
-            )
+            if node.why != "parent":  # else whoever would be told is being stopped, too
+                await self._pass_on(node)
+        finally:
+            self._going.discard(node)
 
-    async def _tell(self, path: str, text: str) -> None:
+    async def _pass_on(self, node: Node) -> None:
+        """Tell those above of an end that they do not wait for, and what it did not live to read."""
+        for unread in node.agent.inbox.news():
+            await self._tell(parent_of(node.path), unread)
+        if node.background or not node.waiter:
+            by_person, (end, agent) = not node.background, (node.outcome, node.agent)
+            told = news.ended(
+                node.path, agent.profile, node.spec.task, end.status, end.stop_reason, by_person=by_person
+            )
+            await self._tell(parent_of(node.path), told)
+
+    async def _tell(self, path: str, message: InboxMessage) -> None:
         """News for an agent, or the nearest living one above it."""
         while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
             path = parent_of(path)
@@ -289,8 +306,9 @@ class Tree:
         agent = target.agent if target else self.root
         if agent is None:
             return
-        await agent.inbox.put(text, "harness")
-        if target and target.ended and target.outcome.status != "cancelled":  # who was stopped waits for a person
+        await agent.inbox.put(message)
+        stays = message.quiet or (target and target.outcome.status == "cancelled")  # who was stopped waits for a person
+        if target and target.ended and not stays:
             self.on_news(path)
 
     def _remember(self, path: str) -> str:

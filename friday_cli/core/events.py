@@ -174,10 +174,14 @@ class StatusChanged(Event, frozen=True, tag="status_changed"):
 
 
 class InboxMessage(Event, frozen=True, tag="inbox_message"):
-    """A message was handed to the agent; it joins the history at the next turn boundary."""
+    """A message was handed to the agent; it joins the history at the next turn boundary.
+
+    A `quiet` one is no reason for a turn: an agent that has nothing else to do is not woken by it.
+    """
 
     text: str
     source: Literal["person", "parent", "harness"] = "person"
+    quiet: bool = False
 
 
 class PermissionAsked(Event, frozen=True, tag="permission_asked"):

@@ -26,6 +26,7 @@ from .events import (
 )
 from .messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
 from .model import ask_model, prompt_tokens
+from .news import NOTE
 from .provider import Done, Search
 from .receipt import Facts
 from .tool import Ending
@@ -43,7 +44,6 @@ UNREADABLE_TURNS = 3
 
 SEARCH = "web_search"
 """The name under which a search of the model's service is told of, as of the tool that does the same."""
-NOTE = "[Note of the harness; no person wrote this]"
 WRAP_UP = {
     "iterations": "You have used all your turns.",
     "tokens": "Your token budget is used up.",
@@ -187,8 +187,8 @@ async def say(agent: Agent, world: World, text: str) -> None:
 async def drain_inbox(agent: Agent, world: World) -> None:
     """Steering and news join the history: the only place where they do."""
     while not agent.inbox.empty():
-        text, source = agent.inbox.take()
-        message = user(text, source=source)
+        waiting = agent.inbox.take()
+        message = user(waiting.text, source=waiting.source)
         agent.history.append(message)
         await world.log.emit(agent.path, MessageAdded(message))
 
@@ -205,7 +205,7 @@ def may_go_on(agent: Agent) -> bool:
         _check_limits(agent)
     except LimitReached:
         return False
-    return not agent.inbox.empty()
+    return agent.inbox.calls
 
 
 async def close_calls(agent: Agent, world: World) -> None:

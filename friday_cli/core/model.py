@@ -14,7 +14,7 @@ from .budget import OUTPUT_FLOOR
 from .errors import ProviderError
 from .events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
 from .gate import RETRY_AFTER_MOST_S, Gate
-from .messages import Message, Opaque, Thinking, Usage, estimate_message, estimate_tokens
+from .messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
 from .provider import CallChunk, Done, Request, TextChunk, ThinkingChunk
 
 log = logging.getLogger(__name__)
@@ -78,20 +78,14 @@ async def _fall_back(agent: Agent, world: World) -> bool:
     if agent.fallback is None:
         return False
     old, agent.provider, agent.fallback = agent.model, agent.fallback, None
+    agent.context = agent.sent = 0
+    agent.history = [without_thinking(m) for m in agent.history]  # all of it before the log has it: this may be stopped
     await world.log.emit(
         agent.path,
         Notice(f"{old} does not answer; going on with the fallback model {agent.model}.", "warning"),
         Prefix(agent.model, agent.system, agent.specs),
     )
-    agent.context = agent.sent = 0
-    agent.history = [without_thinking(m) for m in agent.history]
     return True
-
-
-def without_thinking(message: Message) -> Message:
-    """The message without the parts that only one model and prefix can read."""
-    parts = tuple(p for p in message.parts if not isinstance(p, (Thinking, Opaque)))
-    return msgspec.structs.replace(message, parts=parts)
 
 
 def prompt_tokens(agent: Agent) -> int:

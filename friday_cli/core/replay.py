@@ -16,6 +16,7 @@ from .events import (
     AskWithdrawn,
     AttemptFailed,
     Compacted,
+    Detached,
     Envelope,
     InboxMessage,
     IntentStated,
@@ -36,7 +37,8 @@ from .events import (
     WorktreeChanged,
     is_under,
 )
-from .messages import Message, Usage, closed
+from .messages import Message, Usage, closed, without_thinking
+from .news import due
 from .receipt import Receipt, Tally
 
 ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
@@ -66,9 +68,10 @@ class AgentRecord(msgspec.Struct):
     """All that the log says of one agent.
 
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
-    MessageAdded and Compacted, every call closed. `usage` and `receipt` are its own over its life. `asks` are the
+    MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
-    start of the current run with its budgets, `worktree` how its worktree stood last. `seen_at` is the time of its last event.
+    start of the current run with its budgets, `worktree` how its worktree stood last. `untold` are ends that somebody above
+    must be told of and was not. `seen_at` is the time of its last event.
     """
 
     path: str
@@ -86,6 +89,8 @@ class AgentRecord(msgspec.Struct):
     rules: list[RuleAdded] = []
     asks: dict[str, PermissionAsked | QuestionAsked] = {}
     inbox: list[InboxMessage] = []
+    untold: list[InboxMessage] = []
+    background: bool = False
     text: str = ""
     worktree: WorktreeChanged | None = None
     tally: Tally = msgspec.field(default_factory=Tally)
@@ -153,10 +158,14 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
 
 
 def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
-    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time."""
+    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time. What was put into
+    one is told."""
     for record in records.values():
-        if record.inbox and record.path != path and is_under(record.path, path):
-            record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
+        if record.path != path and is_under(record.path, path):
+            if record.inbox:
+                record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
+            if told := next((news for news in record.untold if news.text == text), None):
+                record.untold.remove(told)
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:
@@ -167,6 +176,7 @@ def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStar
     record.started = record.seen_at = envelope.at
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
+    record.background = event.background
     record.watch.begin(envelope.at, runs=not event.parent)
 
 
@@ -177,6 +187,12 @@ def _finish(record: AgentRecord, event: AgentFinished) -> None:
     if event.receipt != Receipt():
         record.tally.reset(event.receipt)
     record.asks.clear()
+    if news := due(record.path, record.granted, event, background=record.background):
+        record.untold.append(news)
+
+
+def _detached(record: AgentRecord, event: Detached) -> None:
+    record.background = True
 
 
 def _status(record: AgentRecord, event: StatusChanged) -> None:
@@ -220,6 +236,8 @@ def _compacted(record: AgentRecord, event: Compacted) -> None:
 
 
 def _prefix(record: AgentRecord, event: Prefix) -> None:
+    if record.prefix and record.prefix.model != event.model:  # no other model could read it
+        record.history = [without_thinking(message) for message in record.history]
     record.prefix = event
 
 
@@ -237,6 +255,7 @@ def _settled(record: AgentRecord, event: PermissionAnswered | QuestionAnswered |
 
 _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     AgentFinished: _finish,
+    Detached: _detached,
     StatusChanged: _status,
     MessageAdded: _message,
     TurnStarted: _turn_started,

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from .agent import Agent
 from .budget import OUTPUT_FLOOR, LimitReached
 from .events import Prefix, is_under
-from .messages import Usage
-from .model import without_thinking
+from .messages import Usage, without_thinking
 from .replay import AgentRecord
 
 
@@ -54,7 +53,7 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
         if other.path != agent.path and is_under(other.path, agent.path):
             agent.below += other.usage
     for message in record.inbox:
-        agent.inbox.restore(message.text, message.source)
+        agent.inbox.restore(message)
     used = agent.tree_usage
     for pool, spent in ((agent.budget.tokens, used.billed), (agent.budget.cost, used.cost_usd or 0.0)):
         if pool.limit is not None:

@@ -19,9 +19,10 @@ from .agent import Agent, Outcome, Supervision, World
 from .budget import LimitReached
 from .errors import ProviderError
 from .events import IntentStated, Verdict
-from .loop import NOTE, add_reply, close_calls, failed, run_agent, say
+from .loop import add_reply, close_calls, failed, run_agent, say
 from .messages import Usage, user
 from .model import ask_model
+from .news import NOTE
 from .receipt import OWN, audit
 
 _ORDER: tuple[Supervision, ...] = ("unsupervised", "supervised", "supervised-human")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from friday_cli.core.events import AgentFinished, AskWithdrawn, Envelope, is_under
 from friday_cli.core.messages import Usage
+from friday_cli.core.news import DIED
 from friday_cli.core.replay import AgentRecord, replay
 
 
@@ -36,7 +37,7 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentF
         status="interrupted",
         stop_reason="process",
         result=record.text,
-        error="The friday process that ran this agent ended.",
+        error=DIED,
         partial=True,
         usage=record.usage,
         tree_usage=tree,

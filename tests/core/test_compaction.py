@@ -6,7 +6,7 @@ import pytest
 
 from friday_cli.core.agent import Policy
 from friday_cli.core.errors import ProviderError
-from friday_cli.core.events import Compacted, MessageAdded, Prefix
+from friday_cli.core.events import Compacted, InboxMessage, MessageAdded, Prefix
 from friday_cli.core.messages import Usage, user
 from friday_cli.core.provider import Request
 from friday_cli.core.replay import replay
@@ -208,7 +208,7 @@ async def test_compaction_can_be_set_earlier() -> None:
 async def test_a_steering_message_is_the_wish_that_is_kept() -> None:
     bench = Bench(Talkative(8), [LOOK])
     node = bench.begin("the first wish")
-    await bench.root.inbox.put("no: the second wish", "person")
+    await bench.root.inbox.put(InboxMessage("no: the second wish", "person"))
     assert node.task
     await node.task
     assert "no: the second wish" in "".join(m.text for m in bench.of(Compacted)[0].messages)

@@ -13,6 +13,7 @@ from friday_cli.core.budget import Budget
 from friday_cli.core.errors import ToolError
 from friday_cli.core.events import (
     AgentFinished,
+    InboxMessage,
     MessageAdded,
     Notice,
     Plain,
@@ -274,7 +275,7 @@ async def test_a_message_joins_at_the_next_turn_boundary() -> None:
     bench = Bench(Model({"a": turns}), [LOOK])
     node = bench.begin()
     await asyncio.sleep(2)
-    await bench.root.inbox.put("in German, please", "person")
+    await bench.root.inbox.put(InboxMessage("in German, please", "person"))
     assert node.task
     await node.task
     last = bench.model.requests[1].messages
@@ -288,7 +289,7 @@ async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_e
     bench = Bench(Model({"a": [Say("first answer", delay_s=2), Say("second answer")]}))
     node = bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put("and the other?", "person")
+    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
     assert node.task
     await node.task
     assert ended(bench)[:3] == ("completed", "done", "second answer")
@@ -299,7 +300,7 @@ async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
     bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
     bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put("and the other?", "person")
+    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
     await until(lambda: len(bench.of(AgentFinished, "a")) == 2)
     assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(AgentFinished, "a")] == [
         (1, "completed", "done", "the answer"), (2, "completed", "done", "done"),

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Detached, MessageAdded, TurnStarted
+from friday_cli.core.events import AgentFinished, AgentStarted, Detached, InboxMessage, MessageAdded, TurnStarted
 from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, batch, call, delegate
 from tests.virtual import virtual
@@ -71,6 +71,28 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage
         assert (first.run, first.result, second.run, second.result) == (1, "I will tell you", 2, "it found y")
         asked, news = s.heard()
         assert asked == "person: go"
+        assert news.startswith(NOTE)
+
+
+@virtual
+async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_takes(stage: Stage) -> None:
+    """Looking through its worktree comes between the two."""
+    script = {
+        "a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
+        "a.1": [Say("found y", delay_s=100)],
+    }
+
+    async def look_through(path: str) -> None:
+        await asyncio.sleep(30)
+
+    async with stage.open(script) as s:
+        s.tree.on_end = look_through
+        s.session.start("go")
+        await until(lambda: s.of(AgentFinished, "a.1"))
+        asking = asyncio.ensure_future(s.session.prompt("and now?"))
+        assert (await asking).result == "it found y"
+        asked, other, news = s.heard()
+        assert (asked, other) == ("person: go", "person: and now?")
         assert news.startswith(NOTE)
 
 
@@ -232,7 +254,7 @@ async def test_closing_with_news_unread_ends_a_waiting_ask_too(stage: Stage) -> 
     async with stage.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a"))
-        await s.root.inbox.put("too late", "person")
+        await s.root.inbox.put(InboxMessage("too late", "person"))
         await s.session.close()
         assert (await asyncio.wait_for(asking, 5)).result == "begun"
 

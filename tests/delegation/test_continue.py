@@ -10,6 +10,7 @@ import pytest
 from friday_cli.core.errors import ProviderError, UsageError
 from friday_cli.core.events import AgentFinished, AgentStarted, MessageAdded, Notice
 from friday_cli.core.messages import Usage
+from friday_cli.core.news import NOTE
 from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, call, delegate
 from tests.strict import strict
@@ -212,6 +213,28 @@ async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> 
         for path in ("a.7", "a"):
             with pytest.raises(UsageError):
                 await s.session.resume_agent(path, "x")
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@virtual
+async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stage: Stage, crashes: bool) -> None:
+    """Also where a later process goes on, which is how `friday ask --resume-agent` and then `--continue` are used."""
+    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say("one"), Say("two")]}
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        await s.session.resume_agent("a.1", "look again")
+        assert len(s.of(AgentFinished, "a")) == 1
+        if crashes:
+            s.crash()
+    async with stage.open({"a": [Say("I see")]}, resume=s.session.id) as s:
+        await s.session.prompt("and?")
+        _, prompt, begun, ended = s.heard()
+        assert prompt.endswith("and?")
+        assert begun.startswith(
+            f"harness: {NOTE} The user has continued your sub-agent a.1 (researcher) and told it: look again"
+        )
+        assert f"{NOTE} The sub-agent a.1 (researcher), which the user continued, has ended: completed (done)." in ended
+        assert len(s.of(AgentFinished, "a")) == 2
 
 
 # ---- after a crash --------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import AgentFinished, InboxMessage
+from friday_cli.core.news import NOTE
 from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, call, delegate
 from tests.virtual import virtual
@@ -46,6 +48,56 @@ async def test_a_person_tells_a_child_something(stage: Stage) -> None:
         assert s.finished("a.1").result == "as you wish", "it came before the end: it is answered"
         with pytest.raises(UsageError, match=r"a\.1 is not at work"):
             await s.session.send("a.1", "too late")
+
+
+@virtual
+async def test_the_model_is_told_at_its_next_turn_what_a_person_told_its_child(stage: Stage) -> None:
+    model = Actors(
+        {"a": [Say("", [delegate("researcher", "look")]), Say("so be it")], "a.1": [Say("first"), Say("as you wish")]}
+    )
+    held = model.hold("a.1")
+    async with stage.open(model) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1") or s.tree.known("a.1"))
+        await s.session.send("a.1", "in English,\nplease")
+        held.set()
+        await asking
+        assert s.heard() == [
+            "person: go",
+            f"harness: {NOTE} The user has told your sub-agent a.1 (researcher): in English, please",
+        ]
+        assert s.requests()[1].messages[-1].text.startswith(NOTE), "before it goes on, after the result of the call"
+        assert s.of(InboxMessage, "a")[0].quiet
+
+
+@pytest.mark.parametrize(("level", "how"), [("cancel", "and asked it for what it has"), ("abort", "at once")])
+@virtual
+async def test_the_model_is_told_that_a_person_stopped_its_child(stage: Stage, level: Any, how: str) -> None:
+    script = {"a": [Say("", [delegate("researcher", "look")]), Say("so be it")],
+              "a.1": [Say("never", delay_s=1000, wrap_up="half")]}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1"))
+        await s.session.stop("a.1", level=level)
+        assert (await asking).result == "so be it"
+        assert s.heard()[1] == (
+            f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
+        )
+        assert s.end("a.1") == ("cancelled", "cancelled" if level == "cancel" else "aborted")
+
+
+@virtual
+async def test_what_a_person_does_with_a_child_goes_to_its_own_parent(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {"a": [Say("", [delegate("lead", "lead")]), Say("so")],
+              "a.1": [Say("", [delegate("researcher", "look")]), Say("I see")], "a.1.1": [Say("x", delay_s=50), Say("y")]}  # fmt: skip
+    async with stage.open(script) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.requests("a.1.1"))
+        await s.session.send("a.1.1", "hurry")
+        await asking
+        assert "a.1.1 (researcher): hurry" in s.heard("a.1")[-1]
+        assert s.heard() == ["person: go"]
 
 
 @virtual

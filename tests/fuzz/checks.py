@@ -30,7 +30,6 @@ from friday_cli.core.events import (
     is_under,
     parent_of,
 )
-from friday_cli.core.model import without_thinking
 from friday_cli.core.permission import Rules
 from tests.strict import strict
 
@@ -217,15 +216,13 @@ def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             faults.append(f"{path} is not in the log")
             continue
         kept, memory = records[path].history, agent.history
-        if scene.spare is not None:  # a fallback drops thinking from memory
-            kept, memory = [without_thinking(m) for m in kept], [without_thinking(m) for m in memory]
         if kept != memory:
             faults.append(f"the log tells another history of {path}:\n{kept}\n{memory}")
         if (end := records[path].end) is None or end.status not in ENDED:
             faults.append(f"{path} does not end in the log")
         if records[path].usage != agent.usage:
             faults.append(f"the log tells another usage of {path}: {records[path].usage}, {agent.usage}")
-        waits = [(m.text, m.source) for m in records[path].inbox]
+        waits = records[path].inbox
         if waits != list(agent.inbox._waiting):
             faults.append(f"the log tells another inbox of {path}: {waits}, {agent.inbox._waiting}")
         if records[path].receipt != agent.receipt:

@@ -24,15 +24,13 @@ from friday_cli.core.events import (
     parent_of,
 )
 from friday_cli.core.messages import ToolCall
+from friday_cli.core.news import DIED
 from friday_cli.core.replay import replay
 
 from .checks import over_limit
 from .scene import Scene
 
 NEWS = re.compile(r"\[Note of the harness.*?\] The background sub-agent (\S+) \(")
-
-TELLING = 12
-"""So many events may lie between an end and the news of it (`test_news_of_an_end_survive_a_death_right_after_it`)."""
 
 
 @dataclass
@@ -200,7 +198,7 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     spare: Counter[str] = Counter()
     for run in runs:
         end = run.finished
-        if run.background and end and end.stop_reason != "parent" and not end.error.startswith("The friday process"):
+        if run.background and end and end.stop_reason != "parent" and end.error != DIED:
             due[run.path] += 1
             spare[run.path] += _nobody_to_tell(scene, run, runs)
     for path in told.keys() | due.keys():
@@ -224,9 +222,7 @@ def _addressed(runs: Sequence[Run], path: str, number: int, to: str) -> list[str
 
 
 def _nobody_to_tell(scene: Scene, run: Run, runs: Sequence[Run]) -> bool:
-    """Whether all above it was being stopped when `run` ended, or the process died before it could tell."""
-    if 0 <= scene.died_at - run.end <= TELLING:
-        return True
+    """Whether all above it was being stopped when `run` ended."""
     if any(top != run.path and is_under(run.path, top) for top, _, _ in scene.stops):
         return True
     above = [r for r in runs if r.path != run.path and is_under(run.path, r.path) and r.end > run.end]

@@ -21,7 +21,7 @@ from friday_cli.core.events import (
     depth_of,
     encode,
 )
-from friday_cli.core.loop import NOTE
+from friday_cli.core.news import NOTE
 from friday_cli.store.reconcile import closing
 from tests.strict import strict
 from tests.virtual import Stuck, run

@@ -378,7 +378,7 @@ class Scene(People):
         """Returns when nobody works any more; who waits for a person that never comes is stopped."""
         tree = self.bench.tree
         until = asyncio.get_running_loop().time() + HORIZON_S
-        while living := [n.task for n in tree.living("a") if n.task]:
+        while living := [n.task for n in (*tree.living("a"), *tree.in_background()) if n.task]:
             left = until - asyncio.get_running_loop().time()
             if left > 0:
                 await asyncio.wait(living, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -391,12 +391,14 @@ class Scene(People):
     def _asleep(self) -> None:
         """Nobody works: then the root has nothing to answer, unless it was stopped."""
         node = self.bench.tree._nodes.get("a")
-        if node is not None and node.outcome.status != "cancelled" and not self.bench.root.inbox.empty():
+        if node is not None and node.outcome.status != "cancelled" and self.bench.root.inbox.calls:
             self.broken.append("news lie in the inbox of an idle root, and nobody wakes it")
 
 
 class _Nothing:
     """A part of an opened session that has nothing to do here."""
+
+    in_memory = False
 
     async def sync(self) -> None: ...
 

@@ -135,12 +135,19 @@ async def goes_on(
 
 
 def news(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -> list[str]:
-    """What the root was told of children behind its back joins its history once, read before the death or after it."""
+    """What the root was told of children behind its back joins its history once, read before the death or after it, and also
+    that of which the death kept anybody from telling."""
     told = [e.event.text for e in before if e.agent == "a" and isinstance(e.event, InboxMessage)]
     joined = [e.event.message.text for e in after if e.agent == "a" and isinstance(e.event, MessageAdded)]
     reached["news"] += len(told)
     reached["behind it"] += sum(e.event.background for e in before if isinstance(e.event, AgentStarted))
-    return [f"news were read {joined.count(text)} times: {text[:80]}" for text in told if joined.count(text) != 1]
+    untold = [news.text for record in replay(before).values() for news in record.untold]
+    reached["news kept from a death"] += len(untold)
+    return [
+        f"news were read {joined.count(text)} times: {text[:80]}"
+        for text in (*told, *untold)
+        if joined.count(text) != 1
+    ]
 
 
 def compare(before: list[Envelope], after: list[Envelope], reached: Counter[str], again: str) -> list[str]:

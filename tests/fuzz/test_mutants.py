@@ -146,10 +146,10 @@ MUTANTS: dict[str, Seed] = {
     "messages: a lost result is not made up for": changed(
         messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"
     ),
-    "background: the news of an end are lost": changed(delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")', "pass"),
+    "background: the news of an end are lost": changed(delegation.Tree, "_tell", "await agent.inbox.put(message)", "pass"),
     "background: the news of an end come twice": changed(
-        delegation.Tree, "_tell", 'await agent.inbox.put(text, "harness")',
-        'await agent.inbox.put(text, "harness"); await agent.inbox.put(text, "harness")',
+        delegation.Tree, "_tell", "await agent.inbox.put(message)",
+        "await agent.inbox.put(message); await agent.inbox.put(message)",
     ),
     "background: news that went on to a parent come again when the child is continued": changed(
         replay, "_pass_on", "record.path != path", "False"

@@ -9,8 +9,8 @@ import pytest
 
 from friday_cli.core.compaction import HEADER, PROMPT
 from friday_cli.core.events import ToolSpec
-from friday_cli.core.loop import NOTE
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, estimate_message, user
+from friday_cli.core.news import NOTE
 from friday_cli.core.provider import Done, Request, TextChunk, ThinkingChunk
 from friday_cli.providers.demo import DemoProvider
 from friday_cli.providers.demo.provider import reply

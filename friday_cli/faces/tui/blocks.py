@@ -144,7 +144,7 @@ def _without_notes(text: str) -> tuple[list[str], str]:
     notes: list[str] = []
     if not text.startswith("["):
         return notes, text
-    from friday_cli.core.loop import NOTE  # 40 ms that the first screen does not need
+    from friday_cli.core.news import NOTE
 
     while text.startswith(NOTE):
         note, _, text = text.partition("\n\n")

@@ -15,8 +15,8 @@ import msgspec
 
 from ...core.compaction import HEADER, PROMPT
 from ...core.events import depth_of
-from ...core.loop import NOTE
 from ...core.messages import Message, Text, ToolResult
+from ...core.news import NOTE
 from ...core.provider import Request
 
 LAST_WISH, AGENTS_SEEN = "The last message of the user, word for word:\n", "\n\nSub-agents of this session:\n"
