@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from .apart import Apart
 from .config import Settings
 from .core.agent import Agent, Inbox, World
 from .core.budget import Budget
-from .core.delegation import Known, Spec, Tree
+from .core.delegation import Known, Spec, Started, Tree
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Notice, depth_of, is_under
 from .core.messages import Message, Usage, closed, user
@@ -25,6 +26,7 @@ from .core.revival import budget_left, restore
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
+from .muster import Muster
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
@@ -66,7 +68,7 @@ class Crew:
         self._session = session
         self._spill = spill
         self._env = env
-        self._planned: float | None = 0.0
+        self._muster = Muster(world, settings.agents.delegation, self._price)
         self._search_tool = web.search_tool(env)
         self._providers: dict[tuple[str, bool], Provider] = {}
         self._choices: dict[Provider, models.Choice] = {}
@@ -95,11 +97,14 @@ class Crew:
         choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
         return self.provider(choice), choice.effort
 
-    def _child_provider(self, parent: Agent, profile: Profile) -> tuple[Provider, Effort | None]:
+    def _child_provider(
+        self, above: Provider, profile: Profile, inherited: Effort | None = None
+    ) -> tuple[Provider, Effort | None]:
+        """The model of a child whose parent's is `above`, and its effort."""
         name = profile.model or self.settings.subagent_model
         effort: Effort | None = profile.effort or None  # type: ignore[assignment]
-        if not name or parent.provider.name == "demo":  # a demo spends nothing, whatever the settings name
-            return parent.provider, effort or parent.effort
+        if not name or above.name == "demo":  # a demo spends nothing, whatever the settings name
+            return above, effort or inherited
         source = f"profile {profile.name}" if profile.model else "subagent_model"
         return self._named(name, source, effort)
 
@@ -146,7 +151,7 @@ class Crew:
             sender = self._persona if parent.path == "a" else self.profiles.get(parent.profile)
             if profile not in self.profiles.children(sender):
                 raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
-            provider, effort = self._child_provider(parent, profile)
+            provider, effort = self._child_provider(parent.provider, profile, parent.effort)
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
             complaint = _form(spec)
@@ -306,7 +311,7 @@ class Crew:
         delegation = self.settings.agents.delegation
         assert self.tree is not None
         settings = delegate.DelegateSettings(
-            prompt.catalog(offered), self._confirm, self.apart.isolate, self._shorten, delegation.max_batch,
+            prompt.catalog(offered), partial(self._muster.admitted, self.tree), self.apart.isolate, self._shorten, delegation.max_batch,
             delegation.result_chars, isolated=frozenset(p.name for p in offered if p.isolation),
             abandon=self.apart.abandon, worktree=self.apart.report, pending=self.apart.pending,
         )  # fmt: skip
@@ -315,46 +320,17 @@ class Crew:
         kept = {name: t for name, t in tools.items() if name not in own}
         return {**kept, **own} if offered else kept
 
-    async def _confirm(self, path: str, call_id: str, specs: Sequence[Spec]) -> None:
-        """Above the settings' number or price of agents a person is asked first, with an estimate."""
-        assert self.tree is not None
-        delegation, parent = self.settings.agents.delegation, self.tree.node(path).agent
-        count = self.tree.started_now + len(specs)
-        price = self._price(parent, specs)
-        words = f"{len(specs)} more agents, {count} in this turn; at most about " + (
-            "an unknown price" if price is None else f"${price:.2f}"
-        )
-        limit = delegation.ask_above_cost
-        dear = limit is not None and (price is None or price > limit)
-        if count <= delegation.ask_above and not dear:
-            return
-        over = f"over {limit} dollars" if dear else f"more than {delegation.ask_above} agents in one turn"
-        if not self.world.desk.attended:
-            raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
-        call = Call("delegate_task", "spawn", (words,))
-        async with parent.presence.waiting("waiting_user", call_id):
-            answer = await self.world.desk.permission(path, call_id, call, reason=over)
-        if answer.decision == "deny":
-            raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
-
-    def _price(self, parent: Agent, specs: Sequence[Spec]) -> float | None:
-        """US dollars that the sub-agents of this turn may cost with `specs`: whole budgets, four parts read to one part
-        written; None where a price is unknown."""
-        assert self.tree is not None
-        if self.tree.started_now == 0:
-            self._planned = 0.0
+    def _price(self, one: Started) -> float | None:
+        """US dollars that a sub-agent may cost at most: its whole budget, four parts read to one part written."""
         delegation = self.settings.agents.delegation
-        for spec in specs:
-            profile = self.profiles.found.get(spec.profile)
-            own = (profile and profile.max_token_budget) or delegation.token_budget.default
-            tokens = min(delegation.token_budget.max, own, spec.max_tokens or own)
-            provider = parent.provider
-            if profile is not None:
-                with suppress(FridayError):  # what is wrong with its model is said when it is started
-                    provider, _ = self._child_provider(parent, profile)
-            one = provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
-            self._planned = None if one is None or self._planned is None else self._planned + one
-        return self._planned
+        profile = self.profiles.found.get(one.profile)
+        own = (profile and profile.max_token_budget) or delegation.token_budget.default
+        tokens = min(delegation.token_budget.max, own, one.max_tokens or own)
+        provider = one.above
+        if profile is not None:
+            with suppress(FridayError):  # what is wrong with its model is said when it is started
+                provider, _ = self._child_provider(one.above, profile)
+        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
 
     async def _shorten(self, path: str, known: Known) -> str | None:
         """A long result in short, by the summarizer; None where the settings want head and tail, or it failed."""

@@ -147,7 +147,7 @@ class Session:
         if any(node.path == "a" for node in self.tree.living("a")):
             raise UsageError("The main agent is at work.", hint="Send it a message instead, or stop it first.")
         profile = self._wanted(text)
-        self.tree.started_now = 0
+        self.tree.started_now = []
         self.rules.parent = bounds
         notes, self._notes = self._notes, []
         body = text

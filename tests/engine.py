@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -359,7 +360,7 @@ class Bench:
     ) -> Agent:
         if offers:
             listed = "\n".join(f"- {o}: the {o}" for o in offers)
-            settings = DelegateSettings(listed, _confirm, _nothing, _nothing, max_batch=self.batch_most)
+            settings = DelegateSettings(listed, _admitted, _nothing, _nothing, max_batch=self.batch_most)
             made = {t.name: t for t in delegate_tools(self.tree, settings)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
@@ -434,8 +435,10 @@ DELEGATION = frozenset(
 )
 
 
-async def _confirm(path: str, call_id: str, specs: Sequence[Spec]) -> None:
+@asynccontextmanager
+async def _admitted(path: str, call_id: str, specs: Sequence[Spec]) -> AsyncIterator[None]:
     """The bench never minds the number of agents."""
+    yield
 
 
 async def _nothing(*_: object) -> None:

@@ -14,9 +14,9 @@ from .errors import ToolError
 from .events import Detached, InboxMessage, StopReason, depth_of, is_under, parent_of
 from .life import live
 from .messages import Message, user
-from .node import Known, Node, Spec
+from .node import Known, Node, Spec, Started
 
-__all__ = ["Known", "Node", "Spec", "Tree"]
+__all__ = ["Known", "Node", "Spec", "Started", "Tree"]
 
 
 class Tree:
@@ -37,7 +37,8 @@ class Tree:
     ) -> None:
         self.world = world
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
-        self.started_now = 0
+        self.started_now: list[Started] = []
+        """What was started in this turn of the user; each turn has a list of its own."""
         self.on_news: Callable[[str], None] = lambda path: None
         self.on_end: Callable[[str], Awaitable[None]] = _nothing
         self._build = build
@@ -83,7 +84,7 @@ class Tree:
             agent, message = self._build(node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
-        self.started_now += 1
+        self.started_now.append(Started(node.agent.provider, spec.profile, spec.max_tokens))
         return self.run(agent, spec, message)
 
     async def resume(self, path: str, spec: Spec, *, by: str | None) -> Node:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from .agent import Agent, Outcome
 from .events import Status, StopReason, parent_of
 from .messages import Usage
+from .provider import Provider
 from .receipt import Finding, Receipt
 
 
@@ -32,6 +33,14 @@ class Spec(msgspec.Struct, frozen=True):
     fork: bool = False
     schema: dict[str, Any] | None = None
     workspace: Any = None
+
+
+class Started(NamedTuple):
+    """A child that was started, as far as its price depends on that: its parent's provider, its profile, its limit."""
+
+    above: Provider
+    profile: str
+    max_tokens: int | None
 
 
 class Known(msgspec.Struct, frozen=True):

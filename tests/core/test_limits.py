@@ -14,6 +14,7 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.messages import Usage
 from friday_cli.core.provider import Request
+from friday_cli.tools.delegate import _same
 from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, until
 from tests.strict import strict
 from tests.virtual import virtual
@@ -137,6 +138,23 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     assert (end.status, end.stop_reason, end.result) == ("failed", "loop", "let me\n\nagain")
     assert bench.results("a.1")[0].startswith("error: That is your whole task")
     assert strict(bench.agents["a.1"].history) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "task", "same"),
+    [
+        ("Find the retry logic.", "find  the RETRY logic", True),
+        ("Find the retry logic.", "As a first step: find the retry logic.", False),
+        ("Review login.py, cart.py and mail.py for errors.", "Review cart.py for errors.", False),
+        ("调查重试逻辑并报告结果", "调查重试逻辑并报告结果。", True),
+        ("word " * 40_000 + "one", "word " * 40_000 + "two", True),
+        ("the same long preamble " * 400 + "Now do the first half. " * 150, "the same long preamble " * 400 + "Sum all up in one line. " * 200, False),
+        ("a" * 200_000, "ab" * 100_000, False),
+        ("x", "y", False),
+    ],
+)  # fmt: skip
+def test_what_counts_as_the_whole_task_however_long_it_is(own: str, task: str, same: bool) -> None:
+    assert _same(own, task) is same
 
 
 @virtual

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from difflib import SequenceMatcher
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -24,8 +25,8 @@ _HARNESS = re.compile(
     r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
 )
 _MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
-SAME_TASK = 0.9
-"""Likeness of texts above which a task counts as handed on whole."""
+SAME_TASK = 0.8
+"""Part of two texts that they share, above which a task counts as handed on whole."""
 
 
 async def _kept(workspace: Any) -> None:
@@ -37,14 +38,14 @@ class DelegateSettings(msgspec.Struct, frozen=True):
 
     `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
     child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
-    results are cut. `confirm(path, call_id, specs)` returns when
-    the number and the price of new agents are in order, and raises ToolError when they are not. `isolated` are the
+    results are cut. Inside `admitted(path, call_id, specs)` new
+    agents may be started; it raises ToolError where there would be too many, or too dear ones. `isolated` are the
     profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
     `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
     """
 
     offered: str
-    confirm: Callable[[str, str, Sequence[Spec]], Awaitable[None]]
+    admitted: Callable[[str, str, Sequence[Spec]], AbstractAsyncContextManager[None]]
     isolate: Callable[[str], Awaitable[Any]]
     shorten: Callable[[str, Known], Awaitable[str | None]]
     max_batch: int = 10
@@ -144,10 +145,10 @@ class _Delegation:
                 raise ToolError("delegate_task: name a profile (or an ended sub-agent to resume).")
             self._not_the_whole_task(ctx.agent, args.task)
             spec = self._spec(args, ctx)
-            await self._settings.confirm(ctx.agent, ctx.call_id, [spec])
-            spec = await self._placed(ctx, args, spec)
             try:
-                node = self._tree.start(ctx.agent, spec)
+                async with self._settings.admitted(ctx.agent, ctx.call_id, [spec]):
+                    spec = await self._placed(ctx, args, spec)
+                    node = self._tree.start(ctx.agent, spec)
             finally:
                 await self._take_back([spec])
         if not args.background:
@@ -163,16 +164,16 @@ class _Delegation:
         if len(args.tasks) == 1:
             self._not_the_whole_task(ctx.agent, args.tasks[0].task)
         specs = [self._spec(task, ctx) for task in args.tasks[:most]]
-        await self._settings.confirm(ctx.agent, ctx.call_id, specs)
         started: list[Node | ToolError] = []
         placed: list[Spec | ToolError] = []
         try:
-            for task, spec in zip(args.tasks, specs, strict=False):
-                try:
-                    placed.append(await self._placed(ctx, task, spec))
-                except ToolError as error:
-                    placed.append(error)
-            started += [self._started(ctx, spec) for spec in placed]
+            async with self._settings.admitted(ctx.agent, ctx.call_id, specs):
+                for task, spec in zip(args.tasks, specs, strict=False):
+                    try:
+                        placed.append(await self._placed(ctx, task, spec))
+                    except ToolError as error:
+                        placed.append(error)
+                started += [self._started(ctx, spec) for spec in placed]
         finally:
             await self._take_back(placed)
         nodes = [n for n in started if isinstance(n, Node)]
@@ -339,13 +340,16 @@ def _excerpt(text: str, path: str, offset: int, room: int) -> str:
 
 
 def _same(own: str, task: str) -> bool:
-    a, b = (" ".join(t.lower().split())[:4000] for t in (own, task))
+    """Whether two tasks are as good as one: the runs of three letters that both have, so that a long text takes no longer
+    than reading it."""
+    a, b = (" ".join(t.lower().split()) for t in (own, task))
     if not a or not b:
         return False
     if a in b and len(b) < 1.5 * len(a):
         return True
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    return matcher.real_quick_ratio() > SAME_TASK and matcher.quick_ratio() > SAME_TASK and matcher.ratio() > SAME_TASK
+    ours, theirs = (Counter(t[i : i + 3] for i in range(len(t) - 2)) for t in (a, b))
+    both = ours.total() + theirs.total()
+    return both > 0 and 2 * (ours & theirs).total() > SAME_TASK * both
 
 
 def _line(text: str, room: int = 100) -> str:
