@@ -55,9 +55,12 @@ class Gate:
         self._heed()
         return max(0.0, self._closed_until - _now())
 
-    def enter(self) -> bool:
-        """Take a place if there is one right now and nobody waits for it; leave it with `leave`."""
-        if self._waiting or self.wait_s > 0 or self._in_flight >= int(self._limit):
+    def enter(self, *, again: bool = False) -> bool:
+        """Take a place if there is one right now and nobody waits for it; leave it with `leave`.
+
+        Who had its turn and gave it back comes `again`: before those who wait.
+        """
+        if (self._waiting and not again) or self.wait_s > 0 or self._in_flight >= int(self._limit):
             return False
         self._in_flight += 1
         return True
@@ -69,10 +72,13 @@ class Gate:
             self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
         self._wake()
 
-    async def place(self) -> None:
-        """Returns with a place taken, first come first served; leave it with `leave`."""
+    async def place(self, *, again: bool = False) -> None:
+        """Returns with a place taken, first come first served; leave it with `leave`. `again` as for `enter`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        if again:
+            self._waiting.appendleft(waiter)
+        else:
+            self._waiting.append(waiter)
         self._wake()
         try:
             await waiter

@@ -104,13 +104,18 @@ def prompt_tokens(agent: Agent) -> int:
 async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
     gate = world.gate(agent.provider.lane)
     inside = gate.enter()
-    succeeded = False
+    again = succeeded = False
     try:
         while not inside:
             async with agent.presence.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
-                await gate.place()
-                inside = True
-            if gate.wait_s > 0:  # the lane was closed while we waited for a place to run
+                await gate.place(again=again)
+                again = not agent.presence.can_run
+                if again:  # others may need it less long than we wait for a place to run
+                    gate.leave()
+                else:
+                    inside = True
+            inside = inside or gate.enter(again=True)
+            if inside and gate.wait_s > 0:  # the lane was closed meanwhile
                 gate.leave()
                 inside = False
         done = await _stream(agent, world, reader, tools)

@@ -30,6 +30,11 @@ class Presence:
         self._extra = False
         self._taking = asyncio.Lock()
 
+    @property
+    def can_run(self) -> bool:
+        """Whether it holds a place to run, or would not have to wait for one."""
+        return self._held or self._slots is None or self._extra or not self._slots.locked()
+
     async def begin(self) -> None:
         """Wait for a slot and start the clock."""
         self._extra = False

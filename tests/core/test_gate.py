@@ -12,7 +12,7 @@ from friday_cli.core.agent import Policy
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.gate import BACKOFF_MOST_S, MOST_IN_FLIGHT, Gate
 from friday_cli.core.provider import Request
-from tests.engine import Bench, Model, Profile, Say, batch
+from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, until
 from tests.virtual import virtual
 
 
@@ -220,3 +220,23 @@ async def test_after_a_429_the_children_do_not_come_back_together() -> None:
     later = sorted(t for t in model.times if t > 0)
     most = max(sum(start <= t < start + 0.1 for t in later) for start in later)
     assert most <= 4, f"{most} requests within 0.1 s"
+
+
+@virtual
+async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_run() -> None:
+    """Two requests at a time, one place to run: a.1 is at work with a tool, a.2 and a.3 must let the root go first."""
+    busy = ProviderError("rate", "slow down", retry_after=5.0)
+    script = {
+        "a": [Say("", [delegate("worker", n, background=True) for n in ("one", "two", "three")]), Say("", [call("look", seconds=10)]), Say("here I am")],
+        "a.1": [Say(fail=busy), Say("", [call("look", seconds=300)]), Say("first")],
+        "a.2": [Say("second")], "a.3": [Say("third")],
+    }  # fmt: skip
+    bench = Bench(Model(script), [make("look")], policy=Policy(max_concurrent=1))
+    node = bench.begin()
+    await until(lambda: node.ended)
+    assert node.outcome.result == "here I am"
+    assert asyncio.get_running_loop().time() < 30
+    assert bench.node("a.2").agent.presence.status == "queued"
+    await until(lambda: all(bench.node(path).ended for path in ("a.1", "a.2", "a.3")))
+    assert [bench.outcome(path).result for path in ("a.1", "a.2", "a.3")] == ["first", "second", "third"]
+    assert bench.world.gates["fake"].in_flight == 0
