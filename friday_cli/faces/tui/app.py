@@ -83,7 +83,7 @@ class FridayApp(Talk):
         self._pause = BEAT_S
         self._places = facts.Places(cwd)
         self._asked: set[str] = set()
-        self._notice = notice.Notice()
+        self.notice = notice.Notice()
         self.profiles = []
 
     def compose(self) -> ComposeResult:
@@ -217,7 +217,7 @@ class FridayApp(Talk):
             if waiting := composer.take_queue() or self._take_first():
                 self.run_worker(self.deliver(waiting))
         self._follow_status()
-        self._notice.follow(self)
+        self.notice.follow(self)
         self._pause = max(BEAT_S, 3 * (time.perf_counter() - begun))
         if state.working and any(not a.status.startswith("waiting") for a in state.working):
             self._look_in(CLOCK_S)
@@ -229,13 +229,14 @@ class FridayApp(Talk):
     def _follow_asks(self) -> None:
         asks = set(self.engine.state.asks)
         panel = self.query_one(Approval)
+        had_keys = self.focused is not None and panel in self.focused.ancestors_with_self
         panel.follow()
         composer = self.query_one(Composer)
         if asks - self._asked:
             notice.tell(self, "Friday needs you")
             if self.focused is composer.area and not composer.text and not composer.popup.open:
                 panel.focus()
-        elif self._asked and not asks and self.focused is None:
+        elif had_keys and not asks:  # what was asked is settled, by somebody else or by a stop
             composer.area.focus()
         self._asked = asks
 
@@ -259,8 +260,9 @@ class FridayApp(Talk):
     def on_key(self, event: Key) -> None:
         """A letter that means nothing where the focus is belongs to the prompt; also one that came before all was there."""
         nobody = self.focused is None or isinstance(self.focused, Transcript)
-        bound = any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain)
-        if nobody and not bound and event.is_printable and event.character and len(self.screen_stack) == 1:
+        if not (nobody and event.is_printable and event.character and len(self.screen_stack) == 1):
+            return
+        if not any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain):
             event.stop()
             area = self.query_one(Prompt)
             area.focus()

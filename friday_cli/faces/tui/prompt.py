@@ -53,15 +53,16 @@ class Prompt(TextArea):
     ]
 
     async def _on_key(self, event: events.Key) -> None:
-        """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them."""
-        for node, bindings in () if event.is_printable else self.screen._binding_chain:
-            if node is self:
-                for binding in bindings.key_to_bindings.get(event.key, ()):
-                    if binding.id and binding.id.startswith("prompt."):
-                        event.stop()
-                        event.prevent_default()
-                        await self.run_action(binding.action)
-                        return
+        """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them, and
+        mean nothing when the window has lost the focus since."""
+        bindings = self._bindings.copy()
+        bindings.apply_keymap(self.app._keymap)
+        for binding in () if event.is_printable else bindings.key_to_bindings.get(event.key, ()):
+            if binding.id and binding.id.startswith("prompt."):
+                event.stop()
+                event.prevent_default()
+                await self.run_action(binding.action)
+                return
         await super()._on_key(event)
 
     @property

@@ -38,6 +38,7 @@ def chat(values: Mapping[str, Any]) -> int:
 
 async def _chat(values: Mapping[str, Any]) -> int:
     from .app import FridayApp
+    from .notice import OLD_TITLE
 
     cwd = Path(os.path.realpath(values.get("cwd") or "."))  # noqa: ASYNC240 - nothing else runs yet
     resume = await _which(values, cwd)
@@ -50,6 +51,9 @@ async def _chat(values: Mapping[str, Any]) -> int:
     try:
         code = await app.run_async()
     finally:
+        if app.notice.titled and sys.__stderr__ is not None:
+            sys.__stderr__.write(OLD_TITLE)  # the way by which the chat wrote to the terminal
+            sys.__stderr__.flush()
         await app.engine.close()
     if app.failure is not None:
         print(f"friday: {plain(_words(app.failure))}", file=sys.stderr)

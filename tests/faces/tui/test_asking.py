@@ -153,6 +153,16 @@ async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) ->
         await chat.until(lambda: not chat.app.engine.working)
 
 
+async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        assert panel.has_focus
+        await chat.app.engine.stop("a", "abort")
+        await chat.idle()
+        assert chat.composer.area.has_focus
+
+
 async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}

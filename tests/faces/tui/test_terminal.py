@@ -54,10 +54,10 @@ class Terminal:
             return bool(data)
         return True
 
-    def until(self, wanted: bytes, *, seconds: float = 40.0) -> None:
-        """Read until something is on the screen."""
+    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
+        """Read until something is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
-        while wanted not in self.out:
+        while wanted not in self.out[self.out.rfind(after) if after else 0 :]:
             assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
             assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
 
@@ -102,6 +102,24 @@ def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) ->
         terminal.until(ON[0])
         terminal.out = terminal.out.partition(ON[0])[2]  # before it, the terminal itself shows what is typed
         terminal.until(b"early bird")
+
+
+def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo") as terminal:
+        terminal.until(b"demo: scripted")
+        terminal.type(b"run `git status`\r")
+        terminal.until(b"wants to use bash")
+        terminal.until(b"\x1b]0;? friday")
+        assert b"\x1b]9;" not in terminal.out  # the window has the keys
+        terminal.type(b"\x03")
+        terminal.until(b"\x1b]0;friday", after=b"\x1b]0;? friday")
+        terminal.type(b"run `git log`")
+        terminal.until(b"run `git log`")
+        terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
+        terminal.until(b"\x1b]9;Friday needs you")
+        terminal.type(b"\x11")
+        terminal.end()
+        assert terminal.out.rfind(b"\x1b[23;0t") > terminal.out.rfind(b"\x1b]0;") > terminal.out.find(b"\x1b[22;0t") > 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
