@@ -231,8 +231,9 @@ async def _profiles(chat: Chat, rest: str) -> None:
 
 @command("context", "What the context window holds")
 async def _context(chat: Chat, rest: str) -> None:
-    session = chat.engine.session
-    chat.show_card(cards.context_card(chat.engine.state, session.root.provider.window if session else 0))
+    session, root = chat.engine.session, chat.engine.state.root
+    window = (root.window if root else 0) or (session.root.provider.window if session else 0)
+    chat.show_card(cards.context_card(chat.engine.state, window))
 
 
 @command("cost", "Tokens and cost, by agent", aliases=("usage",))

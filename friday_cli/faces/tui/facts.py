@@ -42,7 +42,7 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
     state, session = engine.state, engine.session
     provider = session.root.provider if session else None
     root = state.root
-    window = provider.window if provider else 0
+    window = (root.window if root else 0) or (provider.window if provider else 0)
     badge = provider.badge if provider else ""
     effort = f":{session.root.effort}" if session and session.root.effort else ""
     totals = state.totals
@@ -56,6 +56,8 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
         badge=badge,
         mode=state.mode or (session.rules.mode if session else ""),
         context=root.context / window if root and root.context and window else None,
+        free=max(window - root.context, 0) if root and root.context and window else None,
+        confined=bool(session and session.world.workspace.confined),
         cost="" if demo or not totals.billed else cost(totals),
         running=len(working) - waiting,
         waiting=waiting,

@@ -19,8 +19,8 @@ MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "
 
 @dataclass(frozen=True)
 class Facts:
-    """What the line says. `context` is the used share of the window (0 to 1), None when unknown; `badge` marks a model
-    that is none."""
+    """What the line says. `context` is the used share of the window (0 to 1) and `free` the tokens left of it, None when
+    unknown; `badge` marks a model that is none; `confined` means that commands run in a sandbox."""
 
     folder: str = ""
     branch: str = ""
@@ -28,6 +28,8 @@ class Facts:
     badge: str = ""
     mode: str = ""
     context: float | None = None
+    free: int | None = None
+    confined: bool = False
     cost: str = ""
     running: int = 0
     waiting: int = 0
@@ -50,6 +52,11 @@ class StatusLine(Static):
             self.update(_line(facts, look, self.size.width or 80))
 
 
+def short(count: int) -> str:
+    """A number of tokens in few characters: 950, 12k, 1.0M."""
+    return str(count) if count < 1_000 else f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+
+
 def _line(facts: Facts, look: Look, width: int) -> Text:
     parts: list[Text] = []
 
@@ -69,7 +76,9 @@ def _line(facts: Facts, look: Look, width: int) -> Text:
     add(facts.cost)
     if facts.context is not None:
         style = look.dim if facts.context < 0.7 else look.warn if facts.context < 0.85 else look.error
-        add(f"context {facts.context:.0%}", style)
+        left = f" ({short(facts.free)} free)" if facts.free is not None and width >= 90 else ""
+        add(f"context {facts.context:.0%}{left}", style)
+    add("sandboxed" if facts.confined else "")
     if not facts.badge:
         add(line(facts.model, 40))
     add(line(facts.folder, 40) + (f" ⎇ {line(facts.branch, 30)}" if facts.branch else ""))

@@ -1,0 +1,46 @@
+"""The status line: what is used, and the keys that matter where the focus is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from friday_cli.faces.tui.status import short
+
+from .chat import opened
+
+SLOW = {"text": "one two three", "chunk_delay_s": 60.0}
+
+
+async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 30)) as chat:
+        await chat.say("hello")
+        await chat.idle()
+        root = chat.app.engine.state.root
+        assert root is not None
+        assert root.free
+        assert f"context {root.context / root.window:.0%} ({short(root.free)} free)" in chat.frame
+        await chat.say("/context")
+        await chat.until(lambda: f"of {root.window:,}" in chat.frame)
+
+
+async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> None:
+    task = {"name": "delegate_task", "arguments": {"profile": "general", "task": "first"}}
+    async with opened(tmp_path, {"a": [{"calls": [task]}, {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.until(lambda: "Enter queues · Esc interrupts" in chat.frame)
+        await chat.say("next")
+        await chat.until(lambda: "Enter sends now · Esc takes back" in chat.frame)
+        await chat.pilot.press("ctrl+t", "home", "down")
+        await chat.until(lambda: "Enter opens · x cancels" in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "Enter full screen · x cancels" in chat.frame)
+        chat.log.focus()
+        await chat.until(lambda: "v marks" in chat.frame)
+        await chat.app.engine.stop("a", "abort")
+
+
+def test_numbers_of_tokens_are_short() -> None:
+    assert [short(n) for n in (0, 950, 12_345, 999_499, 999_500, 1_050_000)] == [
+        "0", "950", "12k", "999k", "1.0M", "1.1M",
+    ]  # fmt: skip
