@@ -24,6 +24,7 @@ from friday_cli.core.permission import Answer
 from friday_cli.core.plain import line, visible
 from friday_cli.view import Ask
 
+from . import keymap
 from .blocks import Scene
 from .calls import wish
 from .look import Pen
@@ -45,12 +46,16 @@ class Approval(Vertical, can_focus=True):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Choice above", show=False, id="approval.up"),
-        Binding("down,j", "move(1)", "Choice below", show=False, id="approval.down"),
+        Binding("up", "move(-1)", "Choice above", show=False, id="approval.up"),
+        Binding("down", "move(1)", "Choice below", show=False, id="approval.down"),
+        Binding("k", "say('k')", "Choice above", show=False, id="approval.above"),
+        Binding("j", "say('j')", "Choice below", show=False, id="approval.below"),
         Binding("enter", "answer", "Take the choice", id="approval.answer"),
         Binding("tab", "leave", "Back to the prompt; it stays open", id="approval.leave"),
-        Binding("right,n", "next(1)", "Next question", id="approval.next"),
-        Binding("left,p", "next(-1)", "Question before", id="approval.previous"),
+        Binding("y", "say('y')", "Yes, this once", id="approval.yes"),
+        Binding("n", "say('n')", "No, and say why", id="approval.no"),
+        Binding("right", "next(1)", "Next question", id="approval.next"),
+        Binding("left", "next(-1)", "Question before", id="approval.previous"),
         Binding("pageup", "page(-1)", "Scroll what is asked", show=False, id="approval.page_up"),
         Binding("pagedown", "page(1)", "Scroll what is asked", show=False, id="approval.page_down"),
         *(Binding(str(n), f"number({n})", f"Answer {n}", show=False, id=f"approval.{n}") for n in range(1, 10)),
@@ -75,6 +80,8 @@ class Approval(Vertical, can_focus=True):
         self.scene = scene
         self._shown = ""
         self._ready_at = 0.0
+        self._left = False
+        """Whether the person types for the prompt: the focus is on its way there, and Enter was meant for it."""
         self._at = 0
         self._options: list[Option] = []
         self.display = False
@@ -177,24 +184,61 @@ class Approval(Vertical, can_focus=True):
     def _ready(self) -> bool:
         """Whether a key can be meant for this; one that comes too early puts it off."""
         now = time.monotonic()
-        if now < self._ready_at:
+        if now < self._ready_at or self._left:
             self._ready_at = now + GRACE_S
             return False
         return True
 
+    def on_focus(self) -> None:
+        self._left = False
+
+    @property
+    def _field(self) -> Input:
+        return self.query_one("#ask-words", Input)
+
+    def _type(self, text: str) -> None:
+        """A key that answers nothing: it belongs to the words that are being written, here or in the prompt."""
+        if self._field.display:
+            self._field.insert_text_at_cursor(text)
+        else:
+            self._left = True
+            self.post_message(self.Left(text))
+
+    @property
+    def _typing(self) -> bool:
+        """Whether letters and digits are part of words, not answers."""
+        return self._left or bool(self._field.display)
+
+    def action_say(self, letter: str) -> None:
+        ask = self._ask
+        if self._typing:
+            self._type(letter)
+        elif letter in "jk":
+            self.action_move(1 if letter == "j" else -1)
+        elif ask is None or isinstance(ask.event, QuestionAsked) or not self._ready():
+            self._type(letter)
+        else:
+            self._at = 0 if letter == "y" else len(self._options) - 1
+            self._choices()
+            self._take()
+
     def action_move(self, by: int) -> None:
-        if self._options:
+        if self._options and not self._field.display:
             self._at = (self._at + by) % len(self._options)
             self._choices()
 
     def action_number(self, number: int) -> None:
-        if self._ready() and number <= len(self._options):
+        if self._typing:
+            self._type(str(number))
+        elif self._ready() and number <= len(self._options):
             self._at = number - 1
             self._choices()
             self._take()
 
     def action_answer(self) -> None:
-        if self._ready():
+        if self._field.display:
+            self._say_words(self._field.value)
+        elif self._ready():
             self._take()
 
     def action_next(self, by: int) -> None:
@@ -224,8 +268,11 @@ class Approval(Vertical, can_focus=True):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        self._say_words(event.value)
+
+    def _say_words(self, written: str) -> None:
         option = self._options[self._at]
-        words = event.value.strip()
+        words = written.strip()
         if option.words == "must" and not words:
             return
         answer = Answer("deny", reason=words) if isinstance(option.answer, Answer) else words
@@ -251,10 +298,19 @@ class Approval(Vertical, can_focus=True):
             self._at = row
             self._choices()
 
-    def on_key(self, event: events.Key) -> None:
-        if event.is_printable and event.character and not event.character.isdigit() and event.character not in "jknp":
+    async def on_key(self, event: events.Key) -> None:
+        """All keys in the order in which they were typed, also those that come while the focus is on its way elsewhere:
+        left to the app, an Enter behind some words would overtake them."""
+        writing = self._field.has_focus
+        if self.has_focus and (bindings := keymap.held(self).get(event.key)):
             event.stop()
-            self.post_message(self.Left(event.character))
+            event.prevent_default()
+            await self.run_action(bindings[0].action)
+        elif event.is_printable and event.character:
+            event.stop()
+            self._type(event.character)
+        elif not writing and not self.has_focus:
+            event.stop()
 
 
 def options_of(ask: Ask) -> list[Option]:

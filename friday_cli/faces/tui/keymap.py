@@ -1,4 +1,4 @@
-"""The person's own keys: `keys.toml` in Friday's config folder. Interface: `Keys`, `read(known)`, `file()`."""
+"""The person's own keys: `keys.toml` in Friday's config folder. Interface: `Keys`, `read(known)`, `file()`, `held(widget)`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from textual.binding import Binding
+from textual.widget import Widget
 
 from friday_cli.core.plain import line
 from friday_cli.paths import config_dir
@@ -47,6 +50,13 @@ def read(known: Collection[str]) -> Keys:
         else:
             chosen[name] = ",".join(key.strip() for key in keys.split(","))
     return Keys(chosen, tuple(problems))
+
+
+def held(widget: Widget) -> dict[str, list[Binding]]:
+    """The keys of one widget with what they do, the person's own ones among them; also while it has no focus."""
+    bindings = widget._bindings.copy()
+    bindings.apply_keymap(widget.app._keymap)
+    return bindings.key_to_bindings
 
 
 def _flat(data: dict[str, object], above: str = "") -> dict[str, object]:

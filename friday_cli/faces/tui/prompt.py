@@ -23,7 +23,7 @@ from textual.widgets import TextArea
 from friday_cli.core.errors import FridayError
 from friday_cli.core.plain import line, plain
 
-from . import images
+from . import images, keymap
 from .chips import Chips
 from .files import Files
 from .history import History
@@ -55,9 +55,7 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them, and
         mean nothing when the window has lost the focus since."""
-        bindings = self._bindings.copy()
-        bindings.apply_keymap(self.app._keymap)
-        for binding in () if event.is_printable else bindings.key_to_bindings.get(event.key, ()):
+        for binding in () if event.is_printable else keymap.held(self).get(event.key, ()):
             if binding.id and binding.id.startswith("prompt."):
                 event.stop()
                 event.prevent_default()
@@ -322,7 +320,8 @@ class Composer(Vertical):
 
     @work(exclusive=True, group="names")
     async def _complete_names(self, query: str) -> None:
-        first = self._words("@", query) if "/" not in query else []
+        alone = self._before().strip() == f"@{query}"  # a profile is addressed at the beginning only
+        first = self._words("@", query) if alone and "/" not in query else []
         await self._files.refresh()
         names = await self._files.matches(query)
         await asyncio.sleep(0)

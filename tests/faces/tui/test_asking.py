@@ -163,6 +163,44 @@ async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(t
         assert chat.composer.area.has_focus
 
 
+async def test_words_that_come_faster_than_the_focus_approve_nothing(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        for key in ("o", "k", "space", "1", "j", "y", "enter"):  # all of them before anything can move the focus
+            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.until(lambda: chat.composer.text == "ok 1jy")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_n_means_no_and_what_is_typed_behind_it_is_the_reason(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        for key in ("n", "o", "t", "space", "y", "1", "enter"):
+            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.idle()
+        assert chat.app.engine.state.denials[0].reason == "ot y1"
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        panel._ready_at += 1e6
+        await chat.pilot.press("y")
+        await chat.until(lambda: chat.composer.text == "y")
+        assert chat.app.engine.state.asks
+        panel._ready_at = 0.0
+        await chat.pilot.press("ctrl+y", "y")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+        assert not chat.app.engine.state.rules
+
+
 async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
