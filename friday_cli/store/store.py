@@ -111,7 +111,14 @@ class Store:
         process has it."""
         if self.in_memory:
             return Ownership(session)
-        return await asyncio.to_thread(locks.own, self._locks, session)
+        taking = asyncio.ensure_future(asyncio.to_thread(locks.own, self._locks, session))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait([taking])  # it never blocks; a lock that nobody got would be held for ever
+            if taking.exception() is None:
+                taking.result().release()
+            raise
 
     async def title(self, session: str) -> str:
         """What a session is called, "" for nothing."""

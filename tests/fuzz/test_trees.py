@@ -17,8 +17,8 @@ import pytest
 from .play import play
 
 PARTS = 5
-SCENES = 425
-"""Scenes per part with fixed seeds, and as many with random ones: 4,250, and a fifth of them once more after a death."""
+SCENES = 500
+"""Scenes per part with fixed seeds, and as many with random ones: 5,000, and a fifth of them once more after a death."""
 FIXED = 1_000_000
 SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from friday_cli.core.messages import ToolCall, Usage, user
 from friday_cli.core.receipt import Receipt
 from friday_cli.core.replay import replay
 from friday_cli.store import Store
+from friday_cli.store import locks as locking
 from friday_cli.store.reconcile import closing
 from friday_cli.store.store import append_after
 from friday_cli.view import State
@@ -45,6 +47,7 @@ from friday_cli.core.events import AgentStarted, MessageAdded, ToolStarted
 from friday_cli.core.messages import Message, Text
 from friday_cli.core.log import Log
 from friday_cli.store import Store
+from friday_cli.store import locks as locking
 
 async def main(path, count, size):
     store = Store(Path(path))
@@ -69,6 +72,7 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.store import Store
+from friday_cli.store import locks as locking
 
 async def main():
     ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
@@ -82,6 +86,7 @@ RECONCILER = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.store import Store
+from friday_cli.store import locks as locking
 
 async def main():
     store = Store(Path(sys.argv[1]))
@@ -298,3 +303,34 @@ async def test_a_reader_sees_what_another_process_writes(store: Store, path: Pat
     await store.journal(session).append(numbered(("a", Notice("2")), first=2))
     assert [e.seq for e in await other.events(session, after=1)] == [2]
     await other.close()
+
+
+async def test_a_lock_whose_taker_was_cancelled_is_held_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the sweep of old worktrees is when its session is closed at once."""
+    taken, go, done = threading.Event(), threading.Event(), threading.Event()
+    real = locking.own
+
+    def slow(folder: Path, session: str) -> locking.Ownership:
+        taken.set()
+        go.wait(10)
+        try:
+            return real(folder, session)
+        finally:
+            done.set()
+
+    store = Store(tmp_path / "friday.db")
+    try:
+        session = await store.create_session(tmp_path)
+        monkeypatch.setattr(locking, "own", slow)
+        taking = asyncio.create_task(store.own(session))
+        await asyncio.to_thread(taken.wait, 10)
+        taking.cancel()
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.wait([taking])
+        await asyncio.to_thread(done.wait, 10)
+        (await store.own(session)).release()
+    finally:
+        await store.close()
