@@ -1,7 +1,7 @@
 """Sessions that are killed: `python -m tests.fuzz.victims FOLDER SEED COUNT` plays COUNT of them, each in a process that dies.
 
 One store for all. A victim writes its session's id and then the number of every event it is shown to `FOLDER/acks-SEED`;
-at an event, or some milliseconds after the first, it is killed with SIGKILL, whatever it is doing.
+at an event, some milliseconds after one, or when nothing happens any more it is killed with SIGKILL, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,36 @@ LINGERS = "(setsid sleep 47.25 &) ; nohup sleep 47.25"
 """A command that outlives its shell unless somebody sees to it."""
 
 
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+def apart(rng: random.Random, *, lingers: bool) -> dict[str, Any]:
+    """Children in worktrees of their own, whose work is then taken over, thrown away or left."""
+    tasks = [{"profile": "coder", "task": f"part {n}", "isolation": "worktree"} for n in "12"]
+    ends = [call("apply_delegation", id="a.1"), call(rng.choice(["apply_delegation", "discard_delegation"]), id="a.2")]
+    writes = [call("write_file", path="{task}.txt", content="x" * 10), call("bash", command="sleep 0.05; echo done")]
+    if lingers:
+        writes.insert(1, call("bash", command=LINGERS))
+    root = [{"text": "", "calls": [call("delegate_tasks", tasks=tasks[: rng.randint(1, 2)])]}]
+    return {
+        "agents": {
+            "a": [
+                *root,
+                *({"text": "", "calls": [end]} for end in ends[: rng.randint(0, 2)]),
+                {"text": "That was it."},
+            ],
+            "a.*": [{"text": "So.", "calls": writes[: rng.randint(0, 3)]}, {"text": "My part is done."}],
+        }
+    }
+
+
 def scenario(rng: random.Random, *, lingers: bool) -> dict[str, Any]:
     """Two or three levels of agents that read, write, run commands and ask, some behind the back of those above."""
 
     def turn(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
         slow = {"delay_s": rng.random() * 0.05, "chunk_delay_s": rng.choice([0.0, 0.002, 0.02])}
         return {"text": text, "calls": list(calls), **slow}
-
-    def call(name: str, **arguments: Any) -> dict[str, Any]:
-        return {"name": name, "arguments": arguments}
 
     names = ("coder", "researcher", "general")
     tasks = [{"profile": rng.choice(names), "task": f"part {n} of the work"} for n in range(rng.randint(1, 3))]
@@ -77,24 +98,35 @@ def victim(folder: Path, seed: int) -> None:
     """One session in this process; returns only if death came too late."""
     rng = random.Random(seed)
     file = folder / f"scene-{seed}.json"
-    file.write_text(json.dumps(scenario(rng, lingers=seed % 2 == 0)))
+    in_worktrees = rng.random() < 0.3
+    file.write_text(json.dumps((apart if in_worktrees else scenario)(rng, lingers=seed % 2 == 0)))
     acks = os.open(folder / f"acks-{seed}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    dies_at, lives_s = (rng.randint(3, 90), 1.5) if rng.random() < 0.5 else (10**6, rng.random() * 0.6)
+    dies_at, after_s = rng.randint(3, 90), rng.choice([0.0, rng.random() * 0.05])
+    if rng.random() < 0.3:
+        dies_at, after_s = 2, rng.random() * (0.6 + 1.5 * in_worktrees)
+    stalls_s = 2.0 if in_worktrees else 0.7
     options = Options(
-        folder / "project", model=f"scripted:{file}", attended=True, mode=rng.choice(["yolo", "yolo", "yolo", "ask"])
+        folder / "project",
+        model=f"scripted:{file}",
+        attended=True,
+        mode="yolo" if in_worktrees else rng.choice(["yolo", "yolo", "yolo", "ask"]),
     )
 
     async def main() -> None:
         session = await Session.open(options)
         os.write(acks, f"{session.id}\n".encode())
         running = asyncio.create_task(session.prompt("do the work"))
+        loop, death = asyncio.get_running_loop(), (os.kill, os.getpid(), signal.SIGKILL)
+        stalls = loop.call_later(5.0, *death)
         async for envelope in session.events():
-            if envelope.seq == 2:
-                threading.Timer(lives_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
             if envelope.seq is not None:
                 os.write(acks, f"{envelope.seq}\n".encode())
-                if envelope.seq >= dies_at:
+                stalls.cancel()
+                stalls = loop.call_later(stalls_s, *death)
+            if envelope.seq == dies_at:
+                if not after_s:
                     os.kill(os.getpid(), signal.SIGKILL)
+                threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
             if running.done() and envelope.seq == session.log.last:
                 break
         await session.close()
