@@ -123,9 +123,11 @@ class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
     max_agents: Count = 200
     """Sub-agents in one session, finished ones included."""
     ask_above: Annotated[int, Meta(ge=0)] = 20
-    """More sub-agents than this in one turn of yours ask you first (and are refused where nobody can answer)."""
+    """More sub-agents than this in one turn of yours ask you first, and again at each
+    multiple of it (and are refused where nobody can answer)."""
     ask_above_cost: Dollars | None = None
-    """Delegations whose budgets could cost more US dollars than this ask you first. Left out: never for that reason."""
+    """Delegations whose budgets could cost more US dollars than this ask you first, and again at each multiple. Left out: never
+    for that reason."""
     context_chars: Annotated[int, Meta(ge=0)] = 4_000
     """Characters of context a parent may hand to a sub-agent; the rest goes to a file that is named."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000

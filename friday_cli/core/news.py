@@ -24,7 +24,7 @@ def ended(
 
 def due(path: str, started: AgentStarted, end: AgentFinished, *, background: bool) -> InboxMessage | None:
     """What somebody above must be told of an end, as far as the log tells; None where nobody need be."""
-    by_person = started.run > 1 and not started.call_id and not background
+    by_person = started.parent != "" and started.run > 1 and not started.call_id and not background
     if not (background or by_person) or end.stop_reason == "parent" or end.error == DIED:
         return None
     return ended(path, started.profile, started.task, end.status, end.stop_reason, by_person=by_person)

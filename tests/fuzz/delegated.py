@@ -30,7 +30,9 @@ from friday_cli.core.replay import replay
 from .checks import over_limit
 from .scene import Scene
 
-NEWS = re.compile(r"\[Note of the harness.*?\] The background sub-agent (\S+) \(")
+NEWS = re.compile(
+    r"\[Note of the harness.*?\] The (?:background )?sub-agent (\S+) \(\S+\)(?:, which the user continued,)? has ended"
+)
 
 
 @dataclass
@@ -198,12 +200,13 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     spare: Counter[str] = Counter()
     for run in runs:
         end = run.finished
-        if run.background and end and end.stop_reason != "parent" and end.error != DIED:
+        by_person = run.path != "a" and run.start.run > 1 and not run.start.call_id
+        if (run.background or by_person) and end and end.stop_reason != "parent" and end.error != DIED:
             due[run.path] += 1
             spare[run.path] += _nobody_to_tell(scene, run, runs)
     for path in told.keys() | due.keys():
         if not due[path] - spare[path] <= read[path] <= due[path]:
-            faults.append(f"{path} ended {due[path]} times in the background; that was told {read[path]} times")
+            faults.append(f"{path} ended {due[path]} times with nobody waiting; that was told {read[path]} times")
     return faults
 
 

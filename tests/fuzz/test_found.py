@@ -160,3 +160,12 @@ async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_
     assert ended.quiet
     assert "which the user continued, has ended: completed (done)" in ended.text
     assert not scene.bench.root.inbox.calls
+
+
+@virtual
+async def test_nobody_is_told_of_the_ends_of_the_main_agent() -> None:
+    bench = Bench(Model({}))
+    await bench.prompt()
+    await bench.prompt("and again")
+    assert replay(bench.envelopes)["a"].run == 2
+    assert replay(bench.envelopes)["a"].untold == []
