@@ -56,7 +56,7 @@ class Fold:
 
     def _reset(self) -> None:
         self._blocks: list[_Block] = []
-        self._at: dict[object, _Block] = {}
+        self._at: dict[int | None, _Block] = {}
         self._calls = 0
         self._stop = ""
         self._details: dict[str, Any] = {}
@@ -64,15 +64,19 @@ class Fold:
 
     def take(self, event: dict[str, Any]) -> Iterator[Chunk]:
         """The chunks an event gives. Unknown events give none. Raises ProviderError("garbled") for arguments of nothing."""
+        index = event.get("index")
+        index = (
+            index if isinstance(index, int) else None
+        )  # nothing else is a place, and a list cannot even be looked up
         match event.get("type"):
             case "message_start":
                 self._start(_dict(event.get("message")))
             case "content_block_start":
-                yield from self._open(event.get("index"), _dict(event.get("content_block")))
+                yield from self._open(index, _dict(event.get("content_block")))
             case "content_block_delta":
-                yield from self._add(event.get("index"), _dict(event.get("delta")))
+                yield from self._add(index, _dict(event.get("delta")))
             case "content_block_stop":
-                if block := self._at.get(event.get("index")):
+                if block := self._at.get(index):
                     block.closed = True
             case "message_delta":
                 delta = _dict(event.get("delta"))
@@ -90,7 +94,7 @@ class Fold:
         self._id = message.get("id")
         self._count(message.get("usage"))
 
-    def _open(self, index: object, data: dict[str, Any]) -> Iterator[Chunk]:
+    def _open(self, index: int | None, data: dict[str, Any]) -> Iterator[Chunk]:
         known = self._at.get(index)
         if known is not None and not known.closed:
             same = known.kind == data.get("type") and known.data.get("id") == data.get("id")
@@ -108,14 +112,14 @@ class Fold:
         if block.kind == "tool_use":
             yield CallChunk(block.ordinal, _name(data), 0)
 
-    def _new(self, index: object, data: dict[str, Any]) -> _Block:
+    def _new(self, index: int | None, data: dict[str, Any]) -> _Block:
         block = _Block(data, self._calls)
         self._calls += block.kind == "tool_use"
         self._blocks.append(block)
         self._at[index] = block
         return block
 
-    def _add(self, index: object, delta: dict[str, Any]) -> Iterator[Chunk]:
+    def _add(self, index: int | None, delta: dict[str, Any]) -> Iterator[Chunk]:
         block, kind = self._at.get(index), delta.get("type")
         if block is None:
             if kind == "input_json_delta":

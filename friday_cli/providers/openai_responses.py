@@ -274,7 +274,7 @@ class ResponsesFold:
         number = event.get("sequence_number")
         if not self._numbered or not isinstance(number, int):
             return False
-        what = hash((event.get("type"), event.get("output_index"), str(event.get("delta"))))
+        what = hash((str(event.get("type")), str(event.get("output_index")), str(event.get("delta"))))
         if number not in self._seen:
             self._seen[number] = what
             return False
