@@ -193,10 +193,18 @@ def _processes() -> set[int]:
     found: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
         try:
-            found |= {int(pid) for pid in file.read_text().split() if _command(int(pid))}
+            found |= {int(pid) for pid in file.read_text().split() if _lives(int(pid))}
         except OSError:
             continue  # the thread ended meanwhile
     return found
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process has not ended. Its command line does not tell: while it is being started, it has none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def _command(pid: int) -> str:
@@ -210,10 +218,7 @@ def _command(pid: int) -> str:
 def _left(before: set[int]) -> set[int]:
     """Processes that are still there a moment after the test that started them."""
     for _ in range(20):
-        # the kernel's list can leave a child out while another one ends (proc(5)), so two looks must find none
-        left = {
-            pid for pid in _processes() | _processes() if pid not in before and "multiprocessing" not in _command(pid)
-        }
+        left = {pid for pid in _processes() - before if "multiprocessing" not in _command(pid)}
         if not left:
             break
         time.sleep(0.05)
