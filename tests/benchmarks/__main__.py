@@ -20,6 +20,7 @@ from .history import sessions
 from .measure import PROJECT, Bench, Line, bench
 from .pulse import pulse
 from .search import search
+from .tui.screen import screen
 
 SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "instant": oneshot.instant,
@@ -30,6 +31,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "sessions": sessions,
     "search": search,
     "pulse": pulse,
+    "tui": screen,
 }
 PAGE = PROJECT / "docs" / "performance.md"
 

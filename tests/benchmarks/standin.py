@@ -57,6 +57,10 @@ class Standin:
             calls = [("read_file", {"path": "small.txt", "offset": 1 + rounds % 30, "limit": 1 + rounds // 30})]
         elif name == "tokens":
             words = [WORD] * int(amount)
+        elif name == "prose":
+            words = prose(int(amount))
+        elif name == "counted":
+            words = [f"answer{len(messages)}"]
         elif name in ("children", "drip") and TASK in json.dumps(messages[:1]):
             if name == "drip":
                 return await self._drip(writer, *map(int, more.split("-")))
@@ -78,6 +82,16 @@ class Standin:
             writer.write(piece + (b"\n\n\r\n" if number < len(pieces) - 1 else b""))
             if (early := begun + number / rate - time.monotonic()) > 0.001:
                 await asyncio.sleep(early)
+
+
+@cache
+def prose(amount: int) -> Sequence[str]:
+    """An answer of `amount` tokens in Markdown, as models write: paragraphs, lists, code. Its last word is "theend"."""
+    paragraph = ["\n\nThis", *[" is", " **one**", " of", " the", " `words`", " of", " an", " answer"] * 7, "."]
+    points = ["\n\n- A", *[" point", " of"] * 8, " it", "\n- Another", *[" of", " them"] * 8]
+    code = ["\n\n```python", "\ndef", " f(x):", *["\n    x", " +=", " 1"] * 8, "\n    return", " x", "\n```"]
+    page = [*paragraph, *paragraph, *points, *paragraph, *code]
+    return [*(page * (amount // len(page) + 1))[: amount - 1], "\n\ntheend"]
 
 
 def _length(head: str) -> int:

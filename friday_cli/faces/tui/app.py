@@ -7,6 +7,7 @@ Everything about a session is in `engine.Engine`, everything that is drawn in th
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import time
 from collections.abc import Mapping
@@ -43,8 +44,8 @@ from .welcome import Welcome
 if TYPE_CHECKING:
     from textual.command import Provider
 
-BEAT_S, CLOCK_S = 0.05, 1.0
-"""Seconds between two looks at what changed, and between two when only clocks run."""
+SOON_S, BEAT_S, CLOCK_S = 0.005, 0.05, 1.0
+"""Seconds to a look at what changed, between two looks, and between two when only clocks run."""
 
 
 def _palette() -> type[Provider]:
@@ -79,7 +80,7 @@ class FridayApp(Talk):
         self.failure: BaseException | None = None
         self._cwd, self._first, self._pick = cwd, first, pick
         self._tick: Timer | None = None
-        self._due = 0.0
+        self._due = self._looked = 0.0
         self._pause = BEAT_S
         self._places = facts.Places(cwd)
         self._asked: set[str] = set()
@@ -132,6 +133,9 @@ class FridayApp(Talk):
         await self.load_customs()
         for problem in self.keys.problems[:3]:
             self.say_note(problem, "warning")
+        if not gc.isenabled():
+            gc.freeze()  # what was loaded stays; from here on a long day must not grow by its cycles
+            gc.enable()
 
     async def reopen(self, **changes: Any) -> None:
         """Open a session in place of the one that is open."""
@@ -178,8 +182,8 @@ class FridayApp(Talk):
     # ---- what changed -------------------------------------------------------------------
 
     def _changed(self) -> None:
-        """Something of the session is new: look soon."""
-        self._look_in(self._pause)
+        """Something of the session is new: look at once after a rest, else when the pause is over."""
+        self._look_in(max(self._looked + self._pause - time.monotonic(), SOON_S))
 
     @property
     def quiet(self) -> bool:
@@ -200,7 +204,7 @@ class FridayApp(Talk):
 
     def _beat(self) -> None:
         """Tell every pane what changed; the only place where the screen follows the session."""
-        begun = time.perf_counter()
+        begun = time.monotonic()
         self._tick = None
         if not self.is_running or not self.query("#status"):
             return
@@ -218,8 +222,11 @@ class FridayApp(Talk):
                 self.run_worker(self.deliver(waiting))
         self._follow_status()
         self.notice.follow(self)
-        self._pause = max(BEAT_S, 3 * (time.perf_counter() - begun))
-        if state.working and any(not a.status.startswith("waiting") for a in state.working):
+        self._looked = time.monotonic()
+        self._pause = max(BEAT_S, 3 * (self._looked - begun))
+        if self.engine.working and state.root is not None and state.root.ended:
+            self._look_in(BEAT_S)  # its end is told a moment before it is over
+        elif state.working and any(not a.status.startswith("waiting") for a in state.working):
             self._look_in(CLOCK_S)
 
     def _take_first(self) -> Draft | None:

@@ -8,7 +8,7 @@ drawn), `toggle(line)` (fold; False where there is nothing to fold at that line)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -26,14 +26,43 @@ FOLDED_LINES = 14
 """Lines of a person's message that are shown while it is folded."""
 
 
+KEPT, LEAST = 1_000, 60
+"""Lines, and blocks, that stay drawn: more than a screen shows."""
+
+
+class Recent:
+    """Which blocks are drawn. A day's lines, drawn, would weigh many times their words: those that nobody has looked at
+    for longest are forgotten."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Block, int] = {}
+        self._sum = 0
+
+    def note(self, block: Block, lines: int) -> None:
+        """A block of so many lines was looked at."""
+        self.drop(block)
+        self._lines[block] = lines
+        self._sum += lines
+        while self._sum > KEPT and len(self._lines) > LEAST:
+            oldest = next(iter(self._lines))
+            self.drop(oldest)
+            oldest.forget()
+
+    def drop(self, block: Block) -> None:
+        """A block is not there any more."""
+        self._sum -= self._lines.pop(block, 0)
+
+
 @dataclass
 class Scene:
-    """What blocks draw with: the state they look into, the pen, the time (Unix seconds), and what makes blocks of items."""
+    """What blocks draw with: the state they look into, the pen, the time (Unix seconds), what makes blocks of items,
+    and which blocks are drawn."""
 
     state: State
     pen: Pen
     now: Callable[[], float]
     make: Callable[[Scene, Item], Block]
+    recent: Recent = field(default_factory=Recent)
 
 
 class Block:
@@ -45,7 +74,7 @@ class Block:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.open = False
-        self._key: object = None
+        self._key: tuple[int, int, object] | None = None
         self._strips: list[Strip] = []
         self._guess: tuple[int, int] = (0, 0)
 
@@ -59,6 +88,14 @@ class Block:
         if key != self._key:
             self._strips, self._key = self._draw(self.scene.pen, width), key
         return self._strips
+
+    def drawn(self, width: int) -> list[Strip]:
+        """The lines as they were drawn last: what is on the screen changes with a look at the session, not between two."""
+        return self._strips if self._key is not None and self._key[0] == width else self.strips(width)
+
+    def forget(self) -> None:
+        """Let go of what was drawn; it is drawn again when it is looked at."""
+        self._strips, self._key = [], None
 
     @property
     def done(self) -> bool:

@@ -84,6 +84,7 @@ class Column:
     def _pop_writing(self) -> None:
         if self._writing is not None:
             at = self.blocks.index(self._writing, max(len(self.blocks) - 8, 0))
+            self.scene.recent.drop(self._writing)
             del self.blocks[at], self._heights[at], self._gaps[at]
             self._live = {(i if i < at else i - 1): sign for i, sign in self._live.items() if i != at}
             self._writing, self._tops = None, None
@@ -136,7 +137,9 @@ class Column:
     def _measure(self, index: int, y: int) -> int:
         """Draw a block and note its height; what stands above line `y` pushes it."""
         block = self.blocks[index]
-        height = self._gaps[index] + len(block.strips(self._width))
+        lines = len(block.strips(self._width))
+        self.scene.recent.note(block, lines)
+        height = self._gaps[index] + lines
         more = height - self._heights[index]
         if not more:
             return 0
@@ -149,7 +152,7 @@ class Column:
         if not self.blocks or not 0 <= y < self.total:
             return BLANK
         index, row = self.at(y)
-        strips = self.blocks[index].strips(self._width)
+        strips = self.blocks[index].drawn(self._width)
         return strips[row] if 0 <= row < len(strips) else BLANK
 
     # ---- what a person does with it -------------------------------------------------

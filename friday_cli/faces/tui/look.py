@@ -152,3 +152,19 @@ def indented(strips: Iterable[Strip], first: str, rest: str, style: Style) -> li
 def filled(strips: Iterable[Strip], width: int, style: Style) -> list[Strip]:
     """`strips` made `width` wide, on the paper of `style`."""
     return [strip.adjust_cell_length(width).apply_style(style) for strip in strips]
+
+
+def painted(strip: Strip, start: int, end: int, style: object) -> Strip:
+    """`strip` with a style laid over the characters from `start` to `end`."""
+    out: list[Segment] = []
+    at = 0
+    for text, own, _ in strip:
+        a, b = max(start - at, 0), min(end - at, len(text))
+        if a >= b:
+            out.append(Segment(text, own))
+        else:
+            for piece, paint in ((text[:a], False), (text[a:b], True), (text[b:], False)):
+                if piece:
+                    out.append(Segment(piece, own + style if own and paint else style if paint else own))  # type: ignore[operator, arg-type]
+        at += len(text)
+    return Strip(out)

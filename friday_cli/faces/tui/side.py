@@ -72,6 +72,7 @@ class Side(Vertical):
         self.child = ""
         self._own_choice = False
         self._dragged = False
+        self._headed = Text()
 
     def compose(self) -> ComposeResult:
         yield Static(id="tree-head")
@@ -160,7 +161,9 @@ class Side(Vertical):
         text.append(" · ", style=look.dim)
         text.append(summary(self.scene.state, agent, self.scene.now()), style=status_style(agent, self.scene.pen))
         text.append("\n" + line(plain(agent.task), 300), style=look.dim)
-        self.query_one("#child-head", Static).update(text)
+        if text != self._headed:
+            self._headed = text
+            self.query_one("#child-head", Static).update(text, layout=False)
 
     def on_agent_tree_arranged(self) -> None:
         head, told = self.query_one("#tree-head", Static), self.agents.told

@@ -49,7 +49,7 @@ class StatusLine(Static):
         key = (facts, look, self.size.width)
         if key != self._shown:
             self._shown = key
-            self.update(_line(facts, look, self.size.width or 80))
+            self.update(_line(facts, look, self.size.width or 80), layout=False)
 
 
 def short(count: int) -> str:

@@ -19,9 +19,11 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
+from textual.widget import Widget
 
 from .blocks import Block, Scene
 from .column import Column
+from .look import painted
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -84,6 +86,8 @@ class Transcript(ScrollView, can_focus=True):
         self._query = ""
         self._all_open = False
         self._paint: tuple[int, Style, Selection | None] = (0, Style(), None)
+        self._seen: dict[int, Strip] = {}
+        """What is on the screen, by row."""
 
     # ---- what is shown --------------------------------------------------------------
 
@@ -110,7 +114,10 @@ class Transcript(ScrollView, can_focus=True):
         """Take in what the agent has done since."""
         if self.column.follow() and self.is_mounted:
             self._arrange()
-            self.refresh()
+            top = int(self.scroll_y)
+            for row in range(self._laid.height):
+                if self._seen.get(row) != self.column.strip(top + row):
+                    self.refresh_lines(top + row)
 
     def add(self, block: Block) -> None:
         """Put a block of our own at the end, and show it."""
@@ -120,7 +127,7 @@ class Transcript(ScrollView, can_focus=True):
         self.refresh()
 
     def redraw(self) -> None:
-        """The look has changed: draw everything anew."""
+        """The look or the room has changed: draw everything anew."""
         self._arrange()
         self.refresh()
 
@@ -166,13 +173,20 @@ class Transcript(ScrollView, can_focus=True):
         """Stand at line `y`, without taking it for the reader's wish."""
         self._pinning = True
         try:
-            self.virtual_size = Size(self._laid.width, self.column.total)
+            self._grow()
             if int(self.scroll_y) != y:
                 self.set_reactive(type(self).scroll_target_y, float(y))
                 self.scroll_y = y
         finally:
             self._pinning = False
         self._note_anchor(y)
+
+    def _grow(self) -> None:
+        """Note the height, without a new layout of the screen: nothing but the scroll bar shows it."""
+        size = Size(self._laid.width, self.column.total)
+        if size != self.virtual_size:
+            self.set_reactive(Widget.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
 
     def _note_anchor(self, y: int) -> None:
         if self.column.blocks:
@@ -186,11 +200,10 @@ class Transcript(ScrollView, can_focus=True):
         self.following = new_value >= self.max_scroll_y - 0.5
         y = int(new_value)
         moved = self.column.ensure(y, self._laid.height)
-        total = self.column.total
-        if moved or total != self.virtual_size.height:
+        if moved or self.column.total != self.virtual_size.height:
             self._pinning = True
             try:
-                self.virtual_size = Size(self._laid.width, total)
+                self._grow()
                 if moved:
                     y += moved
                     self.set_reactive(type(self).scroll_target_y, self.scroll_target_y + moved)
@@ -200,10 +213,10 @@ class Transcript(ScrollView, can_focus=True):
         self._note_anchor(y)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._arrange()
+        self.redraw()
 
     def on_show(self, event: events.Show) -> None:
-        self._arrange()
+        self.redraw()
 
     # ---- drawing ------------------------------------------------------------------------
 
@@ -214,12 +227,12 @@ class Transcript(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         line = int(self.scroll_y) + y
         width, paper, selection = self._paint
-        strip = self.column.strip(line)
+        strip = self._seen[y] = self.column.strip(line)
         if self._query:
             strip = self._marked(strip)
         if selection is not None and (span := selection.get_span(line)) is not None:
             start, end = span
-            strip = _painted(strip, start, len(strip.text) if end == -1 else end, self.scene.pen.look.selected)
+            strip = painted(strip, start, len(strip.text) if end == -1 else end, self.scene.pen.look.selected)
         strip = strip.crop(0, width).apply_offsets(0, line)
         if self.has_focus and self._cursor is not None and self.column.blocks:
             index, row = self.column.at(line)
@@ -230,7 +243,7 @@ class Transcript(ScrollView, can_focus=True):
     def _marked(self, strip: Strip) -> Strip:
         text, at = strip.text.lower(), 0
         while (at := text.find(self._query, at)) >= 0:
-            strip = _painted(strip, at, at + len(self._query), self.scene.pen.look.found)
+            strip = painted(strip, at, at + len(self._query), self.scene.pen.look.found)
             at += len(self._query)
         return strip
 
@@ -375,19 +388,3 @@ class Transcript(ScrollView, can_focus=True):
         strips = block.strips(max(self._laid.width - 1, 1))
         row = next((n for n, strip in enumerate(strips) if self._query in strip.text.lower()), 0)
         self._go(index, row)
-
-
-def _painted(strip: Strip, start: int, end: int, style: object) -> Strip:
-    """`strip` with a style laid over the characters from `start` to `end`."""
-    out: list[Segment] = []
-    at = 0
-    for text, own, _ in strip:
-        a, b = max(start - at, 0), min(end - at, len(text))
-        if a >= b:
-            out.append(Segment(text, own))
-        else:
-            for piece, paint in ((text[:a], False), (text[a:b], True), (text[b:], False)):
-                if piece:
-                    out.append(Segment(piece, own + style if own and paint else style if paint else own))  # type: ignore[operator, arg-type]
-        at += len(text)
-    return Strip(out)

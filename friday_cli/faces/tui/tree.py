@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -71,7 +72,10 @@ class AgentTree(ScrollView, can_focus=True):
         self._folded: set[str] = set()
         self._rows: list[tuple[AgentView, str, str]] = []
         """Agent, margin of its first line, margin of its second."""
+        self._paper = Style()
         self._drawn: dict[str, tuple[object, list[Strip]]] = {}
+        self._seen: dict[int, tuple[bool, list[Strip]]] = {}
+        """What is on the screen, by row: whether it is chosen, and its lines."""
 
     # ---- rows -------------------------------------------------------------------------
 
@@ -81,7 +85,15 @@ class AgentTree(ScrollView, can_focus=True):
         size = Size(self.size.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size
-        self.refresh()
+        self._refresh_changed()
+
+    def _refresh_changed(self) -> None:
+        """Draw again what looks different."""
+        top, width = int(self.scroll_y) // 2, self.size.width
+        shown = self._rows[top : top + self.size.height // 2 + 1]
+        for number, (agent, first, rest) in enumerate(shown, top):
+            if self._seen.get(number) != (agent.path == self.selected, self._row(agent, first, rest, width)):
+                self.refresh_lines(2 * number, 2)
 
     @property
     def told(self) -> str:
@@ -136,18 +148,25 @@ class AgentTree(ScrollView, can_focus=True):
 
     # ---- drawing ------------------------------------------------------------------------
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._paper = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         number, row = divmod(int(self.scroll_y) + y, 2)
         width = self.size.width
         if number >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
+            self._seen.pop(number, None)
+            return Strip.blank(width, self._paper)
         agent, first, rest = self._rows[number]
-        strip = self._row(agent, first, rest, width)[row]
+        strips = self._row(agent, first, rest, width)
+        self._seen[number] = (agent.path == self.selected, strips)
+        strip = strips[row]
         if agent.path == self.selected:
             look = self.scene.pen.look
-            strip = strip.extend_cell_length(width).apply_style(self.rich_style + look.selected)
+            strip = strip.extend_cell_length(width).apply_style(self._paper + look.selected)
             return strip
-        return strip.extend_cell_length(width).apply_style(self.rich_style)
+        return strip.extend_cell_length(width).apply_style(self._paper)
 
     def _row(self, agent: AgentView, first: str, rest: str, width: int) -> list[Strip]:
         now = self.scene.now()

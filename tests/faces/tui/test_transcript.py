@@ -176,3 +176,18 @@ async def test_a_line_of_a_megabyte_is_shown_in_part_and_breaks_nothing(tmp_path
         feed("a", MessageAdded(Message("assistant", (Text("漢" * 500_000 + "\n\nend"),))))
         await feed.shown()
         assert "end" in chat.frame
+
+
+async def test_what_is_on_the_screen_does_not_change_between_two_looks(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "Yes."}]}) as chat:
+        engine = chat.app.engine
+        await chat.say("hi")
+        await chat.idle()
+        agent = engine.state.agents["a"]
+        agent.status, agent.writing = "running", True
+        chat.log.follow()
+        shown = chat.log.column.strip(chat.log.column.total - 1).text
+        assert shown == "…"
+        agent.writing = False  # folded; the next look has not come yet
+        assert chat.log.column.strip(chat.log.column.total - 1).text == shown
+        agent.status = "completed"

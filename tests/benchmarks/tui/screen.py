@@ -1,0 +1,191 @@
+"""The full-screen chat in a pseudo-terminal: its start, its rest, long answers, many children, a long session."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from friday_cli.core.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
+from friday_cli.core.messages import Message, Text, user
+from friday_cli.store import Store
+
+from ..measure import PROJECT, Bench, Line
+from ..oneshot import MESSAGES
+from ..seed import Happening, keep
+from ..standin import prose
+from .terminal import Terminal, signs
+
+BARE = """
+from textual.app import App
+from textual.widgets import Static, TextArea
+class Bare(App):
+    AUTO_FOCUS = "#prompt"
+    CSS = "#body { height: 1fr } #prompt { height: 3 }"
+    def compose(self):
+        yield Static("hello", id="body")
+        yield TextArea(id="prompt")
+Bare().run()
+"""
+"""The least that a Textual program with a place to type takes."""
+TYPED = "zqx"
+READY = "commands"
+"""A word of the status line that comes when the session is open."""
+CROWD, RATE, WATCHED_S = 20, 50, 8
+LONG = 5_000
+"""Messages of the long session."""
+
+
+def screen(bench: Bench) -> Iterator[Line]:
+    """Everything of the full-screen chat."""
+    yield from start(bench)
+    yield from rest(bench)
+    yield from answer(bench)
+    yield from crowd(bench)
+    yield from long(bench)
+    for what, name in (("children", "50 children x 2,000 events"), ("hour", "an hour of 50 events/s")):
+        argv = [sys.executable, "-m", "tests.benchmarks.tui.steady", what]
+        ran = subprocess.run(argv, cwd=PROJECT, env=bench.environment(home=what), check=True, capture_output=True)
+        found = json.loads(ran.stdout.splitlines()[-1])
+        note = f"{found['first']:.1f} -> {found['last']:.1f} MB"
+        yield Line(f"memory grows over {name}", 100 * (found["last"] / found["first"] - 1), "%", 10.0, note=note)
+
+
+def start(bench: Bench) -> Iterator[Line]:
+    """From the start of the process to what was typed meanwhile on the screen, in turns with a bare Textual app."""
+    cases = {"bare": [sys.executable, "-c", BARE], "friday": bench.friday("-m", MESSAGES)}
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for round_ in range(1 + bench.repeat):
+        for name, argv in cases.items():
+            with Terminal(argv, bench.environment(), bench.work) as terminal:
+                terminal.type(TYPED)
+                terminal.shown()
+                taken = terminal.until(TYPED, terminal.alternate) - terminal.begun
+            if round_:
+                times[name].append(1000 * taken)
+    floor, value = (statistics.median(times[name]) for name in ("bare", "friday"))
+    yield Line("typed text shown after the start", value, "ms", 1.3 * floor, floor, "bare Textual app")
+
+
+def rest(bench: Bench) -> Iterator[Line]:
+    """An open session in which nothing happens; then messages that are answered at once."""
+    with Terminal(bench.friday("-m", MESSAGES), bench.environment("counted"), bench.work) as terminal:
+        terminal.shown()
+        terminal.until(READY)
+        terminal.rest(3.0)
+        yield Line("memory at rest", terminal.rss_mb(), "MB", 70.0)
+        used = terminal.cpu_s()
+        terminal.rest(6.0)
+        yield Line("processor's share at rest", 100 * (terminal.cpu_s() - used) / 6.0, "%", 1.0)
+        asked, _ = exchanges(bench, terminal, range(1, 2 * bench.repeat + 2, 2))
+        yield Line("Enter to request", 1000 * asked, "ms", 20.0, fixed=True)
+
+
+def exchanges(bench: Bench, terminal: Terminal, counts: Sequence[int]) -> tuple[float, float]:
+    """Send messages, the first to warm up. Gives the medians of Enter to request and of request to answer shown."""
+    asked, answered = [], []
+    for count in counts:
+        terminal.type("hi")
+        terminal.rest(0.5)
+        bench.seen()
+        begun = time.monotonic()
+        terminal.type("\r")
+        shown = terminal.until(f"answer{count}")
+        came = bench.seen()[0]
+        asked.append(came - begun)
+        answered.append(shown - came)
+        terminal.rest(0.3)
+    return statistics.median(asked[1:]), statistics.median(answered[1:])
+
+
+def answer(bench: Bench) -> Iterator[Line]:
+    """An answer of 5,000 tokens in Markdown, as fast as it can be read; from the request to its last word shown."""
+    walls, cpus = [], []
+    for _ in range(max(3, bench.repeat // 2)):
+        env = bench.environment(f"prose-{len(prose(5_000))}")
+        with Terminal(bench.friday("-m", MESSAGES), env, bench.work) as terminal:
+            terminal.shown()
+            terminal.until(READY)
+            terminal.rest(1.0)
+            bench.seen()
+            used = terminal.cpu_s()
+            terminal.type("go\r")
+            shown = terminal.until("theend")
+            walls.append(shown - bench.seen()[0])
+            cpus.append(terminal.cpu_s() - used)
+    yield Line("5,000 tokens shown", statistics.median(walls), "s", 0.4, fixed=True)
+    yield Line("processor's time for them", statistics.median(cpus), "s", 0.6, fixed=True)
+
+
+def crowd(bench: Bench) -> Iterator[Line]:
+    """Keys typed while twenty children write."""
+    bench.configure("crowd", "[agents.delegation]\nmax_concurrent = 50\nmax_batch = 60\nask_above = 1000\n")
+    env = bench.environment(f"drip-{CROWD}-{RATE}-{WATCHED_S + 6}", home="crowd")
+    with Terminal(bench.friday("-m", MESSAGES), env, bench.work) as terminal:
+        terminal.shown()
+        terminal.until(READY)
+        terminal.type("delegate\r")
+        terminal.until(f"{CROWD} agents")
+        terminal.rest(1.5)
+        chance, letters, delays = random.Random(4), signs(), []
+        begun, used = time.monotonic(), terminal.cpu_s()
+        while time.monotonic() - begun < WATCHED_S:
+            delays.append(1000 * terminal.echo_of(next(letters)))
+            terminal.rest(chance.uniform(0.03, 0.1))
+        share = (terminal.cpu_s() - used) / (time.monotonic() - begun)
+    delays.sort()
+    name = f"{CROWD} children x {RATE}/s"
+    yield Line(f"key to echo, median, {name}", delays[len(delays) // 2], "ms")
+    yield Line(f"key to echo, 95 %, {name}", delays[int(len(delays) * 0.95)], "ms", 50.0, fixed=True)
+    yield Line(f"key to echo, worst, {name}", delays[-1], "ms", 100.0, fixed=True)
+    yield Line(f"processor's share, {name}", 100 * share, "%", 50.0, fixed=True)
+
+
+def long(bench: Bench) -> Iterator[Line]:
+    """A session of 5,000 messages: opening it, the next message, another size, and the focus gone and back."""
+    bench.configure("talk", "")
+    home = bench.folder / "talk"
+    made = asyncio.run(_talk(bench, Store(home / "data" / "friday.db")))
+    name = f"{LONG:,} messages"
+    argv = bench.friday("-m", MESSAGES, "-r", made)
+    with Terminal(argv, bench.environment("counted", home="talk"), bench.work) as terminal:
+        terminal.shown()
+        shown = terminal.until(f"answer number {LONG // 2 - 1}") - terminal.begun
+        yield Line(f"opened, {name}", shown, "s", 1.0, fixed=True)
+        terminal.rest(2.0)
+        yield Line(f"memory, {name}", terminal.rss_mb(), "MB")
+        _, answered = exchanges(bench, terminal, range(LONG + 1, LONG + 12, 2))
+        yield Line(f"request to answer shown, {name}", 1000 * answered, "ms", 50.0, fixed=True)
+        letters = signs()
+        resized, focused = [], []
+        for width in (100, 160, 90, 120):
+            terminal.resize(width, 40)
+            resized.append(1000 * terminal.echo_of(next(letters)))
+            terminal.rest(1.0)
+            terminal.type("\x1b[O\x1b[I")
+            focused.append(1000 * terminal.echo_of(next(letters)))
+            terminal.rest(0.5)
+        yield Line(f"key to echo after another size, {name}", statistics.median(resized), "ms", 500.0, fixed=True)
+        yield Line(f"key to echo after a focus change, {name}", statistics.median(focused), "ms", 100.0, fixed=True)
+
+
+async def _talk(bench: Bench, store: Store) -> str:
+    session = await store.create_session(bench.work)
+    text = "".join(prose(120)).strip()
+
+    def happenings() -> Iterator[Happening]:
+        yield "a", SessionStarted(SCHEMA, session, str(bench.work), "0")
+        yield "a", AgentStarted(1, "friday", "a long talk", MESSAGES)
+        for number in range(LONG // 2):
+            yield "a", MessageAdded(user(f"question number {number}"))
+            yield "a", MessageAdded(Message("assistant", (Text(f"{text}\n\nanswer number {number}"),)))
+        yield "a", AgentFinished(1, "completed", "done", "All is said.")
+
+    await keep(store, session, happenings())
+    await store.close()
+    return session
