@@ -40,6 +40,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--deny",), "deny", "many", "Rule that is always refused; may be repeated.", "RULE"),
     Option(("--add-dir",), "add_dir", "many", "Another folder to work in; may be repeated.", "DIR"),
     Option(("--trust",), "trust", "flag", "Trust this folder's settings and profiles for this run."),
+    Option(("--plain",), "plain", "flag", "The chat as linear text, for screen readers and simple terminals."),
     Option(("--cwd", "-C"), "cwd", "text", "Folder to work in.", "DIR"),
 )  # fmt: skip
 
@@ -76,4 +77,4 @@ def parse(argv: list[str]) -> dict[str, Any] | None:
 
 def wants_chat(argv: list[str]) -> bool:
     """Whether a call without words opens the chat: it does on a terminal, and shows the help elsewhere."""
-    return bool(argv) or (os.isatty(0) and os.isatty(1) and os.environ.get("TERM", "") not in ("", "dumb"))
+    return bool(argv) or bool(os.isatty(0) and os.isatty(1) and os.environ.get("TERM"))

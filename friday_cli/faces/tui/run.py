@@ -37,11 +37,13 @@ def chat(values: Mapping[str, Any]) -> int:
 
 
 async def _chat(values: Mapping[str, Any]) -> int:
+    cwd = Path(os.path.realpath(values.get("cwd") or "."))  # noqa: ASYNC240 - nothing else runs yet
+    resume = await _which(values, cwd)
+    if values.get("plain") or os.environ.get("TERM") == "dumb":
+        return await _plain(values, cwd, resume)
     from .app import FridayApp
     from .notice import OLD_TITLE
 
-    cwd = Path(os.path.realpath(values.get("cwd") or "."))  # noqa: ASYNC240 - nothing else runs yet
-    resume = await _which(values, cwd)
     app = FridayApp(
         lambda: _options(values, cwd, resume),
         cwd=cwd,
@@ -58,10 +60,32 @@ async def _chat(values: Mapping[str, Any]) -> int:
     if app.failure is not None:
         print(f"friday: {plain(_words(app.failure))}", file=sys.stderr)
         return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
-    session = app.engine.last
+    _kept(app.engine.last)
+    return code or 0
+
+
+async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> int:
+    """The chat as linear text."""
+    from .linear import Linear
+
+    if not values.get("plain"):
+        print(
+            "friday: this terminal (TERM=dumb) has no screen to draw on: plain text, as with --plain", file=sys.stderr
+        )
+    pick = values.get("resume") == ""
+    chat = Linear(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("first") or "", pick=pick)
+    try:
+        code = await chat.run()
+    finally:
+        await chat.engine.close()
+    _kept(chat.engine.last)
+    return code
+
+
+def _kept(session: str) -> None:
+    """Say how to go on with a session in which something was said."""
     if session:
         print(f"friday: session {session[:8]} is kept; `friday -r {session[:8]}` goes on with it", file=sys.stderr)
-    return code or 0
 
 
 def _words(failure: BaseException) -> str:

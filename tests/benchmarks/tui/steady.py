@@ -22,6 +22,8 @@ from friday_cli.session import Options
 from ..oneshot import MESSAGES
 from ..standin import prose
 
+WARM = 0.2
+"""The part after which caches are full and the beginning is measured."""
 AT_ONCE = 25
 """Events between two breaths."""
 
@@ -65,7 +67,7 @@ async def main(what: str) -> None:
             await pilot.pause(0.05)
         first = 0.0
         async for done in {"children": children, "hour": hour}[what](app.engine.session.log):
-            if not first and done >= 0.1:
+            if not first and done >= WARM:
                 await asyncio.sleep(0.5)
                 first = memory()
         await asyncio.sleep(0.5)

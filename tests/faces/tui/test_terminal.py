@@ -2,83 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import select
 import signal
-import struct
-import sys
-import termios
-import time
 from pathlib import Path
-from typing import Self
 
 import pytest
 
-ON = (b"\x1b[?1049h", b"\x1b[?1000h", b"\x1b[?2004h")
-OFF = (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?25h")
-
-
-class Terminal:
-    """A terminal of 100 x 30 with `friday` in it."""
-
-    def __init__(self, folder: Path, *args: str, script: str = "") -> None:
-        self.out = b""
-        self.pid, self._fd = pty.fork()
-        if not self.pid:
-            os.chdir(folder)
-            os.environ.update(TERM="xterm-256color", PYTHONPATH=str(Path(__file__).parents[3]))
-            os.execv(sys.executable, [sys.executable, *([script] if script else ["-m", "friday_cli"]), *args])
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
-        os.close(self._fd)
-
-    def read(self, seconds: float) -> bool:
-        """Take what comes; False when nothing more will."""
-        if select.select([self._fd], [], [], seconds)[0]:
-            try:
-                data = os.read(self._fd, 65_536)
-            except OSError:
-                return False
-            self.out += data
-            return bool(data)
-        return True
-
-    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
-        """Read until something is on the screen, behind the last `after`."""
-        end = time.monotonic() + seconds
-        while wanted not in self.out[self.out.rfind(after) if after else 0 :]:
-            assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
-            assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
-
-    def type(self, keys: bytes) -> None:
-        os.write(self._fd, keys)
-
-    def end(self, *, seconds: float = 20.0) -> int:
-        """Read to the end; gives the exit code."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self.read(0.2):
-            pass
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        while not pid:
-            assert time.monotonic() < end + 5, "it did not end"
-            time.sleep(0.05)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status)
-
-    def is_clean(self) -> bool:
-        """Whether all that was switched on was switched off after it."""
-        return all(self.out.rfind(off) > self.out.rfind(ON[0]) >= 0 for off in OFF)
+from .terminal import ON, Terminal
 
 
 def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:

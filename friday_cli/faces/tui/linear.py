@@ -1,0 +1,366 @@
+"""The chat as linear text: no screen of its own, nothing is drawn over; for screen readers and terminals that can do no more.
+
+Interface: `Linear(options, cwd=..., first=..., pick=..., env=...)`, `await run()` gives the exit code; `engine` is what it
+folds. A line is a message, a `/` command, `!` a shell command, or the answer to the open question. Everything from a model
+or a tool passes `core.plain`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.events import QuestionAsked
+from friday_cli.core.permission import Answer
+from friday_cli.core.plain import line, plain, visible
+from friday_cli.custom import Custom, Customs, load
+from friday_cli.view import Ask, Note, Said, ToolRun, cost, seconds, tokens
+
+from . import commands
+from .agents import AGAIN_S
+from .approval import GRACE_S, options_of
+from .engine import Engine, Make
+from .keymap import Keys
+from .waiting import Draft
+
+_ENDS = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+READ = 65_536
+
+
+class Linear(commands.Chat):
+    """See the module."""
+
+    def __init__(
+        self, options: Make, *, cwd: Path, first: str = "", pick: bool = False, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.engine = Engine(options, on_change=self._changed, env=env)
+        self._cwd, self._first, self._pick = cwd, first, pick
+        self._news = asyncio.Event()
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._typed = b""
+        self._queue: list[str] = []
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pressed = 0.0
+        self.customs, self.keys = Customs(), Keys()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget what was said of another session."""
+        self._taken = 0
+        self._said = ""
+        """How much of the reply that is being written was printed."""
+        self._agents: dict[str, tuple[int, bool]] = {}
+        self._open_calls: list[ToolRun] = []
+        self._asked, self._asked_at = "", 0.0
+        self._words_for: Answer | None = None
+        """Set while the reason of a "no" is awaited."""
+        self._idle = True
+
+    # ---- the loop ------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Talk until the person leaves. Raises FridayError when no session can be opened."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        for number, code in _ENDS.items():
+            loop.add_signal_handler(number, self._leave, code)
+        await self.engine.open()
+        badge = self.engine.session.root.provider.badge if self.engine.session else ""
+        self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
+        if self._pick:
+            await self.pick_session()
+        if self._first:
+            self._begin(self._heard(self._first))
+        loop.add_reader(sys.stdin.fileno(), self._read)
+        follow = asyncio.create_task(self._follow_all())
+        try:
+            done, _ = await asyncio.wait([self._over, follow], return_when=asyncio.FIRST_COMPLETED)
+            return self._over.result() if self._over in done else follow.result()
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+            for task in (follow, *self._tasks):
+                task.cancel()
+            await asyncio.gather(follow, *self._tasks, return_exceptions=True)
+
+    async def _follow_all(self) -> int:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if self.engine.failure is not None:
+                raise self.engine.failure
+            self._follow()
+            if self._idle and self._queue and not self.engine.working:
+                waiting, self._queue = "\n\n".join(self._queue), []
+                await self.send(waiting)
+            elif self.engine.working and (root := self.engine.state.root) is not None and root.ended:
+                asyncio.get_running_loop().call_later(0.05, self._news.set)  # its end is told before it is over
+            await asyncio.sleep(0.05)
+
+    def _changed(self) -> None:
+        self._news.set()
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not self._over.done():
+            self._over.set_exception(error)
+
+    def _say(self, text: str) -> None:
+        print(plain(text), flush=True)
+
+    def _leave(self, code: int) -> None:
+        if not self._over.done():
+            self._over.set_result(code)
+
+    def _interrupt(self) -> None:
+        """Ctrl-C: interrupt; twice in a row: quit."""
+        now = time.monotonic()
+        before, self._pressed = self._pressed, now
+        if now - before < AGAIN_S:
+            self._leave(0)
+        elif self.engine.working:
+            self._begin(self._stop())
+            self._say("Interrupted. Ctrl-C again quits.")
+        else:
+            self._say("Ctrl-C again quits.")
+
+    async def _stop(self) -> None:
+        await self.engine.stop("a", "abort")
+
+    # ---- what the person types --------------------------------------------------------------
+
+    def _read(self) -> None:
+        data = os.read(sys.stdin.fileno(), READ)
+        if not data:
+            self._leave(0)
+            return
+        *whole, self._typed = (self._typed + data).split(b"\n")
+        for raw in whole:
+            self._begin(self._heard(raw.decode(errors="replace").strip()))
+
+    async def _heard(self, text: str) -> None:
+        try:
+            if self._asked and not text.startswith("/"):
+                await self._answer(text)
+            elif text.startswith("!") and text.strip("!"):
+                await self._shell(text)
+            elif text.startswith("/") and "/" not in text[1:].partition(" ")[0]:
+                if not await commands.run(self, Draft(text)):
+                    self._say(f"There is no command {text.split()[0]}. /help lists them.")
+            elif text:
+                async with self._turn:  # one message after the other: with each the agent may begin
+                    await self._message(text)
+        except FridayError as error:
+            self._say(f"Error: {error}")
+
+    async def _message(self, text: str) -> None:
+        if self.engine.working:
+            self._queue.append(text)
+            self._say("Queued: sent when the agent has ended its turn.")
+        else:
+            await self.send(text)
+
+    async def _shell(self, text: str) -> None:
+        code, output = await self.engine.run(command := text.lstrip("!").strip(), lambda part: None)
+        self._say(f"{output.rstrip()}\nExit code {code}.")
+        if not text.startswith("!!"):
+            self.engine.remember(f"[I ran this command: {command}\nexit code: {code}\n{output[-20_000:]}]")
+
+    async def _answer(self, text: str) -> None:
+        ask = self.engine.state.asks.get(self._asked)
+        if ask is None:
+            return
+        if time.monotonic() - self._asked_at < GRACE_S:
+            self._say("That was typed before the question was read. Answer it again, please.")
+            return
+        options = options_of(ask)
+        if self._words_for is not None:
+            answer: Answer | str = Answer("deny", reason=text)
+        elif text.isdecimal() and 1 <= int(text) <= len(options):
+            option = options[int(text) - 1]
+            if option.words:
+                if isinstance(option.answer, Answer):
+                    self._words_for = option.answer
+                self._say("Why not? It reads this. Enter alone: just no." if option.words == "may" else "Your words:")
+                return
+            answer = option.answer
+        elif isinstance(ask.event, QuestionAsked) and text:
+            answer = text
+        else:
+            self._say(f"Type a number from 1 to {len(options)}.")
+            return
+        self._words_for = None
+        await self.engine.answer(self._asked, answer)
+
+    # ---- what is new -----------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        state = self.engine.state
+        root = state.root
+        if root is not None:
+            for item in root.transcript[self._taken :]:
+                self._item(item)
+            self._taken = len(root.transcript)
+            self._calls()
+            self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
+        self._children()
+        self._asks()
+        idle = root is None or root.ended
+        if idle and not self._idle and root is not None:
+            usage = state.usage_of("a")
+            price = "demo" if root.model.startswith("demo") else cost(usage)
+            self._say(f"Done: {line(root.status, 40)}, {tokens(usage)} tokens, {price}.")
+        self._idle = idle
+
+    def _item(self, item: Said | ToolRun | Note) -> None:
+        if isinstance(item, Note):
+            self._say(f"{item.level.capitalize() if item.level != 'info' else 'Note'}: {item.text}")
+        elif isinstance(item, ToolRun):
+            self._open_calls.append(item)
+        elif item.role == "assistant":
+            self._writing(item.text, whole=True)
+            self._said = ""
+        elif item.source != "person":
+            self._say(f"Note: {line(item.text, 500)}")
+
+    def _writing(self, text: str, *, whole: bool = False) -> None:
+        """Print the lines of a reply that are complete; a new attempt begins anew."""
+        text = plain(text).strip("\n")
+        if not text.startswith(self._said):
+            self._say("The reply begins anew:")
+            self._said = ""
+        end = len(text) if whole else text.rfind("\n") + 1
+        if end > len(self._said):
+            piece = text[len(self._said) : end]
+            print(piece, end="" if piece.endswith("\n") else "\n", flush=True)
+            self._said = text[:end]
+
+    def _calls(self) -> None:
+        """Say of calls how they ended; sub-agents have lines of their own."""
+        left = []
+        for call in self._open_calls:
+            if call.status in ("pending", "running", "waiting"):
+                left.append(call)
+            elif not call.agents:
+                failed = f": {line(call.text, 300)}" if call.status in ("error", "denied") else ""
+                self._say(f"Tool {line(call.tool, 40)} {line(call.title, 200)}: {call.status}{failed}")
+        self._open_calls = left
+
+    def _children(self) -> None:
+        for agent in self.engine.state.agents.values():
+            now = (agent.run, agent.ended)
+            before = self._agents.get(agent.path)
+            if agent.path == "a" or now == before:
+                continue
+            self._agents[agent.path] = now
+            name = f"Agent {agent.path} ({line(agent.profile, 40)})"
+            if before is None or before[0] != agent.run:
+                self._say(f"{name} starts: {line(agent.task, 300)}")
+            if agent.ended:
+                words = line(agent.result or agent.error, 300)
+                spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
+                self._say(f"{name} has ended: {agent.status}, {spent}. {words}")
+
+    def _asks(self) -> None:
+        asks = self.engine.state.asks
+        if self._asked not in asks:
+            self._asked, self._words_for = next(iter(asks), ""), None
+            if self._asked:
+                self._asked_at = time.monotonic()
+                self._say("\n".join(_question(asks[self._asked], self.engine)))
+
+    # ---- what commands ask for --------------------------------------------------------------------
+
+    def show_card(self, markdown: str) -> None:
+        self._say(markdown)
+
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        self._say(text if level == "information" else f"{level.capitalize()}: {text}")
+
+    async def reopen(self, **changes: Any) -> None:
+        await self.engine.open(**changes)
+        self._begin_anew()
+        self._follow()
+
+    async def send(self, text: str) -> None:
+        for remark in await self.engine.say(text):
+            self._say(f"Warning: {remark}")
+
+    async def load_customs(self) -> None:
+        names = {name for c in commands.COMMANDS for name in (c.name, *c.aliases)}
+        options = self.engine.options
+        self.customs = await asyncio.to_thread(load, options.cwd, trusted=options.trusted, reserved=names)
+
+    async def send_custom(self, custom: Custom, rest: str, draft: Draft) -> None:
+        if self.engine.working:
+            raise UsageError(f"{line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it.")
+        await self.engine.say(custom.words(rest), task=draft.text, bounds=custom.bounds())
+
+    async def pick_session(self) -> None:
+        from friday_cli.paths import store_path
+        from friday_cli.store import Store
+
+        store = Store(store_path())
+        try:
+            found = await store.list_sessions(self._cwd)
+        finally:
+            await store.close()
+        for known in found[:20]:
+            self._say(f"{known.id[:8]}: {line(known.title, 100)}")
+        self._say("/resume ID goes on with one.")
+
+    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
+        names = [line(label, 200) for _, label in choices]
+        self._say("\n".join([title, *names, "Write the command again, with one of them behind it."]))
+        return None
+
+    async def copy_text(self, text: str) -> None:
+        raise UsageError("There is no clipboard in plain text.", hint="Select it in your terminal, or use /export.")
+
+    async def leave(self) -> None:
+        self._leave(0)
+
+    def last_reply(self) -> str:
+        root = self.engine.state.root
+        said = [i.text for i in root.transcript if isinstance(i, Said) and i.role == "assistant"] if root else []
+        return said[-1] if said else ""
+
+    def look_for(self, text: str) -> None:
+        raise UsageError("Plain text has no search.", hint="Your terminal's own search sees all of it.")
+
+    def focus_tree(self) -> None:
+        from friday_cli.view import render_tree
+
+        self._say("\n".join(render_tree(self.engine.state)) or "No agents yet.")
+
+    def use_theme(self, name: str) -> None:
+        raise UsageError("Plain text has no themes.")
+
+
+def _question(ask: Ask, engine: Engine) -> list[str]:
+    """An ask as lines: who, for what, what exactly, and the numbered answers."""
+    event = ask.event
+    who = f"[{line(ask.profile, 40) or 'friday'}] {ask.agent}"
+    if isinstance(event, QuestionAsked):
+        out = [f"{who} asks, for: {line(ask.task, 200)}", visible(event.question)]
+    else:
+        out = [f"{who} wants to use {line(event.tool, 40)}, for: {line(ask.task, 200)}", visible(event.subject)]
+        out += [visible(event.reason)] if event.reason else []
+        run = engine.state.agents[ask.agent].calls.get(event.call_id)
+        for name, value in run.arguments.items() if run is not None else ():
+            if str(value).strip() != event.subject.strip():
+                out.append(f"{visible(name)}: {visible(str(value))}")
+    out += [f"{number}. {line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
+    return [*out, "Type the number of your answer."]

@@ -1,0 +1,80 @@
+"""`friday --plain` in a real pseudo-terminal: the same chat as lines, and nothing but lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .terminal import Terminal
+
+
+def scripted(folder: Path, agents: dict[str, Any]) -> str:
+    """A scenario as the name of a model."""
+    (folder / ".scenario.json").write_text(json.dumps({"agents": agents, "badge": ""}))
+    return f"scripted:{folder}/.scenario.json"
+
+
+ASKING = {
+    "a": [
+        {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]},
+        {"calls": [{"name": "ask_user", "arguments": {"question": "Which colour?", "choices": ["red", "blue"]}}]},
+        {"calls": [{"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look at \u001b[31mit"}}]},
+        {"text": "First paragraph.\n\nThe \u001b[2Jend."},
+    ],
+    "a.1": [{"text": "Seen."}],
+}
+
+
+def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, ASKING), TERM="dumb") as terminal:
+        terminal.until(b"no screen to draw on: plain text, as with --plain")
+        terminal.until(b"/help lists the commands")
+        terminal.type(b"begin\n1\n1\n")  # what is typed ahead answers nothing
+        terminal.until(b"wants to use bash")
+        terminal.until(b"touch made")
+        terminal.until(b"Type the number of your answer.")
+        terminal.until_quiet()
+        assert not (tmp_path / "made").exists()
+        terminal.type(b"1\n")
+        terminal.until(b"Which colour?")
+        terminal.until(b"3. In my own words")
+        terminal.until_quiet()
+        terminal.type(b"2\n")
+        terminal.until(b"Agent a.1 (researcher) starts: Look at it")
+        terminal.until(b"Agent a.1 (researcher) has ended: completed")
+        terminal.until(b"First paragraph.\r\n\r\nThe end.")
+        terminal.until(b"Done: completed")
+        assert (tmp_path / "made").exists()
+        terminal.type(b"/mode\n/nonsense\n!echo from the shell\n")
+        terminal.until(b"There is no command /nonsense")
+        terminal.until(b"from the shell\r\nExit code 0.")
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        assert b"is kept; `friday -r " in terminal.out
+        assert b"\x1b" not in terminal.out
+
+
+def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
+    slow = {"a": [{"text": "one two three four", "chunk_delay_s": 20.0}]}
+    with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
+        terminal.until(b"/help lists the commands")
+        terminal.until_quiet()
+        terminal.type(b"\x03")
+        terminal.until(b"Interrupted. Ctrl-C again quits.")
+        terminal.until(b"Done: cancelled")
+        terminal.type(b"\x03\x03")
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_end_it_with_their_code(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, {"a": [{"text": "Hi."}]})) as terminal:
+        terminal.until(b"/help lists the commands")
+        os.kill(terminal.pid, number)
+        assert terminal.end() == code
