@@ -14,8 +14,8 @@ from .core.delegation import Tree
 from .core.errors import PermissionDenied, ToolError
 from .core.events import AnyEvent, Notice, WorktreeChanged, is_under
 from .core.fence import defused
-from .core.permission import Call
 from .core.replay import AgentRecord
+from .core.rule import Call
 from .core.tool import ToolContext
 from .core.workspace import Workspace
 from .local import LocalWorkspace

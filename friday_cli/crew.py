@@ -18,16 +18,18 @@ from .core.delegation import Known, Spec, Started, Tree
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Notice, depth_of, is_under
 from .core.messages import Message, Usage, closed, user
-from .core.permission import Call, Mode, Rules, parse_rule
+from .core.permission import Rules
 from .core.presence import Presence
 from .core.provider import Effort, Provider
 from .core.replay import AgentRecord, replay
 from .core.revival import budget_left, restore
+from .core.rule import Call
 from .core.supervision import strictest
 from .core.tool import Tool
 from .instructions import Instructions
 from .muster import Muster
 from .profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
+from .rights import profile_rights
 from .tools import delegate, documents, files, memory, plan, search, shell, web, worktree
 
 ROOT = "friday"
@@ -275,13 +277,7 @@ class Crew:
     # ---- rights and tools ----------------------------------------------------------
 
     def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
-        mode: Mode | None = profile.mode or None  # type: ignore[assignment]
-        return parent.child(
-            allowed=frozenset((*tools, *profile.select((SEARCH,)))),
-            mode=mode,
-            rules=[parse_rule(text, "deny") for text in profile.deny],
-            only=[parse_rule(text, "allow") for text in profile.only],
-        )
+        return profile_rights(parent, profile, (*tools, *profile.select((SEARCH,))))
 
     def _all_tools(self) -> list[Tool]:
         limits = self.settings.tools

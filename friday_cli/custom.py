@@ -19,8 +19,9 @@ import msgspec
 
 from . import frontmatter, trust
 from .core.errors import FileError
-from .core.permission import Rules, parse_rule
+from .core.permission import Rules
 from .core.plain import line, plain
+from .core.rule import parse_rule
 from .paths import config_dir
 
 KEYS = ("description", "argument-hint", "allowed-tools")

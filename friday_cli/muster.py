@@ -11,7 +11,8 @@ from .config.settings import Delegation
 from .core.agent import World
 from .core.delegation import Spec, Started, Tree
 from .core.errors import ToolError
-from .core.permission import Answer, Call
+from .core.permission import Answer
+from .core.rule import Call
 
 
 class Muster:

@@ -21,9 +21,10 @@ from .core.events import SCHEMA, InboxMessage, Notice, Prefix, SessionStarted
 from .core.log import Log
 from .core.messages import without_thinking
 from .core.news import NOTE
-from .core.permission import Desk, Mode, Rules, parse_rule
+from .core.permission import Desk, Mode, Rules
 from .core.provider import Effort
 from .core.replay import AgentRecord, replay
+from .core.rule import parse_rule
 from .crew import ROOT, Crew
 from .lanes import SharedLane
 from .local import LocalWorkspace
@@ -117,7 +118,9 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             tree.on_end = crew.apart.settle
             crew.world.remember = crew.apart.remembering(crew.world.remember)
             mode = options.mode or ground.settings.mode
-            rules = session_rules(ground.settings, allow=options.allow, deny=options.deny, mode=mode)
+            rules = session_rules(
+                ground.settings, allow=options.allow, deny=options.deny, mode=mode, profile=options.profile or ROOT
+            )
             root = crew.root(ground.choice, profile=options.profile, rules=rules)
             names = ground.profiles.names()
             opened = Opened(

@@ -1,31 +1,63 @@
-"""The rules a session starts with: those of the settings and those of the command line."""
+"""The rules a session starts with: those of the settings and those of the command line; and what a profile makes of them."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from .config import Settings
 from .core.errors import UsageError
-from .core.permission import Mode, Rule, Rules, parse_rule
-from .profiles import KNOWN
+from .core.permission import Mode, Rules
+from .core.rule import Rule, parse_rule
+from .profiles import KNOWN, Profile
+
+NOWHERE: Mapping[tuple[str, str], str] = {}
 
 
-def session_rules(settings: Settings, *, allow: Sequence[str], deny: Sequence[str], mode: Mode) -> Rules:
-    """The rights of the root: the settings' rules and the command line's. Raises UsageError for a bad rule."""
+def session_rules(
+    settings: Settings,
+    *,
+    allow: Sequence[str],
+    deny: Sequence[str],
+    mode: Mode,
+    profile: str,
+    places: Mapping[tuple[str, str], str] = NOWHERE,
+) -> Rules:
+    """The rights of the root, whose profile is `profile`: the settings' rules and the command line's.
+
+    `places` tells where a rule of the settings stands: (decision, rule) -> place. Raises UsageError for a bad rule.
+    """
     permissions = settings.permissions
     rules: list[Rule] = []
-    for decision, texts in (
-        ("deny", (*permissions.deny, *deny)),
-        ("ask", permissions.ask),
-        ("allow", (*permissions.allow, *allow)),
-    ):
-        rules += [_known_rule(parse_rule(text, decision)) for text in texts]  # type: ignore[arg-type]
-    return Rules(mode=mode, rules=rules)
+    for decision, texts in (("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)):
+        rules += [
+            parse_rule(text, decision, source=places.get((decision, text), ""))  # type: ignore[arg-type]
+            for text in texts
+        ]
+    rules += [
+        parse_rule(r.rule, r.decision, profile=r.profile, reason=r.reason, source=places.get((r.decision, r.rule), ""))
+        for r in permissions.rules
+    ]
+    rules += [parse_rule(text, "deny", source="command line") for text in deny]
+    rules += [parse_rule(text, "allow", source="command line") for text in allow]
+    return Rules(mode=mode, rules=map(_known, rules), profile=profile)
 
 
-def _known_rule(rule: Rule) -> Rule:
+def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
+    """The rights of an agent with `profile` and these tools: never more than its parent's."""
+    mode: Mode | None = profile.mode or None  # type: ignore[assignment]
+    source = f"profile {profile.name}"
+    return parent.child(
+        allowed=frozenset(tools),
+        mode=mode,
+        rules=[parse_rule(text, "deny", source=source) for text in profile.deny],
+        only=[parse_rule(text, "allow", source=source) for text in profile.only],
+        profile=profile.name,
+    )
+
+
+def _known(rule: Rule) -> Rule:
     """The rule itself. Raises UsageError when it speaks of no tool there is: a misspelt one would protect nothing."""
     if rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
         return rule

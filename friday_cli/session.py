@@ -17,9 +17,10 @@ from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
 from .core.messages import AnyPart, Image, Message, Text
-from .core.permission import Answer, Mode, Rule, Rules
+from .core.permission import Answer, Mode, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
+from .core.rule import Rule
 from .opening import Opened, Options, keep_rule, open_session
 from .prompt import mode_message
 

@@ -20,11 +20,12 @@ from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec, depth_of
 from friday_cli.core.log import Journal, Log, MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
-from friday_cli.core.permission import Desk, Mode, Rule, Rules
+from friday_cli.core.permission import Desk, Mode, Rules
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.replay import replay
 from friday_cli.core.revival import budget_left, restore
+from friday_cli.core.rule import Rule
 from friday_cli.core.supervision import strictest
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
 from friday_cli.forms import checker

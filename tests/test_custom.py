@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli import custom, trust
-from friday_cli.core.permission import Call
+from friday_cli.core.rule import Call
+from tests.shell import place
 
 
 @pytest.fixture
@@ -100,7 +101,8 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds.decide(Call("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(Call("bash", "run", ("rm a",))).decision == "deny"
     rules = custom.Rules(mode="ask", parent=bounds)
-    assert rules.decide(Call("bash", "run", ("git diff a",))).decision == "ask"  # the mode's word stays
+    assert rules.decide(place.bash("git diff a", place.on_paper())).decision == "allow"  # it only looks
+    assert rules.decide(place.bash("ls a", place.on_paper())).decision == "deny"
     assert rules.decide(Call("read_file", "read", ("a",))).decision == "allow"
     assert rules.decide(Call("read_file", "read", (".env",))).decision == "ask"
 

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from ..core.errors import FridayError
 from ..core.plain import plain
-from . import ask, auth, chat, config, demo, doctor, memory, models, profiles, sessions, trust, worktrees
+from . import ask, auth, chat, config, demo, doctor, memory, models, permissions, profiles, sessions, trust, worktrees
 from .help import Group
 
 EXAMPLES = """\b
@@ -37,7 +37,7 @@ def _show_version(wanted: bool) -> None:
 
 def _app(argv: list[str]) -> typer.Typer:
     """The command line. Typer's own options (completion) are in it only where one can stand: they cost 50 ms."""
-    families = (ask, demo, sessions, worktrees, memory, profiles, models, auth, trust, config, doctor)
+    families = (ask, demo, sessions, worktrees, memory, profiles, models, auth, permissions, trust, config, doctor)
 
     class Top(Group):
         def list_commands(self, ctx: Any) -> list[str]:

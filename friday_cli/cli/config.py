@@ -92,7 +92,7 @@ def set_(
 
 def _sound(key: str, value: object) -> None:
     """Refuse a model or rule that would only fail later. Raises UsageError."""
-    from ..core.permission import parse_rule
+    from ..core.rule import parse_rule
     from .here import look
 
     if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):

@@ -111,6 +111,8 @@ def _type(kind: Any) -> str:
             return (part.extra or {}).get("unit", "") or _type(plain)
         if part is type(None):
             return _type(next(other for other in get_args(kind) if other is not type(None)))
+    if get_origin(kind) is tuple and check.struct_in(get_args(kind)[0]) is not None:
+        return "list of tables"
     names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", tuple: "list of texts"}
     return names.get(get_origin(kind) or kind, "table of texts")
 

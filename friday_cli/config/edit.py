@@ -131,7 +131,7 @@ def _table(lines: list[str], table: tuple[str, ...]) -> tuple[int, int, bool]:
     headers = [
         (number, tuple(part.strip().strip("\"'") for part in match.group(1).split(".")))
         for number, line in enumerate(lines)
-        if (match := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line))
+        if (match := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line))
     ]
     if not table:
         return 0, headers[0][0] if headers else len(lines), True

@@ -29,7 +29,7 @@ LARGEST = 1_000_000
 """Bytes of a settings file; more is not one."""
 
 _STRICTNESS = ("plan", "ask", "edits", "auto")
-_ADD = frozenset(("permissions.ask", "permissions.deny"))
+_ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules"))
 _LOWER = frozenset(
     (
         "limits.max_turns",
@@ -260,6 +260,9 @@ def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices:
         name = ".".join(problem.path)
         raise FileError(str(path), problem.text, line=line_of(content, problem.path), field=name, hint=problem.hint)
     for name, value in _leaves(allowed):
+        if name == "permissions.rules" and (looser := [r for r in value if r["decision"] == "allow"]):
+            value = [rule for rule in value if rule not in looser]
+            notices += [f"{path}: the rule {r['rule']} is ignored: a project allows nothing." for r in looser]
         stricter = _stricter(name, _get(data, name), value)
         if stricter is None:
             notices.append(f"{path}: {name} = {_shown(value)} is ignored: it is less strict than yours.")

@@ -55,6 +55,19 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What the service's models cost, where Friday does not know it or you pay another price."""
 
 
+class RuleSetting(Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule with more to say than its text, as one `[[permissions.rules]]`."""
+
+    rule: Annotated[str, Meta(min_length=1)]
+    """What it speaks of, as in the lists: `bash(git push *)`."""
+    decision: Literal["allow", "ask", "deny"]
+    """`allow`, `ask` or `deny`."""
+    profile: str = ""
+    """The profile whose agents it is for, `*` and `?` as in file names. Empty: all of them."""
+    reason: str = ""
+    """Said to the model and to you when it decides."""
+
+
 class Permissions(Struct, frozen=True, forbid_unknown_fields=True):
     """Rules as `tool(pattern)`: `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:example.org)`.
     Deny beats ask, ask beats allow."""
@@ -65,6 +78,9 @@ class Permissions(Struct, frozen=True, forbid_unknown_fields=True):
     """Calls that always ask a person first."""
     deny: tuple[str, ...] = ()
     """Calls that are always refused, in every mode."""
+    rules: tuple[RuleSetting, ...] = ()
+    """Rules with a profile or a reason, each a table of its own: `[[permissions.rules]]` with `rule`, `decision` (`allow`,
+    `ask`, `deny`), and where wanted `profile` (whose agents it is for) and `reason` (said when it decides)."""
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from .budget import LimitReached
 from .errors import FridayError, PermissionDenied, ToolError
 from .events import Denied, MessageAdded, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
-from .permission import Call
+from .rule import Call
 from .tool import PARALLEL, Ending, Output, Tool, ToolContext
 
 log = logging.getLogger(__name__)
@@ -105,8 +105,8 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
     output = Output("")
     started = False
     try:
-        tool, args, subjects = _prepare(agent, world, call)
-        await _permit(agent, world, call, Call(tool.name, tool.effect, subjects))
+        tool, args, wanted = _prepare(agent, world, call)
+        await _permit(agent, world, call, wanted)
         started = True
         await world.log.emit(agent.path, ToolStarted(call.id, tool.name, tool.title(args)))
         output = await tool.run(_context(agent, world, call), args)
@@ -135,7 +135,7 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
     return _Ran(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
-def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, tuple[str, ...]]:
+def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, Call]:
     tool = agent.tools.get(call.name)
     if tool is None:
         listed = any(spec.name == call.name for spec in agent.specs)
@@ -148,7 +148,8 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
     if call.error:
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
     args = tool.parse(call.arguments)
-    return tool, args, tuple(tool.subjects(args, agent.workspace))
+    subjects = tuple(tool.subjects(args, agent.workspace))
+    return tool, args, Call(tool.name, tool.effect, subjects, tool.script(args, agent.workspace))
 
 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:

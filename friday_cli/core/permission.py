@@ -10,13 +10,12 @@ import asyncio
 import fnmatch
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
-from .danger import WRAPPERS, catastrophe, is_plain, is_protected, is_secret, simple_commands
-from .errors import ToolError, UsageError
+from .danger import catastrophe, is_protected, is_secret
+from .errors import ToolError
 from .events import (
     AnyEvent,
     AskWithdrawn,
@@ -26,9 +25,10 @@ from .events import (
     QuestionAsked,
 )
 from .log import Log
+from .rule import Call, Decision, Rule, covering, covering_step, parse_rule, touching
+from .script import Step
 from .tool import Effect
 
-Decision = Literal["allow", "ask", "deny"]
 Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
 MODES: tuple[Mode, ...] = ("ask", "edits", "plan", "auto", "yolo")
 _STRICTNESS: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -41,62 +41,26 @@ _DEFAULTS: dict[str, dict[Effect, Decision]] = {
     "yolo": {},
 }
 """What a mode says of an effect where no rule does; "allow" where it says nothing."""
-
-_CLAUDE_NAMES = {
-    "bash": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file", "multiedit": "edit_file",
-    "glob": "glob", "grep": "grep", "ls": "list_dir", "webfetch": "web_fetch", "websearch": "web_search",
-    "task": "delegate_task", "agent": "delegate_task", "todowrite": "todo", "notebookread": "read_file",
-}  # fmt: skip
-
-
-class Rule(msgspec.Struct, frozen=True):
-    """`tool(pattern)`: `pattern` is empty when the rule speaks of every call of the tool."""
-
-    tool: str
-    pattern: str
-    decision: Decision
-
-    def __str__(self) -> str:
-        return f"{self.tool}({self.pattern})" if self.pattern else self.tool
-
-
-def parse_rule(text: str, decision: Decision) -> Rule:
-    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)`, `grep` or Claude's spelling.
-
-    Raises UsageError for text of another form.
-    """
-    match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
-    if not match:
-        raise UsageError(
-            f"Not a permission rule: {text!r}.", hint="Write a tool and a pattern, such as 'bash(git status *)'."
-        )
-    name, pattern = match[1], (match[2] or "").strip()
-    tool = _CLAUDE_NAMES.get(name.lower(), name) if name != name.lower() else name
-    if tool == "bash" and pattern.endswith(":*"):
-        pattern = pattern[:-2] + " *"
-    return Rule(tool, "" if pattern == "*" else pattern, decision)
-
-
-class Call(msgspec.Struct, frozen=True):
-    """What rules look at: the tool, its effect, and one subject per thing it touches."""
-
-    tool: str
-    effect: Effect
-    subjects: tuple[str, ...] = ()
+_CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
+"""Effects that mode plan refuses whatever a rule says, but for commands that only look."""
+_PAST = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A decision with its reason in words; `rule` is the rule that decided, "" when a mode or the floor did."""
+    """A decision with its reason in words; `rule` is the rule that decided, "" when a mode or the floor did, and
+    `source` where it stands."""
 
     decision: Decision
     reason: str = ""
     rule: str = ""
+    source: str = ""
 
 
 class Rules:
     """The rights of one agent. `allowed` is its allowlist of tool names (None: whatever the parent may).
 
-    A tool that a rule in `only` names runs for what these rules match and for nothing else.
+    A tool that a rule in `only` names runs for what these rules match and for nothing else. Rules for a `profile` hold
+    for agents with that one; those that refuse or ask reach down the tree to them.
     """
 
     def __init__(
@@ -107,12 +71,14 @@ class Rules:
         allowed: frozenset[str] | None = None,
         only: Iterable[Rule] = (),
         parent: Rules | None = None,
+        profile: str = "",
     ) -> None:
         self.mode: Mode = mode
         self.rules = list(rules)
         self.only = tuple(only)
         self.allowed = allowed
         self.parent = parent
+        self.profile = profile
 
     def child(
         self,
@@ -121,9 +87,10 @@ class Rules:
         mode: Mode | None = None,
         rules: Iterable[Rule] = (),
         only: Iterable[Rule] = (),
+        profile: str = "",
     ) -> Rules:
         """Rights below these: never more, whatever is asked for. Without a mode of its own a child follows its parent's."""
-        return Rules(mode=mode or "yolo", rules=rules, allowed=allowed, only=only, parent=self)
+        return Rules(mode=mode or "yolo", rules=rules, allowed=allowed, only=only, parent=self, profile=profile)
 
     @property
     def effective_mode(self) -> Mode:
@@ -143,29 +110,99 @@ class Rules:
         """Whether the allowlists up the tree name `tool` at all."""
         return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
 
+    def _binding(self) -> list[Rule]:
+        """The rules that hold for this agent: its own, and from above those that refuse or ask its profile."""
+        mine = [rule for rule in self.rules if not rule.profile or fnmatch.fnmatchcase(self.profile, rule.profile)]
+        above = self.parent
+        while above is not None:
+            mine += [
+                rule
+                for rule in above.rules
+                if rule.profile and rule.decision != "allow" and fnmatch.fnmatchcase(self.profile, rule.profile)
+            ]
+            above = above.parent
+        return mine
+
     def _decide(self, call: Call) -> Verdict:
         if self.allowed is not None and call.tool not in self.allowed:
             return Verdict("deny", f"{call.tool} is not in this agent's list of allowed tools")
         mine = [rule for rule in self.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
-        if mine and _covering(mine, call) is None:
+        if mine and covering(mine, call) is None:
             return Verdict("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
+        rules = self._binding()
         for decision in ("deny", "ask"):
-            for rule in self.rules:
-                if rule.decision == decision and _touches(rule, call):
-                    words = "denied" if decision == "deny" else "must be asked"
-                    return Verdict(decision, f"{words} by the rule {rule}", str(rule))
-        if reason := floor(call):
+            if (rule := touching(rules, call, decision)) is not None:
+                return _by(rule, "denied by" if decision == "deny" else "must be asked by")
+        if call.effect in _CHANGES and self.mode == "plan":
+            return self._planned(call)
+        if reason := floor(call, self.mode):
             return Verdict("ask", reason)
-        if rule_ := _covering(self.rules, call):
-            return Verdict("allow", f"allowed by the rule {rule_}", str(rule_))
-        decision_ = _DEFAULTS[self.mode].get(call.effect, "allow")
-        return Verdict(decision_, f"mode {self.mode}: {call.effect} calls are {_PAST[decision_]}")
+        if call.script is not None and call.script.blind and (unseen := _patterned(rules, call)):
+            why = call.script.trouble or "it runs a program that is not known beforehand"
+            return Verdict(
+                "ask", f"{why}, so nobody can tell whether the rule {unseen} speaks of it", str(unseen), unseen.source
+            )
+        if (rule := covering(rules, call)) is not None:
+            return _by(rule, "allowed by")
+        if call.script is not None and not call.script.trouble and call.script.steps:
+            found = [self._step(call, step, rules) for step in call.script.steps]
+            return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+        return self._by_mode(call, call.script.trouble if call.script else "")
+
+    def _planned(self, call: Call) -> Verdict:
+        """Mode plan looks and changes nothing, whatever rules allow."""
+        if call.script is not None and not call.script.trouble and call.script.steps:
+            other = next((step for step in call.script.steps if not step.looks), None)
+            if other is None and not floor(call, self.mode):
+                return Verdict("allow", "mode plan: it only looks")
+            if other is not None:
+                return Verdict("deny", f"mode plan changes nothing, and {other.why} ({_short(other.raw)})")
+        why = call.script.trouble if call.script else ""
+        return self._by_mode(call, why)
+
+    def _step(self, call: Call, step: Step, rules: Sequence[Rule]) -> Verdict:
+        """One simple command taken by itself."""
+        if step.looks:
+            return Verdict("allow", step.why)
+        if step.writes and not step.opaque:
+            found = [
+                self._decide(Call(tool, "write", step.writes))
+                for tool in ("write_file", "edit_file")
+                if self._has(tool)
+            ]
+            if found:
+                return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+        if (rule := covering_step(rules, call, step)) is not None:
+            return _by(rule, "allowed by")
+        return self._by_mode(call, step.opaque or step.why)
+
+    def _has(self, tool: str) -> bool:
+        return self.allowed is None or tool in self.allowed
+
+    def _by_mode(self, call: Call, why: str = "") -> Verdict:
+        decision = _DEFAULTS[self.mode].get(call.effect, "allow")
+        more = f" ({why})" if why and decision != "allow" else ""
+        return Verdict(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
 
 
-_PAST = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+def _by(rule: Rule, words: str) -> Verdict:
+    more = f": {rule.reason}" if rule.reason else ""
+    return Verdict(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
 
 
-def floor(call: Call) -> str:
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
+def _patterned(rules: Sequence[Rule], call: Call) -> Rule | None:
+    """A rule that would refuse or ask about some commands, not all."""
+    return next(
+        (r for r in rules if r.decision != "allow" and r.pattern and fnmatch.fnmatchcase(call.tool, r.tool)), None
+    )
+
+
+def floor(call: Call, mode: Mode = "ask") -> str:
     """Why a call must be put to a person in every mode, "" when it need not."""
     for subject in call.subjects:
         if call.effect == "run" and (reason := catastrophe(subject)):
@@ -174,119 +211,52 @@ def floor(call: Call) -> str:
             return f"{subject} is protected: asked in every mode"
         if call.effect == "read" and is_secret(subject):
             return f"{subject} may hold secrets: asked in every mode"
+    for step in call.script.steps if call.script else ():
+        if not step.looks and (reason := catastrophe(step.text)):
+            return f"{reason}: asked in every mode"
+        if bad := next((label for label in step.writes if is_protected(label)), ""):
+            return f"{bad} is protected: asked in every mode"
+        if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
+            return f"{bad} may hold secrets: asked whatever a rule allows"
     return ""
 
 
-def _touches(rule: Rule, call: Call) -> bool:
-    """Whether a deny or ask rule speaks of any part of the call, commands inside a compound one included."""
-    if not fnmatch.fnmatchcase(call.tool, rule.tool):
-        return False
-    if not rule.pattern:
-        return True
-    for subject in call.subjects:
-        parts = (subject, *simple_commands(subject)) if call.effect == "run" else (subject,)
-        if any(_matches(rule, call, part) for part in parts):
-            return True
-    return False
-
-
-def _covering(rules: Sequence[Rule], call: Call) -> Rule | None:
-    """The allow rule of the first subject, when every subject has one."""
-    found: Rule | None = None
-    for subject in call.subjects or ("",):
-        for rule in rules:
-            if rule.decision != "allow" or not fnmatch.fnmatchcase(call.tool, rule.tool):
-                continue
-            if rule.pattern and call.effect == "run" and not is_plain(subject):
-                continue
-            if not rule.pattern or _matches(rule, call, subject):
-                found = found or rule
-                break
-        else:
-            return None
-    return found
-
-
-def _matches(rule: Rule, call: Call, subject: str) -> bool:
-    if rule.pattern.startswith("domain:"):
-        if not subject.startswith("domain:"):
-            return False
-        host, wanted = subject.removeprefix("domain:").lower().rstrip("."), rule.pattern[7:].lower().strip(".")
-        return host == wanted or host.endswith("." + wanted.removeprefix("*."))
-    if call.effect == "run":
-        words = " ".join(subject.split())
-        if rule.pattern.endswith(" *") and words == rule.pattern[:-2]:
-            return True
-        return fnmatch.fnmatchcase(words, rule.pattern)
-    return _glob(rule.pattern).fullmatch(subject) is not None
-
-
-@lru_cache(maxsize=512)
-def _glob(pattern: str) -> re.Pattern[str]:
-    """Path patterns: `*` and `?` stop at `/`, `**` does not."""
-    out = ""
-    for token in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
-        out += {"**/": r"(?:.*/)?", "/**": r"(?:/.*)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}.get(
-            token, re.escape(token)
-        )
-    return re.compile(out, re.S)
-
-
 def suggested_rule(call: Call) -> str:
-    """The narrowest useful rule that would let this call pass next time, "" where none should be offered."""
-    text = _narrowest(call)
-    if not text:
+    """The narrowest useful rules that would let this call pass next time, one a line, "" where none should be offered."""
+    if floor(call):
         return ""
-    rule = parse_rule(text, "allow")
-    return text if str(rule) == text and rule.pattern and _covering([rule], call) else ""
-
-
-def _narrowest(call: Call) -> str:
-    if len(call.subjects) != 1 or floor(call):
-        return ""
-    subject = call.subjects[0]
-    if re.search(r"[*?]", subject):  # it would mean more than this call
-        return ""
+    texts = _of_command(call) if call.effect == "run" else _of_subject(call)
+    for text in texts:
+        rule = parse_rule(text, "allow")
+        if str(rule) != text or not rule.pattern:
+            return ""
+    rules = [parse_rule(text, "allow") for text in texts]
     if call.effect != "run":
-        return f"{call.tool}({subject})"
-    if not is_plain(subject):
-        return ""
-    words = subject.split()
-    keep = 3 if words[1:2] == ["run"] else 2
-    names = [word.rsplit("/", 1)[-1] for word in (words[0], *words[2:keep])]
-    if any(name in WRAPPERS or name.rstrip("0123456789.") in _INTERPRETERS for name in names):
-        return ""
-    if len(words) <= keep or words[1].startswith("-"):
-        return f"{call.tool}({' '.join(words)})"
-    return f"{call.tool}({' '.join(words[:keep])} *)"
+        return texts[0] if rules and covering(rules, call) else ""
+    steps = call.script.steps if call.script else ()
+    fine = all(step.looks or covering_step(rules, call, step) for step in steps)
+    return "\n".join(texts) if texts and fine else ""
 
 
-_INTERPRETERS = frozenset(
-    [
-        "python",
-        "node",
-        "deno",
-        "bun",
-        "bash",
-        "sh",
-        "zsh",
-        "dash",
-        "ksh",
-        "fish",
-        "ruby",
-        "perl",
-        "php",
-        "lua",
-        "awk",
-        "npx",
-        "bunx",
-        "uvx",
-        "eval",
-        "source",
-        "ssh",
-        "docker",
-    ]
-)
+_OFFERED = 3
+"""Rules that one question offers at most."""
+
+
+def _of_command(call: Call) -> list[str]:
+    """A rule for every command in it that does not pass anyway; none when one of them should never be remembered."""
+    if call.script is None or call.script.trouble or call.script.blind:
+        return []
+    steps = [step for step in call.script.steps if not step.looks]
+    if any(step.opaque or step.writes or not step.suggest for step in steps):
+        return []
+    texts = list(dict.fromkeys(f"{call.tool}({step.suggest})" for step in steps))
+    return texts if len(texts) <= _OFFERED else []
+
+
+def _of_subject(call: Call) -> list[str]:
+    if len(call.subjects) != 1 or re.search(r"[*?\n]", call.subjects[0]):  # it would mean more than this call
+        return []
+    return [f"{call.tool}({call.subjects[0]})"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -329,7 +299,8 @@ class Desk:
         if answer.decision == "deny" or not rule:
             answer = msgspec.structs.replace(answer, scope="once")
         if answer.scope != "once":
-            await self.on_grant(parse_rule(rule, "allow"), answer.scope)
+            for text in rule.split("\n"):
+                await self.on_grant(parse_rule(text, "allow"), answer.scope)
         return answer
 
     async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:

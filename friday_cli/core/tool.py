@@ -13,6 +13,7 @@ from .errors import ToolError
 from .events import AnyDisplay, ToolSpec
 from .messages import Image
 from .receipt import Facts, Finding
+from .script import Script
 from .workspace import Workspace
 
 Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
@@ -76,7 +77,8 @@ class Tool:
     """A tool in an agent's table.
 
     `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
-    whole command, `domain:host`, a profile name. `title(args)` is one short line for people.
+    whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
+    tools that run none. `title(args)` is one short line for people.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Tool:
     parse: Callable[[dict[str, Any]], Any]
     subjects: Callable[[Any, Workspace], Sequence[str]]
     title: Callable[[Any], str]
+    script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None
 
     @property
     def spec(self) -> ToolSpec:
@@ -102,6 +105,7 @@ def tool(
     effect: Effect,
     subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
     title: Callable[[Any], str] = lambda args: "",
+    script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None,
 ) -> Tool:
     """A tool whose arguments are the fields of `args`; their `msgspec.Meta(description=...)` is what the model reads."""
 
@@ -111,7 +115,7 @@ def tool(
         except msgspec.ValidationError as error:
             raise ToolError(f"{name}: bad arguments: {error}") from None
 
-    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title)
+    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script)
 
 
 @cache

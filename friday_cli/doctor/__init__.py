@@ -22,7 +22,7 @@ __all__ = ["PACKAGES", "Fact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "msgspec", "platformdirs",
-    "tomli-w", "PyYAML", "html-to-markdown", "pypdf", "jsonschema",
+    "tomli-w", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""
 

@@ -12,6 +12,7 @@ from ..core.plain import plain
 from ..core.receipt import CommandRun, Facts
 from ..core.tool import Output, Tool, ToolContext, tool
 from ..core.workspace import Job, Ran
+from ..shell import Ground, judge
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
 """Seconds a command may take by default and at most, and for which its news may be waited."""
@@ -164,6 +165,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> Too
         args=Bash,
         effect="run",
         subjects=lambda args, workspace: (args.command,),
+        script=lambda args, workspace: judge(args.command, Ground(workspace)),
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
         description=(
             "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."

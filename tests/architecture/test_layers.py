@@ -29,6 +29,8 @@ ROOMS = {
     "tomli_w": ("friday_cli.config", "friday_cli.models"),
     "platformdirs": ("friday_cli.paths",),
     "jsonschema": ("friday_cli.forms",),
+    "tree_sitter": ("friday_cli.shell",),
+    "tree_sitter_bash": ("friday_cli.shell",),
     "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
     "msgspec": ("friday_cli",),
 }

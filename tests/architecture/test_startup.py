@@ -14,7 +14,7 @@ import pytest
 
 from tests.servers.play import Reply, named, playing, unnamed
 
-HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema")
+HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema", "tree_sitter")
 """Nothing that is meant to be quick loads one of these."""
 ANSWER = {
     "messages": named(

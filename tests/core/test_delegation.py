@@ -17,8 +17,8 @@ from friday_cli.core.events import (
     ToolStarted,
 )
 from friday_cli.core.messages import ToolCall
-from friday_cli.core.permission import Rule
 from friday_cli.core.provider import Request
+from friday_cli.core.rule import Rule
 from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, others, task_result
 from tests.virtual import virtual
 

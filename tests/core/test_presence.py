@@ -9,9 +9,10 @@ import pytest
 from friday_cli.core.agent import Policy
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.events import PermissionAsked, StatusChanged, depth_of
-from friday_cli.core.permission import Answer, Rule
+from friday_cli.core.permission import Answer
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import Request
+from friday_cli.core.rule import Rule
 from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, until
 from tests.virtual import virtual
 

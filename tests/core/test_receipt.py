@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from friday_cli.core.events import AgentFinished, Denied, PermissionAnswered, ToolFinished
-from friday_cli.core.permission import Answer, Rule
+from friday_cli.core.permission import Answer
 from friday_cli.core.receipt import CommandRun, Facts, FileChange, Receipt, Tally
 from friday_cli.core.replay import replay
+from friday_cli.core.rule import Rule
 from friday_cli.view import State
 from tests.engine import Bench, Model, Say, call, make, until
 from tests.virtual import virtual

@@ -100,7 +100,7 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
         assert s.of(StatusChanged, "a.3")[0].status == "running"
     script = {
         "a": [Say("", [delegate("quick", "x")]), Say("fin")],
-        "a.1": [Say("", [call("bash", command="true")]), Say("ok")],
+        "a.1": [Say("", [call("bash", command="make")]), Say("ok")],
     }
     async with stage.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))

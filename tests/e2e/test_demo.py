@@ -233,7 +233,7 @@ async def test_a_message_while_it_works(project: Path) -> None:
         ("list *.md", ["2 files named `*.md` in this folder:", "- `docs/grüße.md`"]),
         ("list the todos", ["**4 lines** marked TODO or FIXME", "- `docs/grüße.md:1` ``Grüße `und` TODO``"]),
         ("which files are the largest?", ["The longest text files in this folder, in lines:\n\n- `README.md` 7"]),
-        ("run `echo hi`", ["The command was refused", "--allow 'bash(echo *)'"]),
+        ("run `touch hi`", ["The command was refused", "--allow 'bash(touch *)'"]),
     ],
 )
 async def test_small_questions(project: Path, prompt: str, expected: list[str]) -> None:

@@ -89,7 +89,7 @@ DENIED = """
 agents:
   a:
     repeat: last
-    turns: [{calls: [{name: bash, arguments: {command: ls}}]}]
+    turns: [{calls: [{name: bash, arguments: {command: make}}]}]
 """
 
 
@@ -97,7 +97,7 @@ def test_4_refusals_left_nothing(friday: Friday) -> None:
     friday.plays(DENIED)
     found = whole(friday.json("hi"), 4, "failed", "loop")
     assert found["result"] == ""
-    assert {(d["agent"], d["tool"], d["subject"]) for d in found["denials"]} == {("a", "bash", "ls")}
+    assert {(d["agent"], d["tool"], d["subject"]) for d in found["denials"]} == {("a", "bash", "make")}
     assert all("nobody can be asked here" in d["reason"] for d in found["denials"])
 
 
@@ -105,18 +105,18 @@ def test_4_refused_and_then_silent(friday: Friday) -> None:
     friday.hurry()
     empty = "{fail: {kind: empty, message: nothing was said}}"
     friday.plays(
-        "agents: {a: {turns: [{calls: [{name: bash, arguments: {command: ls}}]}, %s], repeat: last}}" % empty  # noqa: UP031
+        "agents: {a: {turns: [{calls: [{name: bash, arguments: {command: make}}]}, %s], repeat: last}}" % empty  # noqa: UP031
     )
     whole(friday.json("hi"), 4, "failed", "provider")
 
 
 def test_0_refused_and_answered_all_the_same(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: ls -la}}]}, {text: I could not look.}]}")
+    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: make all}}]}, {text: I could not look.}]}")
     found = whole(friday.json("hi"), 0, "completed", "done")
     assert len(found["denials"]) == 1
     ran = friday("hi")
     assert ran.out == "I could not look.\n"
-    assert [line for line in ran.lines if line.startswith("friday: denied: a bash ls -la: ")]
+    assert [line for line in ran.lines if line.startswith("friday: denied: a bash make all: ")]
 
 
 # ---- limits ----------------------------------------------------------------------------

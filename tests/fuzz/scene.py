@@ -16,9 +16,10 @@ from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import Envelope, is_under
 from friday_cli.core.messages import Message, Usage
 from friday_cli.core.model import prompt_tokens
-from friday_cli.core.permission import MODES, Rule
+from friday_cli.core.permission import MODES
 from friday_cli.core.provider import Request, estimate_request
 from friday_cli.core.replay import AgentRecord, replay
+from friday_cli.core.rule import Rule
 from friday_cli.core.supervision import SYSTEM
 from friday_cli.core.tool import ToolContext
 from friday_cli.opening import _known, _resume

@@ -236,7 +236,7 @@ async def test_rules_about_files_hold_for_applying(stage: Stage, rule: str) -> N
     stage.plays(
         {
             "a": [apart(), applies(), says("Done.")],
-            "a.1": [does(("bash", {"command": "mkdir src; echo > src/x; echo > y"})), says("ok")],
+            "a.1": [does(("bash", {"command": "mkdir src; touch src/x y"})), says("ok")],
         }
     )
     async with stage.session(**YOLO, deny=(rule,)) as session:
@@ -265,7 +265,7 @@ async def test_protected_files_are_asked_about_in_every_mode(stage: Stage) -> No
     stage.plays(
         {
             "a": [apart(), applies(), says("Done.")],
-            "a.1": [does(("bash", {"command": "echo > .envrc; echo > y"})), says("ok")],
+            "a.1": [does(("bash", {"command": "touch .envrc y"})), says("ok")],
         }
     )
     async with stage.session(**YOLO) as session:

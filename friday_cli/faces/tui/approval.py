@@ -320,10 +320,9 @@ def options_of(ask: Ask) -> list[Option]:
         return [*(Option(choice, choice) for choice in event.choices), Option("In my own words", "", "must")]
     out = [Option("Yes", Answer("allow"))]
     if event.rule:
-        out.append(Option(f"Yes, and for this session allow {visible(event.rule)}", Answer("allow", "session")))
-        out.append(
-            Option(f"Yes, and always allow (kept in your settings) {visible(event.rule)}", Answer("allow", "always"))
-        )
+        rule = " and ".join(visible(line) for line in event.rule.split("\n"))
+        out.append(Option(f"Yes, and for this session allow {rule}", Answer("allow", "session")))
+        out.append(Option(f"Yes, and always allow (kept in your settings) {rule}", Answer("allow", "always")))
     return [*out, Option("No, and say why", Answer("deny"), "may")]
 
 

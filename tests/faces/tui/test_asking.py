@@ -69,11 +69,11 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
 
 
 async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, no_grace: None) -> None:
-    agents = {"a": [{"calls": [run("git status -s")]}, {"calls": [run("git status -s")]}, {"text": "Both ran."}]}
+    agents = {"a": [{"calls": [run("touch it")]}, {"calls": [run("touch it")]}, {"text": "Both ran."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await asked(chat)
-        assert "for this session allow bash(git status" in chat.frame
+        assert "for this session allow bash(touch it)" in chat.frame
         await chat.pilot.press("2")
         await chat.idle()
         assert "Both ran." in chat.frame
@@ -81,13 +81,13 @@ async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, 
 
 
 async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, home: Path) -> None:
-    agents = {"a": [{"calls": [run("git status -s")]}, {"text": "It ran."}]}
+    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await asked(chat)
         await chat.pilot.press("3")
         await chat.idle()
-    assert "git status" in (home / "friday" / "config.toml").read_text()
+    assert "touch it" in (home / "friday" / "config.toml").read_text()
 
 
 async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(tmp_path: Path, no_grace: None) -> None:

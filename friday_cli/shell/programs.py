@@ -1,0 +1,152 @@
+"""Whether one program with its words only looks around: by its row, by its own language, or behind a wrapper."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from ..core.danger import is_secret
+from . import git, special
+from .ground import Ground
+from .options import Arg, Given, Spec, read
+from .table import BUILTINS, SHORT_VERSIONS, SPECS, VERSIONED
+
+_XARGS = Spec(
+    flags="0rt",
+    values="nPLId",
+    long="null no-run-if-empty verbose",
+    long_values="max-args max-procs max-lines delimiter",
+)
+_LISTERS = {"pip": ("list", "show", "freeze"), "pip3": ("list", "show", "freeze"), "npm": ("ls", "list", "root", "prefix"),
+            "conda": ("list", "info"), "rustup": ("show",), "go": ("env",)}  # fmt: skip
+_VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """What the program before in a pipe prints: names of files below the workspace (`plain`: no links among them,
+    `zero`: divided by NUL), or nothing to rely on."""
+
+    names: bool = False
+    plain: bool = False
+    zero: bool = False
+
+
+def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -> str:  # noqa: B008
+    """Why the command does more than look, "" when it is known only to look in the workspace."""
+    name, args = argv[0].text.rsplit("/", 1)[-1], list(argv[1:])
+    if argv[0].text not in BUILTINS and (reason := ground.program(argv[0].text)):
+        return reason
+    asked = args[0].text if len(args) == 1 else ""
+    if (name in VERSIONED and asked == "--version") or (name, asked) in SHORT_VERSIONS:
+        return ""
+    if name == "git":
+        return git.looks(args, ground, here)
+    if name == "find":
+        return special.find(args, ground, here, lambda inner: looks(inner, ground, here))
+    if name == "xargs":
+        return _xargs(args, ground, here, feed)
+    if name == "test":
+        return special.test(args, ground, here, arithmetic=False)
+    if (own := _own_language(name, args)) is not None:
+        if own or name not in ("sed", "awk", "gawk", "mawk"):
+            return own
+        return _paths(read(args, special.SED if name == "sed" else special.AWK), ground, here)
+    if (spec := SPECS.get(name)) is None:
+        return f"{name} may do more than look"
+    given = read(args, spec)
+    return (isinstance(given, Given) and _odd(name, given)) or _paths(given, ground, here)
+
+
+def _own_language(name: str, args: list[Arg]) -> str | None:
+    """The judgement of programs that have no row; None for the others."""
+    if name == "sed":
+        return special.sed(args)
+    if name in ("awk", "gawk", "mawk"):
+        return special.awk(args)
+    if name == "set":
+        return special.setting(args)
+    if name == "read":
+        return special.reading(args)
+    if name == "printf":
+        return "" if args and args[0].known and not args[0].text.startswith("-") else "printf can set variables"
+    if name == "printenv":
+        shown = args and all(arg.known and _VISIBLE.fullmatch(arg.text) for arg in args)
+        return "" if shown else "it shows variables that may hold keys"
+    if name == "command" and args and args[0].text in ("-v", "-V"):
+        return ""
+    if name in _LISTERS and args and args[0].text in _LISTERS[name]:
+        spec = Spec(long="outdated json global all user local", long_values="format depth", flags="gl", text=True)
+        given = read(args[1:], spec)
+        return given if isinstance(given, str) else ""
+    return None
+
+
+def _odd(name: str, given: Given) -> str:
+    """What a row cannot say."""
+    if name == "date" and any(not arg.text.startswith("+") for arg in given.operands):
+        return "date with an operand sets the clock"
+    if name == "ps" and any(not re.fullmatch(r"[auxwfljh]+|\d+", arg.text) for arg in given.operands):
+        return "ps may show the environment of others"
+    if name == "jq":
+        program = given.operands[0].text if given.operands and not given.has("-f", "--from-file") else ""
+        if re.search(r"\b(?:env|import|include|input_filename)\b|\$ENV|\$__", program):
+            return "its jq program reads more than its input"
+    return ""
+
+
+def _paths(given: Given | str, ground: Ground, here: str) -> str:
+    if isinstance(given, str):
+        return given
+    for arg in given.paths:
+        if arg.known and (reason := ground.reach(arg.text, here, glob=arg.glob)):
+            return reason
+    for name, word in given.options:
+        if word is not None and name in ("--include", "--glob", "-g", "--iglob") and is_secret(word.text):
+            return f"{word.text} may hold secrets"
+    return ""
+
+
+def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
+    at, zero = 0, False
+    while at < len(args) and args[at].known and args[at].text.startswith("-"):
+        options = read(args[at : at + 1], _XARGS)
+        if isinstance(options, str):  # its word is the next one
+            options = read(args[at : at + 2], _XARGS)
+            at += 1
+        if isinstance(options, str):
+            return options
+        zero = zero or options.has("-0", "--null")
+        at += 1
+    command = args[at:]
+    name = command[0].text if command and command[0].known else "echo" if not command else ""
+    if name not in special.SHOWS and not (name in special.PRINTS and feed.plain and feed.zero and zero):
+        return f"xargs runs {name or 'a program'} on what it reads"
+    if not feed.names and name not in ("echo", "basename", "dirname"):
+        return "xargs takes names from elsewhere"
+    return looks([*command, Arg("./x")], ground, here) if command else ""
+
+
+def feeds(argv: Sequence[Arg], before: Feed) -> Feed:
+    """What a command that only looks hands to the next one in a pipe."""
+    name, words = argv[0].text, [arg.text for arg in argv[1:]]
+    if not all(arg.known for arg in argv):
+        return Feed()
+    if name == "find":
+        if "-printf" in words or "-exec" in words or "-ls" in words:
+            return Feed()
+        plain = any(a == "-type" and b == "f" for a, b in pairwise(words))
+        return Feed(True, plain, "-print0" in words)
+    if name == "git" and words[:1] == ["ls-files"]:
+        return Feed(not any(word.startswith("--") for word in words[1:]), False, "-z" in words)
+    if name == "rg" and ({"-l", "--files", "--files-with-matches"} & set(words)):
+        return Feed(not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words), False, False)
+    if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
+        return Feed(not any(word.startswith("--label") for word in words), False, False)
+    operands = [word for word in words if not word.startswith("-")]
+    passes = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1, "tac": 0}
+    if name in passes and len(operands) <= passes[name] and not any(re.fullmatch(r"-\w*[oc]\w*", w) for w in words):
+        return before
+    return Feed()

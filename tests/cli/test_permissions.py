@@ -1,0 +1,108 @@
+"""`friday permissions`: the rules that hold, where they stand, and what they make of a call."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from friday_cli.cli.permissions import EFFECTS
+from tests.cli.console import Console
+from tests.tools import test_specs
+
+CONFIG = """\
+mode = "ask"
+[permissions]
+allow = [
+  "bash(make *)",
+]
+deny = ["bash(rm *)"]
+
+[[permissions.rules]]
+rule = "bash(git push *)"
+decision = "deny"
+reason = "releases are made by hand"
+
+[[permissions.rules]]
+rule = "read_file(docs/**)"
+decision = "deny"
+profile = "res*"
+"""
+
+
+@pytest.fixture
+def ruled(console: Console) -> Console:
+    console.friday_home.mkdir(exist_ok=True)
+    console.config.write_text(CONFIG)
+    return console
+
+
+def test_list_names_each_rule_with_its_place(ruled: Console) -> None:
+    document = ruled("permissions", "list", "--json").document
+    assert document["mode"] == "ask"
+    assert [(r["rule"], r["decision"], r["source"]) for r in document["rules"]] == [
+        ("bash(rm *)", "deny", f"{ruled.config}:6"), ("bash(make *)", "allow", f"{ruled.config}:4"),
+        ("bash(git push *)", "deny", f"{ruled.config}:9"), ("read_file(docs/**)", "deny", f"{ruled.config}:14"),
+    ]  # fmt: skip
+    assert "releases are made by hand" in ruled("permissions", "list").out
+
+
+def test_explain_tells_for_every_command_what_decides(ruled: Console) -> None:
+    document = ruled("permissions", "explain", "bash: make && ls | head; git push", "--json").document
+    assert document["decision"] == "deny"
+    assert document["reason"] == "denied by the rule bash(git push *): releases are made by hand"
+    assert document["source"] == f"{ruled.config}:9"
+    assert [(c["command"], c["decision"], c["rule"]) for c in document["commands"]] == [
+        ("make", "allow", "bash(make *)"), ("ls", "allow", ""), ("head", "allow", ""), ("git push", "deny", "bash(git push *)"),
+    ]  # fmt: skip
+
+
+def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> None:
+    ran = ruled("permissions", "explain", "bash: git -C / log | sh")
+    assert "asked  mode ask: run calls are asked about (git -C changes what git reads or runs)" in ran.out
+    assert "  sh  asked" in ran.out
+    assert (
+        "denied  mode plan changes nothing" in ruled("permissions", "explain", "bash: npm test", "--mode", "plan").out
+    )
+    assert "a yes for longer would be kept as bash(npm test)" in ruled("permissions", "explain", "bash: npm test").err
+    reading = ("permissions", "explain", "read_file: docs/x.md", "--json")
+    assert ruled(*reading).document["decision"] == "allow"
+    assert ruled(*reading, "--profile", "researcher").document["rule"] == "read_file(docs/**)"
+    assert ruled("permissions", "explain", "edit_file: .git/config", "--json").document["decision"] == "ask"
+    assert ruled("permissions", "explain", "web_fetch: https://example.org/x", "--json").document["subjects"] == [
+        "domain:example.org"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
+        (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:
+    ran = console("permissions", "explain", *args)
+    assert ran.code != 0
+    assert words in ran.error
+
+
+def test_effects_are_those_the_tools_declare() -> None:
+    declared = {
+        tool.name: tool.effect for tool in (t for family in test_specs.present() for t in test_specs.FAMILIES[family]())
+    }
+    assert {name: EFFECTS.get(name) for name in declared} == declared
+
+
+def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:
+    config = importlib.import_module("friday_cli.config")
+    folder = tmp_path / ".friday"
+    folder.mkdir()
+    (folder / "config.toml").write_text(
+        '[[permissions.rules]]\nrule = "bash(x *)"\ndecision = "allow"\n'
+        '[[permissions.rules]]\nrule = "bash(y *)"\ndecision = "deny"\nreason = "no"\n'
+    )
+    loaded = config.load(project=tmp_path, environ={})
+    assert [(r.rule, r.decision) for r in loaded.settings.permissions.rules] == [("bash(y *)", "deny")]
+    assert any("the rule bash(x *) is ignored: a project allows nothing" in words for words in loaded.notices)

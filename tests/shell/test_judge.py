@@ -1,0 +1,128 @@
+"""What the judge says beside its verdicts: the parts of a command, their files, the repository it would meet."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.permission import Rules
+from friday_cli.core.script import Script
+from friday_cli.shell import judge
+from tests.shell import place
+from tests.shell.rows import MUST_PASS
+
+
+def only_looks(script: Script) -> bool:
+    return not script.trouble and bool(script.steps) and all(step.looks for step in script.steps)
+
+
+def test_every_simple_command_is_a_step_with_its_words() -> None:
+    script = judge("a 'b c' | d; if e; then f; fi; (g) && echo $(h) > i <<X\n$(j)\nX", place.on_paper())
+    assert {step.text for step in script.steps} == {"a 'b c'", "d", "e", "f", "g", "h", "echo ''", "> i", "j"}
+    assert next(step for step in script.steps if step.text == "> i").writes == ("i",)
+
+
+@pytest.mark.parametrize(
+    ("config", "fine"),
+    [
+        ("[core]\n\tbare = false\n", True), ("[core]\n\tfsmonitor = ./x\n", False), ("[core]\n\tfsmonitor = true\n", True),
+        ('[diff "x"]\n\ttextconv = ./x\n', False), ('[filter "lfs"]\n\tclean = git-lfs clean -- %f\n', True),
+        ('[filter "x"]\n\tclean = ./x\n', False), ("[diff]\nexternal = ./x\n", False), ("[include]\n\tpath = ../x\n", False),
+        ("[Core] FSMonitor = ./x\n", False), ('[alias]\n\tx = "!sh"\n', True),
+    ],
+)  # fmt: skip
+def test_git_that_would_run_a_program_of_the_repository_is_asked_about(tmp_path: Path, config: str, fine: bool) -> None:
+    root = place.furnish(tmp_path)
+    (root / ".git/config").write_text(config)
+    assert only_looks(judge("git status", place.ground(root))) is fine
+    assert only_looks(judge("ls", place.ground(root)))
+
+
+def test_a_git_file_leads_to_the_settings_that_count(tmp_path: Path) -> None:
+    root = place.furnish(tmp_path)
+    (root / "sub").mkdir()
+    (root / "sub/.git").write_text("gitdir: ../evil\n")
+    assert not only_looks(judge("cd sub && git status", place.ground(root)))
+    (root / ".git/hooks").mkdir()
+    (root / ".git/config").write_text("[core]\n\thooksPath = hooks\n")
+    assert only_looks(judge("git status", place.ground(root)))
+    (root / "hooks").mkdir()
+    (root / "hooks/post-index-change").write_text("")
+    assert not only_looks(judge("git status", place.ground(root)))
+
+
+def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp_path: Path) -> None:
+    from friday_cli.local import LocalWorkspace
+    from friday_cli.shell import Ground
+
+    root = place.furnish(tmp_path)
+    ground = Ground(LocalWorkspace(root), {"PATH": f"{root}/node_modules/.bin:/usr/bin:/bin", "HOME": "/home/me"})
+    assert only_looks(judge("cat x.txt", ground))
+    (root / "node_modules/.bin/cat").write_text("#!/bin/sh\nrm x\n")
+    (root / "node_modules/.bin/cat").chmod(0o755)
+    assert not only_looks(judge("cat x.txt", ground))
+    assert only_looks(judge("pwd", ground))
+
+
+def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_still_hold() -> None:
+    ground = place.on_paper()
+    for command in (
+        "; ".join(["ls"] * 60),
+        "ls " + "a" * 7000,
+        "(" * 200 + "ls" + ")" * 200,
+        "[[ " + "(" * 2000 + " a",
+    ):
+        assert not only_looks(judge(command, ground))
+        rules = Rules(mode="ask")
+        assert rules.decide(place.bash(command, ground)).decision == "ask"
+
+
+def test_the_parser_is_loaded_when_a_command_is_judged_and_not_before() -> None:
+    code = "import sys, friday_cli.tools.shell, friday_cli.shell; assert 'tree_sitter' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=Path(__file__).parents[2])
+
+
+PIECES = [
+    "ls", "echo", "canary", " ", ";", "&&", "|", "&", "\n", "'", '"', "`", "$(", ")", "(", "{ ", "; }", "#", "\\", "\\\n", "<<E\n", "\nE\n",
+    "<<'E'\n", "((", "))", "[[ ", " ]]", "if ", "; then ", "; fi", "case a in ", "a) ", ";; ", " esac", "for x in ", "; do ", "; done", "x=",
+    "$x", "!", "<", "> /dev/null", "2>&1", "~", "{a,", "}", "*", "$'", "$", "\t", "eval ", "<<<", "f() {", "; f", "time ", "\\'", "\\;", "[", "]",
+]  # fmt: skip
+
+
+def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
+    """Damaged harmless commands with a forbidden program in them: where the judge lets one pass, bash must not run it."""
+    root = place.furnish(tmp_path)
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "canary").write_text(f"#!/bin/sh\n: > {tmp_path}/hit\n")
+    (bin_ / "canary").chmod(0o755)
+    ground = place.ground(root)
+    harmless = [c for _, mode, _, commands in MUST_PASS if mode == "ask" for c in commands]
+    harmless = [c for c in harmless if not any(word in c for word in ("sleep", "rg ", "git", "/", "find", "--version"))]
+    chance = random.Random(os.environ.get("FRIDAY_SEED", random.randrange(10**9)))
+    passed = []
+    for _ in range(1500):
+        command = chance.choice(harmless)
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randint(0, len(command))
+            command = command[:at] + chance.choice(PIECES) + chance.choice(("canary", " canary ", "")) + command[at:]
+        if "canary" in command and only_looks(judge(command, ground)):
+            passed.append(command)
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    script = "\n".join(f"(timeout 5 bash -c {_quoted(c)})" for c in passed)
+    subprocess.run(
+        ["bash", "-c", script], cwd=root, env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": "/nowhere"}, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
+    )  # fmt: skip
+    hit = [c for c in passed if (tmp_path / "hit").exists()]
+    assert not hit, "one of these ran it"
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
