@@ -174,7 +174,7 @@ class Rules:
                 return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
         if (rule := covering_step(rules, call, step)) is not None:
             return _by(rule, "allowed by")
-        return self._by_mode(call, step.opaque or step.why)
+        return self._by_mode(call, step.why or step.opaque)
 
     def _has(self, tool: str) -> bool:
         return self.allowed is None or tool in self.allowed

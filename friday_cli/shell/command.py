@@ -167,13 +167,18 @@ class Commands:
         self._here = folders
         return Step(text, text, looks=True, why="it stays in the workspace")
 
-    @staticmethod
-    def _variants(words: list[Word]) -> list[list[Arg]] | None:
-        choices = [[Arg(t, w.glob) for t in w.texts] if w.known else [Arg("", known=False)] for w in words]
+    def _variants(self, words: list[Word]) -> list[list[Arg]] | None:
+        choices = [
+            [Arg(t, w.glob) for t in w.texts] if w.known and not self._parted(w) else [Arg("", known=False)]
+            for w in words
+        ]
         total = 1
         for choice in choices:
             total *= len(choice)
         return [list(argv) for argv in itertools.product(*choices)] if total <= READINGS else None
+
+    def _parted(self, word: Word) -> bool:
+        return word.loose and any(self.ground.splits(t, here) for t in word.texts for here in self._here)
 
     def _seen(self, words: list[Word]) -> tuple[str, ...]:
         return self._readings([word.text for word in words])

@@ -95,7 +95,7 @@ def _command(name: str, args: list[Arg]) -> Given | str:
         return _listing(name, args)
     first = args[0].text if args and args[0].known else ""
     if name == "remote":
-        if not args or (len(args) == 1 and first in ("-v", "--verbose")):
+        if not args or (len(args) == 1 and first in ("-v", "--verbose", "show")):
             return ""
         spec = Spec(long="all push", most=1)
         return read(args[1:], spec) if first == "get-url" else f"git remote {first} may do more than look"
@@ -131,7 +131,8 @@ def _config(args: list[Arg]) -> Given | str:
     if isinstance(given, str):
         return given
     words = [arg.text for arg in given.operands]
-    keys = words[1:] if words[:1] == ["get"] else words if given.has("--get", "--get-all") else []
+    asked = given.has("--get", "--get-all") or (len(words) == 1 and "." in words[0])
+    keys = words[1:] if words[:1] == ["get"] else words if asked else []
     if len(keys) != 1 or _SECRET_KEYS.search(keys[0].lower()):
         return "git config shows or changes more than one harmless setting"
     return given

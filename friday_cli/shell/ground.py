@@ -45,11 +45,16 @@ class Ground:
             return f"{path} matches too many files"
         for name in found:
             last = os.path.basename(name)
-            if last.startswith("-") or re.search(r"[\s\x00-\x1f]", last):
-                return f"{path} matches {last!r}, which reads as more than a name"
+            if last.startswith("-"):
+                return f"{path} matches {last!r}, which reads as an option"
             if reason := self._one(name, here):
                 return reason
         return self._one(path, here)
+
+    def splits(self, pattern: str, here: str) -> bool:
+        """Whether a name that `pattern` matches has blanks in it, so that without quotes it reads as several."""
+        names = _matches(self._join(pattern, here), MOST)
+        return any(re.search(r"\s", name[len(here or self.root) :]) for name in names)
 
     def labels(self, path: str, here: str) -> tuple[str, ...]:
         """The names by which rules speak of `path`; none when it lies outside."""

@@ -54,6 +54,9 @@ def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -
         if own or name not in ("sed", "awk", "gawk", "mawk"):
             return own
         return _paths(read(args, special.SED if name == "sed" else special.AWK), ground, here)
+    if name == "tar" and args and re.fullmatch(r"-?(?=\w*t)[tvzjJ]+f", args[0].text):
+        args = args[1:]  # the first operand is then the archive, the others are names in it
+        return _paths(read(args, Spec(most=1)), ground, here)
     if (spec := SPECS.get(name)) is None:
         return f"{name} may do more than look"
     given = read(args, spec)
@@ -90,6 +93,10 @@ def _odd(name: str, given: Given) -> str:
         return "date with an operand sets the clock"
     if name == "ps" and any(not re.fullmatch(r"[auxwfljh]+|\d+", arg.text) for arg in given.operands):
         return "ps may show the environment of others"
+    if name == "unzip" and not given.has("-l", "-Z"):
+        return "unzip writes files"
+    if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in given.operands):
+        return "man would read a page from elsewhere"
     if name == "jq":
         program = given.operands[0].text if given.operands and not given.has("-f", "--from-file") else ""
         if re.search(r"\b(?:env|import|include|input_filename)\b|\$ENV|\$__", program):

@@ -85,6 +85,17 @@ SPECS: dict[str, Spec] = {
     "ps": Spec(flags="AefFljHww", values="ouUpCtg", text=True),
 }  # fmt: skip
 SPECS["fdfind"] = SPECS["fd"]
+SPECS |= {
+    "base64": Spec(flags="dDi", values="w", long="decode ignore-garbage", long_values="wrap"),
+    "zcat": Spec(flags="f"),
+    "gzcat": Spec(flags="f"),
+    "shuf": Spec(flags="ez", values="ni", long_values="head-count input-range"),
+    "bc": Spec(flags="lqsw", long="mathlib quiet standard warn"),
+    "more": Spec(),
+    "less": Spec(flags="NSRFXEr"),
+    "man": Spec(text=True, most=2),
+    "unzip": Spec(flags="lvZ1", most=1),
+}
 
 BUILTINS = frozenset(
     [

@@ -66,13 +66,14 @@ class Word(msgspec.Struct, frozen=True):
     """A word with all the texts that it may have; none when they are unknown, for the reason `why`.
 
     `glob` marks unquoted patterns, which the shell replaces by file names; `foreign` names a variable whose content may
-    be a secret.
+    be a secret; `loose` are file names from a variable without quotes, which blanks part into several words.
     """
 
     texts: tuple[str, ...]
     glob: bool = False
     why: str = ""
     foreign: str = ""
+    loose: bool = False
 
     @property
     def known(self) -> bool:
@@ -213,7 +214,9 @@ class Reader:
     def _value(self, name: str, *, quoted: bool) -> Word:
         if (word := self.vars.get(name)) is not None:
             splits = any(not t or re.search(r"\s", t) for t in word.texts)
-            if quoted or (word.known and not splits and (word.glob or not any(map(_GLOB.search, word.texts)))):
+            if not quoted and word.glob:
+                return msgspec.structs.replace(word, loose=True)
+            if quoted or (word.known and not splits and not any(map(_GLOB.search, word.texts))):
                 return word
             return unknown(f"what ${name} holds is not known", word.foreign)
         if name == "HOME" and self.home and not re.search(r"[\s*?\[]", self.home):
@@ -233,7 +236,12 @@ def _product(parts: Iterable[Word]) -> Word:
     texts = tuple(itertools.islice(("".join(t) for t in itertools.product(*(p.texts for p in parts))), MOST + 1))
     if len(texts) > MOST:
         return unknown("it has too many values", foreign)
-    return Word(tuple(dict.fromkeys(texts)), glob=any(part.glob for part in parts), foreign=foreign)
+    return Word(
+        tuple(dict.fromkeys(texts)),
+        glob=any(part.glob for part in parts),
+        foreign=foreign,
+        loose=any(part.loose for part in parts),
+    )
 
 
 def shown(texts: Iterable[str]) -> str:
