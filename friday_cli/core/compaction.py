@@ -7,8 +7,8 @@ import msgspec
 from .agent import Agent, Halt, World
 from .errors import ProviderError
 from .events import Compacted, Prefix
-from .messages import Message, estimate_message, user, without_thinking
-from .model import ask_model, prompt_tokens
+from .messages import Message, user, without_thinking
+from .model import ask_model, measured, prompt_tokens
 from .provider import Done
 
 PROMPT = """\
@@ -24,9 +24,10 @@ Leave out politeness and repetition. Answer with the summary only."""
 HEADER = "[Note of the harness; no person wrote this] The conversation so far was replaced by this summary."
 
 
-def needed(agent: Agent, world: World) -> bool:
+async def needed(agent: Agent, world: World) -> bool:
     """Whether the next request would come too near the end of the window."""
-    return prompt_tokens(agent) > agent.provider.window * world.policy.compact_at and len(agent.history) > 2
+    most = agent.provider.window * world.policy.compact_at
+    return len(agent.history) > 2 and await measured(agent, most) > most
 
 
 async def compact(agent: Agent, world: World) -> None:
@@ -34,8 +35,12 @@ async def compact(agent: Agent, world: World) -> None:
     before = prompt_tokens(agent)
     history = agent.history
     wish = _last_wish(history)
-    if (size := sum(map(estimate_message, wish))) > agent.provider.window * 0.9:
-        raise Halt("failed", "context", f"The message itself ({size} tokens) does not fit the window of {agent.model}.")
+    most = agent.provider.window * 0.9
+    if wish and (size := await measured(agent, most, wish)) > most:
+        words = (
+            f"The message itself does not fit the window of {agent.model}: {size} tokens with instructions and tools."
+        )
+        raise Halt("failed", "context", words)
     done = await _summary(agent, world)
     texts = [HEADER, done.message.text.strip()]
     if agents := world.remember(agent.path):
@@ -44,13 +49,13 @@ async def compact(agent: Agent, world: World) -> None:
         texts.append("What was asked last follows word for word; go on with it where the summary ends.")
     agent.history = [user("\n\n".join(texts), source="harness"), *wish]
     agent.context = agent.sent = 0
-    after = prompt_tokens(agent)
+    after = await measured(agent, most)
     await world.log.emit(
         agent.path,
         Compacted(tuple(agent.history), before, after, done.usage),
         Prefix(agent.model, agent.system, agent.specs),
     )
-    if after > agent.provider.window * 0.9:
+    if after > most:
         raise Halt("failed", "context", f"Even the summary ({after} tokens) does not fit the window of {agent.model}.")
 
 

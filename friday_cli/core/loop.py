@@ -116,7 +116,7 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
 
 async def _turn(agent: Agent, world: World, guard: _Guard) -> tuple[Done, Ending | None]:
     """One request and its tools. A full context is compacted once and the request sent again."""
-    if compaction.needed(agent, world):
+    if await compaction.needed(agent, world):
         await compaction.compact(agent, world)
     agent.turn += 1
     await world.log.emit(agent.path, _started(agent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -15,7 +16,7 @@ from .errors import ProviderError
 from .events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
 from .gate import RETRY_AFTER_MOST_S, Gate
 from .messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
-from .provider import CallChunk, Done, Request, TextChunk, ThinkingChunk
+from .provider import CallChunk, Counts, Done, Request, TextChunk, ThinkingChunk
 
 log = logging.getLogger(__name__)
 CROWDED = frozenset(("rate", "overloaded"))
@@ -97,8 +98,29 @@ def prompt_tokens(agent: Agent) -> int:
                 break
             since.append(message)
         return agent.context + sum(map(estimate_message, since))
+    return _estimate(agent, agent.history)
+
+
+async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
+    """Tokens of a request with `messages` (the history): the estimate, or the service's own count where only the
+    estimate puts it above `most`. A summary or a refusal is not worth a guess that is off by a third."""
+    history = agent.history if messages is None else messages
+    guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
+    counted = agent.context if messages is None else 0
+    provider = agent.provider
+    if guess <= most or counted > most or not isinstance(provider, Counts):
+        return guess
+    request = Request(agent.path, agent.system, agent.specs, tuple(history), 1, "auto", agent.effort, agent.cache_key)
+    try:
+        return await provider.count_tokens(request)
+    except ProviderError:
+        log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
+        return guess
+
+
+def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
     fixed = estimate_tokens(agent.system) + sum(estimate_tokens(str(s.schema) + s.description) for s in agent.specs)
-    return fixed + sum(map(estimate_message, agent.history))
+    return fixed + sum(map(estimate_message, messages))
 
 
 async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
@@ -128,7 +150,7 @@ async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> 
 
 async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
     provider = agent.provider
-    prompt = prompt_tokens(agent)
+    prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
     room = provider.window - prompt
     if room < OUTPUT_FLOOR:
         raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")

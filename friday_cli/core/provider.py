@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -90,6 +90,15 @@ class Provider(Protocol):
 
     def cost(self, usage: Usage) -> float | None:
         """US dollars for `usage`; None where the price is not known."""
+        ...
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """A provider whose service counts the tokens of a request before it is sent."""
+
+    async def count_tokens(self, request: Request) -> int:
+        """Input tokens of `request`. Raises ProviderError."""
         ...
 
 

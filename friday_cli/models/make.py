@@ -87,6 +87,7 @@ def endpoint(of: Service, key: Key | None, *, env: Mapping[str, str] | None = No
         sdk="anthropic" if of.wire == "messages" else "openai",
         platform=platform,
         options=options,
+        models=catalog.models_of(of.table),
     )
 
 

@@ -13,6 +13,7 @@ from ..core.errors import ProviderError
 from ..core.messages import Usage
 from ..core.provider import Chunk, Request, estimate_request
 from ..wire import Endpoint, Transport, events_of
+from ..wire.near import name_near
 from .anthropic_body import Cache, Plain, Quirks, body_of
 from .anthropic_fold import Fold
 
@@ -85,6 +86,7 @@ class AnthropicProvider:
         except ProviderError as error:
             remedy = _remedy(error)
             if remedy is None or self._stale.get(_conversation(request)) in (remedy, "strip"):
+                await name_near(self._endpoint, self.model, error)
                 raise
         self._stale[_conversation(request)] = remedy
         async with aclosing(self._attempt(request)) as chunks:

@@ -15,6 +15,7 @@ from ..core.provider import Chunk, Done, Request
 from ..wire import Transport, events_of
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_exception
+from ..wire.near import name_near
 from .openai_chat import ChatFold, chat_body
 from .openai_parts import SERVICES, Price, Quirks, require, taken_ids, usage_of
 from .openai_responses import ResponsesFold, responses_body
@@ -80,6 +81,7 @@ class _OpenAI(ABC):
             failed = from_exception(self._endpoint, error)
             if not (fold.ended and failed.transient):
                 failed.usage = failed.usage or self._spent(fold, request)
+                await name_near(self._endpoint, self.model, failed)
                 raise failed from (None if failed is error else error)
         yield self._done(fold, request)
 

@@ -25,7 +25,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     `service` is its name in messages; `headers` go with every request, the key included; `key_name` is the variable
     or config key that a refused key is blamed on. `idle_s` bounds the wait for any byte, `event_idle_s` the wait for
     an event that is no ping. `sdk` and `platform` say which client class of which SDK the `sdk` transport uses, with
-    `options` as its further arguments (region, project, resource, API version...).
+    `options` as its further arguments (region, project, resource, API version...). `models` are ids known of it, for an
+    error that names near ones.
     """
 
     service: str
@@ -38,6 +39,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     sdk: Literal["anthropic", "openai"] = "openai"
     platform: Literal["", "profile", "bedrock", "mantle", "vertex", "foundry", "azure"] = ""
     options: dict[str, Any] = {}
+    models: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Endpoint({self.service!r}, {self.host!r})"

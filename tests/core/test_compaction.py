@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from friday_cli.core.agent import Policy
@@ -175,6 +177,54 @@ async def test_a_first_message_that_is_too_long_is_not_compacted_for_ever() -> N
     outcome = await bench.prompt("x" * 400_000)
     assert (outcome.status, outcome.stop_reason) == ("failed", "context")
     assert len(bench.model.requests) <= 2
+
+
+class Counting(Talkative):
+    """Its service counts `tokens` in every request, or with None refuses to count."""
+
+    def __init__(self, turns: int, tokens: int | None, **more: Any) -> None:
+        super().__init__(turns, **more)
+        self.counted: list[Request] = []
+        self._tokens = tokens
+
+    async def count_tokens(self, request: Request) -> int:
+        self.counted.append(request)
+        if self._tokens is None:
+            raise ProviderError("not_found", "no such address")
+        return self._tokens
+
+
+@pytest.mark.parametrize(("tokens", "compacted"), [(14_000, 0), (19_000, 1), (None, 1)])
+@virtual
+async def test_where_the_estimate_decides_the_service_is_asked_to_count(tokens: int | None, compacted: int) -> None:
+    """One result of 18,500 tokens, by the estimate, is what would make the conversation too long."""
+    model = Counting(1, tokens, grow=18_500)
+    bench = Bench(model, [LOOK])
+    assert (await bench.prompt()).status == "completed"
+    assert (len(bench.of(Compacted)), model.summaries) == (compacted, compacted)
+    asked = model.counted[0]
+    assert (asked.system, asked.tools) == (model.requests[0].system, model.requests[0].tools)
+    assert asked.messages == tuple(event.message for event in bench.of(MessageAdded)[:3])
+
+
+@virtual
+async def test_what_the_last_reply_told_is_not_counted_again() -> None:
+    model = Counting(14, 10_000, grow=1500)
+    bench = Bench(model, [LOOK])
+    await bench.prompt()
+    assert len(bench.of(Compacted)) == 1
+    assert len(model.counted) == 1, "once above the mark by the estimate, then by what the service itself had told"
+
+
+@virtual
+async def test_a_long_first_message_is_sent_where_the_service_counts_that_it_fits() -> None:
+    for tokens, end in ((10_000, "completed"), (24_000, "failed")):
+        model = Counting(0, tokens)
+        outcome = await Bench(model, [LOOK]).prompt("x" * 100_000)
+        assert outcome.status == end, outcome
+        assert model.counted
+    assert "The message itself does not fit the window of fake/m: 24000 tokens" in outcome.error
+    assert model.requests == []
 
 
 @virtual

@@ -176,6 +176,26 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str) -
     assert ran.document["result"] == case.keeps
 
 
+@pytest.mark.parametrize("transport", ["http", "sdk"])
+@pytest.mark.parametrize("wire", WIRES)
+def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire, transport: str) -> None:
+    with thinking(CASES["F34 no such model"].play, wire) as brain:
+        friday.reach(brain, transport=transport)
+        for listed, words in (
+            (
+                ("claude-test-2", "m-10", "other"),
+                "Did you mean claude-test-2?" if wire == "messages" else "Did you mean m-10?",
+            ),
+            (("zebra\x1b[2J", "x" * 500), "It has: zebra [2J."),
+        ):
+            brain.models = listed
+            ran = friday.json("what is the answer?")
+            assert ran.code == 1
+            assert words in one_sentence(ran.document["error"]), ran.document["error"]
+    sound(brain)
+    assert len(brain.turns) == 2, "the list is asked for, the reply not again"
+
+
 CROWD = """
 [agents.delegation]
 max_batch = 64

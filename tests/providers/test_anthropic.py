@@ -44,9 +44,15 @@ def provider(server: Server, transport: Transport = "http", **more: Any) -> Anth
         headers={"authorization": f"Bearer {KEY}", **more.pop("headers", {})},
         key_name="ANTHROPIC_API_KEY",
         idle_s=more.pop("idle_s", 30.0),
+        models=more.pop("models", ()),
     )
     return AnthropicProvider(
-        "claude-test", endpoint=endpoint, window=200_000, max_output=64_000, transport=transport, **more
+        more.pop("model", "claude-test"),
+        endpoint=endpoint,
+        window=200_000,
+        max_output=64_000,
+        transport=transport,
+        **more,
     )
 
 
@@ -291,7 +297,7 @@ async def test_faults(transport: Transport, name: str) -> None:
     async with playing(answer) as server:
         with pytest.raises(ProviderError) as caught:
             await take(provider(server, transport))
-        assert len(server.requests) == 1
+        assert [r.path for r in server.requests if r.method == "POST"] == ["/v1/messages"]
     error = caught.value
     assert error.kind == kind
     assert "".join(c.text for c in shown if isinstance(c, TextChunk)) == before
@@ -378,3 +384,29 @@ async def test_models_and_tokens_come_from_the_sdk(transport: Transport) -> None
 
 def test_origin_of_the_cases() -> None:
     assert ORIGIN == "anthropic/claude-test"
+
+
+@pytest.mark.parametrize(
+    ("model", "listed", "words"),
+    [
+        (
+            "claude-opus-5.5",
+            {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
+            "Did you mean claude-opus-5-5?",
+        ),
+        ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
+        ("zebra", None, "Check the model's name"),
+        ("claude-known-5-5", None, "Check the model's name"),
+    ],
+)
+async def test_f34_near_names_are_those_listed_or_else_those_known(
+    transport: Transport, model: str, listed: dict[str, Any] | None, words: str
+) -> None:
+    answers = [document(error_event("not_found_error"), 404)]
+    answers.append(document({**listed, "has_more": False}, 200) if listed else document({"error": "no"}, 404))
+    async with playing(*answers) as server:
+        of = provider(server, transport, model=model, models=("claude-known-5-5",))
+        with pytest.raises(ProviderError) as caught:
+            await reply(of)
+    assert caught.value.hint.startswith(words)
+    assert "/v1/models" in server.requests[1].path

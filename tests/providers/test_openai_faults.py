@@ -142,13 +142,17 @@ STATUSES: list[tuple[int, Any, dict[str, str], str]] = [
 
 @on_both
 async def test_answers_that_are_no_success(wire: Wire, transport: Transport) -> None:
-    replies = [document(body, status, **headers) for status, body, headers, _ in STATUSES]
+    replies: list[Reply] = []
+    for status, body, headers, kind in STATUSES:
+        listed = [document({"object": "list", "data": [{"id": "m-12"}]}, 200)] if kind == "not_found" else []
+        replies += [document(body, status, **headers), *listed]
     async with at_server(*replies, wire=wire, transport=transport) as (provider, server):
         for status, _, headers, kind in STATUSES:
             _, error = await fails(provider)
             assert (error.kind, error.status) == (kind, status)
             assert error.retry_after == (2.0 if headers else None)
-    assert len(server.requests) == len(STATUSES)
+            assert ("Did you mean m-12?" in str(error)) == (kind == "not_found")
+    assert len(server.requests) == len(STATUSES) + 1, "a list is asked for where the model is not known"
 
 
 @on_both

@@ -91,7 +91,8 @@ def _last_reply(messages: list[dict[str, Any]]) -> int:
 
 
 class Brain(Server):
-    """The server; `turns` in the order in which they came, `most` of them at once, `complaints` about the requests."""
+    """The server; `turns` in the order in which they came, `most` of them at once, `complaints` about the requests.
+    `models` are the ids that it lists."""
 
     def __init__(self, rule: Rule, wire: Wire) -> None:
         super().__init__(())
@@ -99,6 +100,7 @@ class Brain(Server):
         self.rule = rule
         self.turns: list[Turn] = []
         self.complaints: list[str] = []
+        self.models: Sequence[str] = ("claude-test", "m-1")
         self.at_once = self.most = 0
         self.left_early = 0
         self._tries: Counter[tuple[str, int]] = Counter()
@@ -114,6 +116,9 @@ class Brain(Server):
         return self.url if self.wire == "messages" else f"{self.url}/v1"
 
     def _reply_to(self, asked: Asked) -> Reply:
+        if asked.method == "GET":
+            rows = [{"id": name, "object": "model", "type": "model"} for name in self.models]
+            return document({"object": "list", "data": rows, "has_more": False}, 200)
         turn = read(self.wire, asked)
         if problem := "; ".join(judge(turn, asked)):
             self.complaints.append(problem)
