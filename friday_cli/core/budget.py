@@ -21,6 +21,8 @@ WRAP_UP_TOKENS = 4000
 """At most so many tokens, and at most a tenth of a budget, are kept for the wrap-up turn."""
 OUTPUT_FLOOR = 256
 """A request that could not be answered with this many tokens is not made."""
+BEAT_S, LATE_S = 1.0, 2.0
+"""How often a clock beats, and how late a beat means that the process was stopped and not only busy."""
 
 
 class LimitReached(Exception):
@@ -189,7 +191,11 @@ class Budget:
 
 
 class Clock:
-    """Active seconds of one run. It runs while there is a reason to; a clock that waits for others follows theirs."""
+    """Active seconds of one run. It runs while there is a reason to; a clock that waits for others follows theirs.
+
+    While it runs it beats. A beat that comes much too late was held up with the whole process (stopped, or the machine
+    slept): what went by since it was due is nobody's activity and does not count.
+    """
 
     def __init__(self) -> None:
         self._reasons = 0
@@ -197,7 +203,7 @@ class Clock:
         self._before = 0.0
         self._followers: list[Clock] = []
         self._alarm: tuple[float, Callable[[], None]] | None = None
-        self._handle: asyncio.TimerHandle | None = None
+        self._beat: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> bool:
@@ -206,7 +212,13 @@ class Clock:
     @property
     def elapsed(self) -> float:
         """Active seconds so far."""
-        return self._before + (_now() - self._since if self.running else 0.0)
+        return self._before + (_now() - self._since - self._lost if self.running else 0.0)
+
+    @property
+    def _lost(self) -> float:
+        """Seconds since the next beat was due, where they are too many to be a busy loop's."""
+        late = _now() - self._beat.when() if self._beat is not None else 0.0
+        return late if late > LATE_S else 0.0
 
     def start(self) -> None:
         self._reasons += 1
@@ -219,7 +231,7 @@ class Clock:
     def stop(self) -> None:
         self._reasons -= 1
         if self._reasons == 0:
-            self._before += _now() - self._since
+            self._before += _now() - self._since - self._lost
             self._disarm()
             for follower in self._followers:
                 follower.stop()
@@ -240,30 +252,33 @@ class Clock:
     def alarm(self, seconds: float, ring: Callable[[], None]) -> None:
         """Call `ring` once when `seconds` active seconds are over."""
         self._alarm = (seconds, ring)
-        self._arm()
+        if self.running:
+            self._before -= self._lost
+            self._disarm()
+            self._arm()
 
     def silence(self) -> None:
         """No alarm any more."""
         self._alarm = None
-        self._disarm()
 
     def _arm(self) -> None:
-        if self._alarm is not None and self.running and self._handle is None:
-            seconds, _ = self._alarm
-            left = max(0.0, seconds - self.elapsed)
-            self._handle = asyncio.get_running_loop().call_later(left, self._ring)
+        left = self._alarm[0] - self.elapsed if self._alarm is not None else BEAT_S
+        self._beat = asyncio.get_running_loop().call_later(max(0.0, min(left, BEAT_S)), self._on_beat)
 
     def _disarm(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
 
-    def _ring(self) -> None:
-        self._handle = None
-        if self._alarm is not None:
+    def _on_beat(self) -> None:
+        self._before -= self._lost
+        self._beat = None
+        if self._alarm is not None and self._alarm[0] - self.elapsed < 1e-6:
             _, ring = self._alarm
             self._alarm = None
             ring()
+        if self.running:
+            self._arm()
 
 
 def _now() -> float:

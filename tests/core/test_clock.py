@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from friday_cli.core.budget import Clock
-from tests.virtual import virtual
+from friday_cli.core.budget import BEAT_S, LATE_S, Clock
+from tests.virtual import VirtualLoop, virtual
 
 
 @virtual
@@ -23,6 +23,50 @@ async def test_time_counts_only_while_it_runs() -> None:
     clock.start()
     await asyncio.sleep(4)
     assert clock.elapsed == 7
+
+
+async def held_up(seconds: float) -> None:
+    """What SIGSTOP and SIGCONT are to a process: the clock goes on and nothing runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    loop.jump(seconds)
+
+
+@virtual
+async def test_time_in_which_the_process_was_stopped_does_not_count() -> None:
+    clock = Clock()
+    clock.start()
+    await asyncio.sleep(3.5)
+    await held_up(600)
+    assert 3.5 <= clock.elapsed <= 3.5 + BEAT_S, "before any timer has rung"
+    await asyncio.sleep(2)
+    assert 5.5 <= clock.elapsed <= 5.5 + BEAT_S
+    await held_up(600)
+    clock.stop()
+    assert 5.5 <= clock.elapsed <= 5.5 + 2 * BEAT_S
+
+
+@virtual
+async def test_an_alarm_that_was_due_while_the_process_was_stopped_waits_for_its_time() -> None:
+    clock, rung = Clock(), asyncio.Event()
+    clock.start()
+    clock.alarm(20, rung.set)
+    await asyncio.sleep(10)
+    await held_up(600)
+    await asyncio.sleep(5)
+    assert not rung.is_set()
+    await asyncio.sleep(6)
+    assert rung.is_set()
+
+
+@virtual
+async def test_a_loop_that_is_only_busy_loses_no_time() -> None:
+    clock = Clock()
+    clock.start()
+    for _ in range(10):
+        await held_up(BEAT_S + LATE_S / 2)
+        await asyncio.sleep(0.5)
+    assert clock.elapsed == pytest.approx(10 * (BEAT_S + LATE_S / 2 + 0.5))
 
 
 @virtual

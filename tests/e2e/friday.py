@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,12 +134,13 @@ class Friday:
 
     def start(
         self, *argv: str, stdin: int | IO[Any] = subprocess.DEVNULL, stdout: int | IO[Any] = subprocess.PIPE,
-        stderr: int | IO[Any] = subprocess.PIPE, model: str | None = None, **env: str,
+        stderr: int | IO[Any] = subprocess.PIPE, model: str | None = None,
+        program: Sequence[str] = ("-m", "friday_cli", "ask"), **env: str,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        """`friday ask` in its own process and session."""
+        """`friday ask`, or another `program` for Python with its arguments, in its own process and session."""
         given = ["-m", self.model] if model is None else ["-m", model] if model else []
         process = subprocess.Popen(
-            [sys.executable, "-m", "friday_cli", "ask", *given, *argv],
+            [sys.executable, *program, *given, *argv],
             stdin=stdin, stdout=stdout, stderr=stderr, cwd=self.project, env=self.env | env, start_new_session=True,
         )  # fmt: skip
         self._started.append(process)

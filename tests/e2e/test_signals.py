@@ -14,8 +14,8 @@ import pytest
 
 from tests.e2e.friday import Friday, Ran
 from tests.e2e.test_exits import SPOKEN, linux, whole
-from tests.servers.brain import Say, Turn, thinking
-from tests.servers.play import HANG, Reply
+from tests.servers.brain import Say, Turn, events, sse, thinking
+from tests.servers.play import HANG, Reply, Wait
 
 NAP = f"sleep 6{os.getpid()}"
 """A command that is ours alone, however many tests run on this machine."""
@@ -162,3 +162,35 @@ def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
         until(lambda: brain.left_early, "the end of the connection")
         assert friday("again", "-c").out == "0 replies so far\n"
     assert brain.complaints == []
+
+
+IMPATIENT = """
+import sys
+from friday_cli.wire import http, watch
+http.Watch = lambda idle, event_idle: watch.Watch(1.0, 1.0)
+from friday_cli.faces.ask.options import parse
+from friday_cli.faces.ask.run import ask
+sys.exit(ask(parse(sys.argv[1:])))
+"""
+
+
+@linux
+def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(friday: Friday) -> None:
+    """Neither the service, which has answered meanwhile, nor the agent, whose time stood still, is blamed for it."""
+
+    def rule(turn: Turn) -> Reply:
+        first, *rest = events(turn.wire, Say(("so far, ", "so good")))
+        return Reply(sse(turn.wire, [first]), Wait(5), sse(turn.wire, rest))
+
+    with thinking(rule, "messages") as brain:
+        friday.reach(brain)
+        process = friday.start("hi", "--timeout", "5", "--output-format", "json", program=("-c", IMPATIENT))
+        until(lambda: brain.turns, "the request")
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(7)
+        os.kill(process.pid, signal.SIGCONT)
+        out, err = process.communicate(timeout=20)
+    found = whole(Ran(process.returncode, out.decode(), err.decode()), 0, "completed", "done")
+    assert found["result"] == "so far, so good"
+    assert found["duration_s"] < 7, "the time in which it was stopped is nobody's"
+    assert (len(brain.turns), brain.complaints) == (1, [])
