@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tests.servers.play import Asked, Reply, Server, Step, Wait, document, named, unnamed
+from tests.servers.play import Asked, Reply, Server, Step, Wait, document, named, shut, unnamed
 
 Wire = Literal["messages", "responses", "chat"]
 WIRES: tuple[Wire, ...] = ("messages", "responses", "chat")
@@ -176,10 +176,7 @@ def thinking(rule: Rule, wire: Wire = "messages") -> Iterator[Brain]:
         brain.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         ready.set()
         await stop.wait()
-        listener.close()
-        for task in list(brain._tasks):
-            task.cancel()
-        await asyncio.gather(*brain._tasks, return_exceptions=True)
+        await shut(listener)
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()

@@ -182,6 +182,21 @@ async def playing(*replies: Reply) -> AsyncIterator[Server]:
         await asyncio.gather(*server._tasks, return_exceptions=True)
 
 
+async def shut(listener: asyncio.Server) -> None:
+    """End a server that has its loop to itself, also for a client that comes at this moment: a connection that is
+    taken while its server goes would be found by the garbage collection, in the middle of another test."""
+    for sock in listener.sockets:
+        asyncio.get_running_loop().remove_reader(sock.fileno())  # from now on nobody is let in
+    for _ in range(5):  # who was let in begins to be served, so that it can end as such
+        await asyncio.sleep(0)
+    listener.close()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.sleep(0)  # closed connections let go of their sockets
+
+
 def named(*events: dict[str, Any]) -> bytes:
     """Server-sent events with their `type` as event name, as Anthropic and the Responses API send them."""
     return b"".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events)
