@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -126,6 +127,29 @@ async def test_this_repository(tmp_path: Path) -> None:
     checked = check(one, tmp_path)
     assert checked["kind"] >= 4
     assert checked["definitions"] >= 1
+
+
+@pytest.mark.parametrize("package", ["textual", "pygments"])
+async def test_the_trees_of_two_large_packages(tmp_path: Path, package: str) -> None:
+    """Other people's code of a public repository's size, that every machine has which runs these tests."""
+    spec = importlib.util.find_spec(package)
+    assert spec is not None
+    assert spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, tmp_path / package, ignore=_RUBBISH)
+    (one,) = await told(tmp_path / package, PROMPT)
+    checked = check(one, tmp_path / package)
+    assert one.outcome.status == "completed"
+    assert checked["kind"] >= 2
+    assert checked["definitions"] >= 1
+    files = sum(path.is_file() for path in listed(tmp_path / package))
+    assert files > 200
+    assert f"holds {files:,} files" in one.text or f"| all files | {files:,} |" in one.text
+
+
+def listed(folder: Path) -> list[Path]:
+    return [
+        path for path in folder.rglob("*") if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
 
 
 async def test_without_delegation_the_figures_are_the_same(project: Path, home: Path) -> None:
