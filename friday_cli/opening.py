@@ -308,6 +308,7 @@ def _known(record: AgentRecord) -> Known:
         record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
         end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
         end.tree_usage if end else record.usage, record.active_s, record.receipt, end.findings if end else (),
+        record.prefix.model if record.prefix else record.granted.model,
     )  # fmt: skip
 
 

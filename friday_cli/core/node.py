@@ -58,6 +58,7 @@ class Known(msgspec.Struct, frozen=True):
     duration_s: float = 0.0
     receipt: Receipt = Receipt()
     findings: tuple[Finding, ...] = ()
+    model: str = ""
 
 
 class Node:
@@ -98,7 +99,9 @@ class Node:
     def known(self) -> Known:
         """This agent as of now."""
         agent = self.agent
-        about = Known(agent.path, agent.profile, self.spec.task, agent.presence.status, usage=agent.tree_usage)
+        about = Known(
+            agent.path, agent.profile, self.spec.task, agent.presence.status, usage=agent.tree_usage, model=agent.model
+        )  # fmt: skip
         if not self.ended:
             return msgspec.structs.replace(about, duration_s=agent.presence.clock.elapsed)
         end = self.outcome

@@ -71,6 +71,9 @@ async def test_a_small_project(project: Path) -> None:
     assert all(end.success for end in ends(one).values())
     assert not any(end.receipt.warnings or end.receipt.failed or end.receipt.denied for end in ends(one).values())
     assert ends(one)["a"].tree_usage.cost_usd == 0.0
+    messages = [e.event.message for e in one.events if e.agent == "a" and isinstance(e.event, MessageAdded)]
+    reports = [r.text for m in messages for r in m.results if "delegate_id: " in r.text]
+    assert ["| cost: none (demo) |" in text for text in reports] == [True] * 3
     assert ends(one)["a"].tree_usage.estimated
 
 

@@ -293,9 +293,9 @@ class _Delegation:
         for finding in known.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
             lines.append(f"- {_words(finding.claim)}\n  Evidence: {_words(finding.evidence)} [{mark}]")
-        cost = "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
         lines.append(
-            f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {cost} | time: {known.duration_s:.1f} s"
+            f"---\ndelegate_id: {known.path} | tokens: {known.usage.billed} | cost: {_cost(known)}"
+            f" | time: {known.duration_s:.1f} s"
         )
         lines.append("Receipt, made by the harness and not by the sub-agent:")
         lines += [f"- {line}" for line in known.receipt.lines()]
@@ -316,6 +316,12 @@ def _in_background(node: Node) -> str:
 def _words(text: str) -> str:
     """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
     return _MARKED.sub(r"‹\1›", _HARNESS.sub(r"\1‹its own words› \2", defused(text)))
+
+
+def _cost(known: Known) -> str:
+    if known.model.startswith("demo/"):
+        return "none (demo)"
+    return "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
 
 
 def _standing(known: Known) -> str:
