@@ -231,6 +231,7 @@ def bad_scenario(friday: Friday) -> tuple[str, ...]:
 WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], int, str]] = {
     "model": (("-m", "gtp-9"), 2, "Unknown model 'gtp-9'"),
     "provider": (("-m", "opnai/gpt"), 2, "Unknown provider 'opnai'. Did you mean 'openai'?"),
+    "scenario without its file": (("-m", "scripted/tour"), 2, "Write scripted:FILE"),
     "scenario": (("-m", "scripted:/nowhere.yaml"), 2, "/nowhere.yaml"),
     "bad scenario": (bad_scenario, 2, "play.yaml:1: agents.a[0].txt: no such key"),
     "profile": (("--profile", "reseracher"), 2, "There is no profile 'reseracher'"),

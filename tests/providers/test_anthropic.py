@@ -392,7 +392,7 @@ def test_origin_of_the_cases() -> None:
         (
             "claude-opus-5.5",
             {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
-            "Did you mean claude-opus-5-5?",
+            "Did you mean claude-opus-5-5 or ",
         ),
         ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
         ("zebra", None, "Check the model's name"),
