@@ -245,7 +245,7 @@ def check_leftovers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     for path, agent in bench.agents.items():
         if agent.presence.clock.running:
             faults.append(f"the clock of {path} runs on")
-        if agent.presence.clock._handle:
+        if agent.presence.clock._beat:
             faults.append(f"the alarm of {path} is set")
     return faults
 
