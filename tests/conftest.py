@@ -22,6 +22,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("friday", deadline=None)  # a busy machine is no finding
+if not os.environ.get("CI"):  # there Hypothesis has a profile of its own: the same examples every time, no deadline
+    settings.load_profile("friday")
 
 CALLBACK_S = 1.0
 """Processor seconds that one callback of an event loop may take: more is work that belongs into a thread."""
