@@ -23,7 +23,8 @@ from textual.widgets import TextArea
 from friday_cli.core.errors import FridayError
 from friday_cli.core.plain import line, plain
 
-from . import images, keymap
+from . import images
+from .area import Area
 from .chips import Chips
 from .files import Files
 from .history import History
@@ -36,7 +37,7 @@ Words = Callable[[str, str], list[Choice]]
 """(kind, query) -> choices; kind is "/" or "@"."""
 
 
-class Prompt(TextArea):
+class Prompt(Area):
     """The text itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,17 +53,6 @@ class Prompt(TextArea):
         Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
     ]
 
-    async def _on_key(self, event: events.Key) -> None:
-        """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them, and
-        mean nothing when the window has lost the focus since."""
-        for binding in () if event.is_printable else keymap.held(self).get(event.key, ()):
-            if binding.id and binding.id.startswith("prompt."):
-                event.stop()
-                event.prevent_default()
-                await self.run_action(binding.action)
-                return
-        await super()._on_key(event)
-
     @property
     def composer(self) -> Composer:
         found = self.parent
@@ -70,15 +60,11 @@ class Prompt(TextArea):
         return found
 
     def action_send(self) -> None:
-        if self.text[: self._index()].endswith("\\"):  # a backslash and Enter is a new line on every terminal
+        if self.before.endswith("\\"):  # a backslash and Enter is a new line on every terminal
             self.action_delete_left()
             self.insert("\n")
             return
         self.composer.send()
-
-    def _index(self) -> int:
-        row, column = self.cursor_location
-        return sum(len(self.document.get_line(n)) + 1 for n in range(row)) + column
 
     def action_newline(self) -> None:
         self.insert("\n")
@@ -148,6 +134,8 @@ class Composer(Vertical):
         self._chips = Chips()
         self._aim = ""
         self._recalling = False
+        self._named = ""
+        """For which name the list of names was made."""
         self._quiet = False
         self._mode = ""
         self._draft = ""
@@ -230,6 +218,7 @@ class Composer(Vertical):
     def send(self) -> None:
         """Send what is typed, or take what the list offers."""
         popup = self.popup
+        self._settle()
         if popup.open and (choice := popup.chosen):
             whole = self._recalling or choice.text.startswith("/")
             self._take(choice)
@@ -306,7 +295,7 @@ class Composer(Vertical):
             self._look()
 
     def _look(self) -> None:
-        typed = self._before()
+        typed = self.area.before
         if typed.startswith("/") and " " not in typed and "\n" not in typed:
             self.popup.offer(self._words("/", typed[1:]))
         elif found := _WORD.search(typed):
@@ -314,24 +303,33 @@ class Composer(Vertical):
         else:
             self.popup.hide()
 
-    def _before(self) -> str:
-        """The text before the cursor."""
-        return str(self.area.get_text_range((0, 0), self.area.cursor_location))
+    def _settle(self) -> None:
+        """Let the list be about what stands in the prompt now: of a change it hears only a moment later, and what is typed
+        fast must not run what was offered for its beginning."""
+        found = _WORD.search(self.area.before)
+        if self._recalling:
+            self._offer_history()
+        elif found is None or self.area.before.startswith("/"):
+            self._look()
+        elif found[1] != self._named:
+            self.popup.hide()
 
     @work(exclusive=True, group="names")
     async def _complete_names(self, query: str) -> None:
-        alone = self._before().strip() == f"@{query}"  # a profile is addressed at the beginning only
+        alone = self.area.before.strip() == f"@{query}"  # a profile is addressed at the beginning only
         first = self._words("@", query) if alone and "/" not in query else []
         await self._files.refresh()
         names = await self._files.matches(query)
         await asyncio.sleep(0)
-        found = _WORD.search(self._before())
+        found = _WORD.search(self.area.before)
         if found and found[1] == query:
             files = [Choice(f'@"{name}" ' if " " in name else f"@{name} ", name) for name in names]
+            self._named = query
             self.popup.offer([*first, *files][:200])
 
     def complete(self) -> bool:
         """Take what the list offers; False when there is no list."""
+        self._settle()
         choice = self.popup.chosen
         if choice is None:
             return False
@@ -342,7 +340,7 @@ class Composer(Vertical):
         if self._recalling or choice.text.startswith("/"):
             self.put(choice.text)
         else:
-            found = _WORD.search(self._before())
+            found = _WORD.search(self.area.before)
             if found:
                 row, column = self.area.cursor_location
                 start = (row, column - len(found[1]) - 1)

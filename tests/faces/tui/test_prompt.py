@@ -153,3 +153,19 @@ async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_pa
         await chat.pilot.pause()
         assert chat.composer.area.has_focus
         assert chat.composer.text == "What"
+
+
+async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("/")
+        await chat.until(lambda: "/help" in chat.frame)
+        for key in ("c", "o", "s", "t", "space", "x", "enter"):  # before the list can hear of them
+            chat.composer.area.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+        (tmp_path / "ab.txt").write_text("x")
+        await chat.type("see @a")
+        await chat.until(lambda: "ab.txt" in chat.frame)
+        for key in ("n", "n", "enter"):
+            chat.composer.area.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
+        await chat.idle()
+        assert "› see @ann" in chat.frame
