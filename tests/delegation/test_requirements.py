@@ -16,7 +16,6 @@ COUNTS = {"D": 29, "A": 22, "S": 37, "R": 25, "P": 34, "C": 15, "M": 6}
 ROWS = re.findall(r"^\| ([DASRPCM]\d+|\d+\. [^|]*) \|(.*)\|$", TEXT, re.M)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 COMMAND = re.compile(r"`(friday [^`]*)`")
-SCREEN = "[T] screen: later issue"
 
 
 @cache
@@ -57,9 +56,4 @@ def test_what_a_row_names_is_there(name: str, shown: str) -> None:
         words = shlex.split(command)
         source = (PROJECT / "friday_cli" / "cli" / f"{words[1]}.py").read_text(encoding="utf-8")
         assert f'("{words[2]}", ' in source, command
-    assert tests or commands or SCREEN in shown or name == "R17"
-
-
-def test_only_what_needs_a_screen_is_left_to_it() -> None:
-    alone = {name for name, shown in ROWS if SCREEN in shown and not TEST.search(shown)}
-    assert alone == {"P18", "P19", "P34"}
+    assert tests or commands or name == "R17"

@@ -142,3 +142,36 @@ async def test_leaving_the_view_of_a_child_at_work_over_the_chat_wants_a_second_
         assert not chat.side.has_class("shown")
         assert not chat.app.engine.state.agents["a.1"].ended
         await chat.app.engine.stop("a", "abort")
+
+
+async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
+    writing = {"a": [{"calls": [delegate("first"), delegate("second")], "chunk_delay_s": 60.0}]}
+    async with opened(tmp_path, writing, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "Preparing to delegate" in chat.frame)
+        await chat.app.engine.stop("a", "abort")
+    failing = {
+        "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
+        "a.1": [{"text": "The result."}],
+        "a.2": [{"fail": {"kind": "config", "message": "no such model"}}],
+    }
+    async with opened(tmp_path, failing, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.idle()
+        words = chat.frame
+        assert "✓ [coder] a.1 · completed" in words
+        assert "└ The result." in words
+        assert "✗ [coder] a.2 · failed" in words
+
+
+async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        assert not chat.side.has_class("shown")
+        assert chat.log.size.width > 120
+        await chat.say("go")
+        await chat.until(lambda: chat.side.has_class("shown"))
+        await chat.idle()
+        await chat.say("/new")
+        await chat.until(lambda: not chat.side.has_class("shown"))
+        assert chat.log.size.width > 120
