@@ -53,6 +53,7 @@ class _Talk:
     def __init__(self, state: State, path: str) -> None:
         self._state, self._path = state, path
         self._seen = 0
+        self._shown: list[Item] = []
         self._before: Item | None = None
         self._open: dict[str, str] = {}
 
@@ -65,6 +66,8 @@ class _Talk:
         if agent is None or self._path not in changed:
             return
         runs = [agent.calls[call_id] for call_id in self._open]
+        if agent.transcript is not self._shown:  # the conversation was rewound: what is left was shown
+            self._shown, self._seen = agent.transcript, min(self._seen, max(0, len(agent.transcript) - 1))
         for item in (*runs, *agent.transcript[self._seen :]):
             if not isinstance(item, ToolRun) or self._has_moved(agent, item):
                 self._print(item)

@@ -1,4 +1,4 @@
-"""`friday sessions`: list, show, export, delete, rename, stats."""
+"""`friday sessions`: list, show, export, delete, rename, stats; going back is in `back`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import typer
 
-from . import complete
+from . import back, complete
 from .help import Command, Group
 
 _NAME = typer.Argument(
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         ("list", list_),
         ("show", show),
         ("export", export),
+        ("fork", back.fork),
         ("rename", rename),
         ("delete", delete),
         ("stats", stats),

@@ -11,15 +11,15 @@ from .messages import Message, user, without_thinking
 from .model import ask_model, measured, prompt_tokens
 from .provider import Done
 
-PROMPT = """\
-[Note of the harness; no person wrote this] The context is nearly full. Write the summary from which you will go on \
-alone: everything above will be gone. Keep, in this order:
+KEEP = """ Write the summary from which you will go on alone: everything above will be gone. Keep, in this order:
 1. The task, and every wish and limit the user stated, in the user's own words.
 2. Decisions taken, and why.
 3. Files read or changed: path, and what matters about each. Commands that were run and their outcome.
 4. What was found: facts with their sources (file:line, URL, command).
 5. Open todos, the next step, and what was tried and failed.
 Leave out politeness and repetition. Answer with the summary only."""
+PROMPT = "[Note of the harness; no person wrote this] The context is nearly full." + KEEP
+WISHED = "[Note of the harness; no person wrote this] The user wants the conversation to be shortened." + KEEP
 
 HEADER = "[Note of the harness; no person wrote this] The conversation so far was replaced by this summary."
 
@@ -30,18 +30,22 @@ async def needed(agent: Agent, world: World) -> bool:
     return len(agent.history) > 2 and await measured(agent, most) > most
 
 
-async def compact(agent: Agent, world: World) -> None:
-    """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit."""
+async def compact(agent: Agent, world: World, *, wished: bool = False, instructions: str = "") -> None:
+    """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit.
+
+    `wished` by a person between two turns: then nothing is left to be answered, and `instructions` say what matters.
+    """
     before = prompt_tokens(agent)
     history = agent.history
-    wish = _last_wish(history)
+    wish = [] if wished else _last_wish(history)
     most = agent.provider.window * 0.9
     if wish and (size := await measured(agent, most, wish)) > most:
         words = (
             f"The message itself does not fit the window of {agent.model}: {size} tokens with instructions and tools."
         )
         raise Halt("failed", "context", words)
-    done = await _summary(agent, world)
+    about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
+    done = await _summary(agent, world, WISHED + about if wished else PROMPT)
     texts = [HEADER, done.message.text.strip()]
     if agents := world.remember(agent.path):
         texts.append("Sub-agents of this session:\n" + agents)
@@ -64,16 +68,16 @@ def _last_wish(history: list[Message]) -> list[Message]:
     return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
 
 
-async def _summary(agent: Agent, world: World) -> Done:
+async def _summary(agent: Agent, world: World, prompt: str) -> Done:
     """Ask for the summary over the live prefix; where that does not fit, over as much of it as does."""
     history, model = agent.history, agent.model
     try:
-        agent.history = [*history, user(PROMPT, source="harness")]
+        agent.history = [*history, user(prompt, source="harness")]
         done = await ask_model(agent, world, tools=False, quiet=True)
     except ProviderError as error:
         if error.kind != "context":
             raise
-        agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{PROMPT}", source="harness")]
+        agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{prompt}", source="harness")]
         agent.context = agent.sent = 0
         try:
             done = await ask_model(agent, world, tools=False, quiet=True)

@@ -18,8 +18,11 @@ from .displays import Diffs as Diffs
 from .displays import Display as Display
 from .displays import Plain as Plain
 from .displays import Table as Table
+from .lineage import depth_of as depth_of
+from .lineage import is_under as is_under
+from .lineage import parent_of as parent_of
 from .messages import Message, ResultStatus, Usage
-from .receipt import Facts, FileChange, Finding, Receipt
+from .receipt import Facts, FileChange, Finding, Kept, Receipt
 
 SCHEMA = 1
 """Version of the events' form; stands in the first event of a session."""
@@ -48,16 +51,18 @@ class ToolSpec(msgspec.Struct, frozen=True):
     schema: dict[str, Any]
 
 
-# ---- durable events ---------------------------------------------------------
+# ---- durable events ----
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
-    """First event of a session: `schema` is the version of this form, `session` its UUID, `cwd` its folder."""
+    """First event of a session: `schema` is the version of this form, `session` its UUID, `cwd` its folder. `forked`
+    names the session from which the events that follow were taken."""
 
     schema: int
     session: str
     cwd: str
     version: str
+    forked: str = ""
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
@@ -193,7 +198,7 @@ class PermissionAsked(Event, frozen=True, tag="permission_asked"):
     subject: str
     reason: str = ""
     rule: str = ""
-    """The rule that "yes for this session" would add."""
+    """What "yes for this session" would add."""
 
 
 class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
@@ -276,8 +281,7 @@ class IntentStated(Event, frozen=True, tag="intent_stated"):
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
-    """A look at a supervised result. `reasons` is where intent, task and receipt part; `by` who decided, `usage` what
-    asking a model took."""
+    """A look at a supervised result. `reasons` is where intent, task and receipt part; `usage` what a model's look took."""
 
     verdict: Literal["accept", "redo", "pause"]
     by: Literal["harness", "model", "person"]
@@ -287,15 +291,37 @@ class Verdict(Event, frozen=True, tag="verdict"):
 
 
 class WorktreeChanged(Event, frozen=True, tag="worktree"):
-    """How the git worktree of an agent stands: opened for its run; changed or unchanged when it ended; then applied
-    to its parent's files, discarded, or kept as a branch. `base` is the commit it started from, `files` what differs
-    from what it started with (`seen` says "new", "deleted", "renamed from x", "binary")."""
+    """How the git worktree of an agent stands: opened for its run; changed or unchanged at its end; then applied, discarded,
+    or kept as a branch. `base` is the commit it started from, `files` what differs (`seen`: "new", "deleted", "binary")."""
 
     state: Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
     branch: str
     folder: str
     base: str
     files: tuple[FileChange, ...] = ()
+
+
+class Checkpoint(Event, frozen=True, tag="checkpoint"):
+    """Files are about to be changed, by a `tool` or by a `person` who rewinds or puts back, or were seen changed after a
+    `command`; what each held before is kept."""
+
+    files: tuple[Kept, ...]
+    by: Literal["tool", "command", "person"] = "tool"
+
+
+class Rewound(Event, frozen=True, tag="rewound"):
+    """A person went back to how things were right before event number `to`; what came since stays in the log. `undo`:
+    that event is an earlier one of these, which is taken back."""
+
+    to: int
+    what: Literal["files", "conversation", "both"]
+    undo: bool = False
+
+
+class Reviewed(Event, frozen=True, tag="reviewed"):
+    """A person accepted what the agents changed in these files so far."""
+
+    paths: tuple[str, ...]
 
 
 class Notice(Event, frozen=True, tag="notice"):
@@ -348,7 +374,7 @@ AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
     | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted
-    | IntentStated | Verdict | WorktreeChanged | Notice
+    | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 
@@ -369,20 +395,5 @@ decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def kind(event: Event) -> str:
-    """The event's `kind`, as it stands in its JSON."""
+    """The event's `kind`, as in its JSON."""
     return str(type(event).__struct_config__.tag)
-
-
-def parent_of(path: str) -> str:
-    """The path of the parent of an agent, "" for the root: `a.2.1` -> `a.2`."""
-    return path.rpartition(".")[0]
-
-
-def depth_of(path: str) -> int:
-    """How deep an agent stands; the root `a` is 0."""
-    return path.count(".")
-
-
-def is_under(path: str, top: str) -> bool:
-    """Whether `path` is `top` or one of its descendants."""
-    return path == top or path.startswith(top + ".")

@@ -89,6 +89,12 @@ def user(text: str, *, source: Literal["person", "parent", "harness"] = "person"
     return Message("user", (Text(text),), source)
 
 
+def without_thinking(message: Message) -> Message:
+    """The message without the parts that only one model and prefix can read."""
+    parts = tuple(p for p in message.parts if not isinstance(p, (Thinking, Opaque)))
+    return msgspec.structs.replace(message, parts=parts)
+
+
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one or more requests, each counted once.
 

@@ -24,6 +24,22 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     seen: str = ""
 
 
+class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file on the two sides of a change. `path` as in `FileChange`; `raw` is its bytes in hex where they are no UTF-8.
+
+    `before` and `after` are the sha256 of what it held (of a link: of where it leads), "" where nothing was there, with
+    the `st_mode` of each; `lost` says why what it held before is not kept, "" where it is.
+    """
+
+    path: str
+    before: str = ""
+    after: str = ""
+    mode: int = 0
+    new_mode: int = 0
+    raw: str = ""
+    lost: str = ""
+
+
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """A command and its end; `exit_code` is None when it was stopped or still runs."""
 

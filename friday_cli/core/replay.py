@@ -27,6 +27,7 @@ from .events import (
     Prefix,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     RuleAdded,
     Status,
     StatusChanged,
@@ -40,6 +41,17 @@ from .events import (
 from .messages import Message, Usage, closed, without_thinking
 from .news import due
 from .receipt import Receipt, Tally
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How a conversation stood at one moment: the first `count` of `messages`, which has only been added to since."""
+
+    messages: list[Message]
+    count: int
+    context: int
+    prefix: Prefix | None
+    inbox: tuple[InboxMessage, ...]
+
 
 ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
 """The states in which an agent's own clock runs."""
@@ -71,7 +83,8 @@ class AgentRecord(msgspec.Struct):
     MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
     start of the current run with its budgets, `worktree` how its worktree stood last. `untold` are ends that somebody above
-    must be told of and was not. `seen_at` is the time of its last event.
+    must be told of and was not. `seen_at` is the time of its last event, `seq` its number. `marks` has how the
+    conversation stood right before each message of a person and each rewind.
     """
 
     path: str
@@ -79,6 +92,8 @@ class AgentRecord(msgspec.Struct):
     end: AgentFinished | None = None
     started: float = 0.0
     seen_at: float = 0.0
+    seq: int = 0
+    marks: dict[int, Mark] = {}
     status: Status = "running"
     history: list[Message] = []
     prefix: Prefix | None = None
@@ -149,7 +164,7 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
         return
     record = records.get(envelope.agent)
     if record is not None:
-        record.seen_at = envelope.at
+        record.seen_at, record.seq = envelope.at, envelope.seq or 0
         if isinstance(event, InboxMessage) and event.source == "harness":
             _pass_on(records, record.path, event.text)
         fold = _FOLDS.get(type(event))
@@ -203,6 +218,8 @@ def _status(record: AgentRecord, event: StatusChanged) -> None:
 
 def _message(record: AgentRecord, event: MessageAdded) -> None:
     message = event.message
+    if is_point(record.path, message):
+        _mark(record)
     record.history.append(message)
     if message.role == "assistant":
         record.text = message.text or record.text
@@ -235,6 +252,27 @@ def _compacted(record: AgentRecord, event: Compacted) -> None:
     record.usage = record.usage + event.usage
 
 
+def is_point(path: str, message: Message) -> bool:
+    """Whether a message is one that a person said to the main agent: there the conversation can go back to."""
+    return path == "a" and message.role == "user" and message.source == "person"
+
+
+def _mark(record: AgentRecord) -> None:
+    history = record.history
+    record.marks[record.seq] = Mark(history, len(history), record.context, record.prefix, tuple(record.inbox))
+
+
+def _rewound(record: AgentRecord, event: Rewound) -> None:
+    _mark(record)
+    mark = record.marks.get(event.to)
+    if event.what == "files" or mark is None:
+        return
+    record.history, record.context = closed(mark.messages[: mark.count]), mark.context
+    record.inbox, record.text = list(mark.inbox), ""
+    if mark.prefix != record.prefix:  # thinking is bound to the bytes before it
+        record.history, record.context = [without_thinking(m) for m in record.history], 0
+
+
 def _prefix(record: AgentRecord, event: Prefix) -> None:
     if record.prefix and record.prefix.model != event.model:  # no other model could read it
         record.history = [without_thinking(message) for message in record.history]
@@ -265,6 +303,7 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     Verdict: _spent,
     Compacted: _compacted,
     Prefix: _prefix,
+    Rewound: _rewound,
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
     WorktreeChanged: _worktree,

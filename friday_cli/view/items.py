@@ -12,6 +12,7 @@ from friday_cli.core.events import (
     InboxMessage,
     PermissionAsked,
     QuestionAsked,
+    Rewound,
     Status,
     StopReason,
     WorktreeChanged,
@@ -182,6 +183,8 @@ class AgentView(msgspec.Struct):
     transcript: list[Item] = []
     reply: Reply | None = None
     worktree: WorktreeChanged | None = None
+    marks: dict[int, tuple[list[Item], int]] = {}
+    """Where its transcript ended right before a message of a person or a rewind, by the number of that event."""
     calls: dict[str, ToolRun] = {}
     """All its calls by id."""
     open: dict[str, ToolRun] = {}
@@ -215,6 +218,12 @@ class AgentView(msgspec.Struct):
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs, until `now` where one is open."""
         return self.earlier_s + (0.0 if self.ended else self.watch.read(now))
+
+
+def rewound_words(event: Rewound) -> str:
+    """A rewind in a few words."""
+    what = {"files": "the files", "conversation": "the conversation", "both": "conversation and files"}[event.what]
+    return f"Took a rewind of {what} back." if event.undo else f"Rewound {what}."
 
 
 def worktree_words(event: WorktreeChanged) -> str:

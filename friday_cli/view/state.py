@@ -29,6 +29,7 @@ from friday_cli.core.events import (
     Prefix,
     QuestionAnswered,
     QuestionAsked,
+    Rewound,
     RuleAdded,
     SessionStarted,
     StatusChanged,
@@ -44,9 +45,11 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.messages import Image, Message, Thinking, Usage
 from friday_cli.core.receipt import Receipt
-from friday_cli.core.replay import collecting_later
+from friday_cli.core.replay import collecting_later, is_point
 
-from .items import OUTPUT_KEPT, AgentView, Ask, Denial, Flow, Note, Reply, Said, ToolRun, worktree_words
+from . import live
+from .items import AgentView, Ask, Denial, Note, Said, ToolRun, rewound_words, worktree_words
+from .live import close_reply
 
 
 class State(msgspec.Struct):
@@ -166,7 +169,7 @@ def _agent_finished(state: State, agent: AgentView, event: AgentFinished, at: fl
     agent.open.clear()
     for ask_id in list(agent.asks):
         state.drop_ask(ask_id)
-    _close_reply(agent)
+    close_reply(agent)
     if not event.success:
         why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
@@ -194,7 +197,7 @@ def _turn_started(state: State, agent: AgentView, event: TurnStarted, at: float)
 def _turn_finished(state: State, agent: AgentView, event: TurnFinished, at: float) -> None:
     agent.usage = agent.usage + event.usage
     agent.context, agent.window = event.context or agent.context, event.window or agent.window
-    _close_reply(agent)
+    close_reply(agent)
 
 
 def _attempt_failed(state: State, agent: AgentView, event: AttemptFailed, at: float) -> None:
@@ -211,10 +214,12 @@ def _message_added(state: State, agent: AgentView, event: MessageAdded, at: floa
         return
     thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
     images = sum(isinstance(part, Image) for part in message.parts)
+    if is_point(agent.path, message):
+        agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     if message.text or thinking or images:
         agent.transcript.append(Said(message.role, message.text, at, thinking, message.source, images))
     if message.role == "assistant":
-        _close_reply(agent)
+        close_reply(agent)
         for call in message.calls:
             run = agent.calls[call.id] = agent.open[call.id] = ToolRun(call.id, call.name, call.arguments)
             agent.transcript.append(run)
@@ -235,6 +240,14 @@ def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> N
     agent.usage = agent.usage + event.usage
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
     agent.transcript.append(Note(text, "info", at))
+
+
+def _rewound(state: State, agent: AgentView, event: Rewound, at: float) -> None:
+    agent.marks[state.seq] = agent.transcript, len(agent.transcript)
+    mark = agent.marks.get(event.to)
+    if event.what != "files" and mark is not None:
+        agent.transcript, agent.context, agent.queued = mark[0][: mark[1]], 0, []
+    agent.transcript.append(Note(rewound_words(event), "info", at))
 
 
 def _intent_stated(state: State, agent: AgentView, event: IntentStated, at: float) -> None:
@@ -328,45 +341,6 @@ def _rule_added(state: State, agent: AgentView, event: RuleAdded, at: float) -> 
     state.rules.append(event)
 
 
-# ---- live events ------------------------------------------------------------------------------------------------
-
-
-def _close_reply(agent: AgentView) -> None:
-    """The reply is in the transcript now, or never will be: what comes late of its text counts no more."""
-    agent.writing, agent.reply = False, None
-
-
-def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Reply | None:
-    """The reply that a delta belongs to; None when it comes too late."""
-    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
-        return None
-    if agent.reply is None or agent.reply.attempt < event.attempt:
-        agent.reply = Reply(event.turn, event.attempt)
-    return agent.reply if agent.reply.attempt == event.attempt else None
-
-
-def _text(state: State, agent: AgentView, event: TextDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        reply.text.put(event.offset, event.text)
-
-
-def _thinking(state: State, agent: AgentView, event: ThinkingDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        reply.thinking.put(event.offset, event.text)
-
-
-def _call(state: State, agent: AgentView, event: CallDelta, at: float) -> None:
-    if (reply := _reply(agent, event)) is not None:
-        reply.calls[event.index] = (event.tool, event.chars)
-
-
-def _output(state: State, agent: AgentView, event: ToolOutput, at: float) -> None:
-    run = agent.open.get(event.call_id)
-    if run is not None and run.status == "running":
-        run.output = run.output or Flow(most=OUTPUT_KEPT)
-        run.output.put(event.offset, event.text)
-
-
 _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
@@ -377,6 +351,7 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AttemptFailed: _attempt_failed,
     MessageAdded: _message_added,
     Compacted: _compacted,
+    Rewound: _rewound,
     IntentStated: _intent_stated,
     Verdict: _verdict,
     Detached: _detached,
@@ -393,8 +368,8 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AskWithdrawn: _settled,
     ModeChanged: _mode_changed,
     RuleAdded: _rule_added,
-    TextDelta: _text,
-    ThinkingDelta: _thinking,
-    CallDelta: _call,
-    ToolOutput: _output,
+    TextDelta: live.text,
+    ThinkingDelta: live.thinking,
+    CallDelta: live.call,
+    ToolOutput: live.output,
 }

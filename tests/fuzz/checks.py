@@ -12,6 +12,8 @@ from friday_cli.core.events import (
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
+    Checkpoint,
+    Compacted,
     Denied,
     Detached,
     Envelope,
@@ -23,6 +25,8 @@ from friday_cli.core.events import (
     Prefix,
     QuestionAnswered,
     QuestionAsked,
+    Reviewed,
+    Rewound,
     ToolFinished,
     ToolStarted,
     TurnStarted,
@@ -44,6 +48,8 @@ LEGAL = {
 }
 """The table of contract.md: how an agent ends, and why."""
 DUST = 1e-6
+BETWEEN = (Notice, InboxMessage, Prefix, Compacted, Rewound, Checkpoint, Reviewed)
+"""What may happen to the main agent while it does not run."""
 
 
 # ---- the log ----------------------------------------------------------------------
@@ -72,7 +78,7 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             alone = event.run > 1 and event.call_id.partition("-")[0] != event.parent  # its parent does not wait for it
             (behind.add if event.background or alone else behind.discard)(path)
         elif path not in open_runs:
-            if not (path == "a" and isinstance(event, (Notice, InboxMessage, Prefix))):
+            if not (path == "a" and isinstance(event, BETWEEN)):
                 faults.append(f"{path}: {event!r:.80} outside a run")
         elif isinstance(event, Detached):
             behind.add(path)

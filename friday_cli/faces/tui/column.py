@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from textual.strip import Strip
 
-from friday_cli.view import AgentView
+from friday_cli.view import AgentView, Item
 
 from .blocks import Block, Scene, WritingBlock
 
@@ -28,6 +28,7 @@ class Column:
         self.path = path
         self.blocks: list[Block] = []
         self._taken = 0
+        self._shown: list[Item] | None = None
         self._live: dict[int, object] = {}
         """Blocks that can still change, by index, with how they looked."""
         self._writing: WritingBlock | None = None
@@ -55,7 +56,7 @@ class Column:
 
     def _take_in(self, agent: AgentView) -> bool:
         """Make blocks of what is new in an agent's transcript; whether there was any."""
-        changed = False
+        changed = self._start_over(agent.transcript)
         if self._taken < len(agent.transcript):
             self._pop_writing()
             for item in agent.transcript[self._taken :]:
@@ -71,6 +72,18 @@ class Column:
             self._pop_writing()
             changed = True
         return changed
+
+    def _start_over(self, transcript: list[Item]) -> bool:
+        """Forget all blocks where the conversation was rewound, whose transcript is another list then."""
+        before, self._shown = self._shown, transcript
+        if before is None or before is transcript:
+            return False
+        self._pop_writing()
+        for rows in (self.blocks, self._heights, self._gaps):
+            rows.clear()
+        self._live.clear()
+        self._taken, self._tops = 0, None
+        return True
 
     def add(self, block: Block) -> None:
         """Put a block at the end."""

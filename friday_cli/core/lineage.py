@@ -1,0 +1,18 @@
+"""Who is whose: the place of an agent in the tree is its path."""
+
+from __future__ import annotations
+
+
+def parent_of(path: str) -> str:
+    """The path of the parent of an agent, "" for the root: `a.2.1` -> `a.2`."""
+    return path.rpartition(".")[0]
+
+
+def depth_of(path: str) -> int:
+    """How deep an agent stands; the root `a` is 0."""
+    return path.count(".")
+
+
+def is_under(path: str, top: str) -> bool:
+    """Whether `path` is `top` or one of its descendants."""
+    return path == top or path.startswith(top + ".")

@@ -1,0 +1,43 @@
+"""Live events in the view: what the next durable event replaces."""
+
+from __future__ import annotations
+
+from friday_cli.core.events import CallDelta, TextDelta, ThinkingDelta, ToolOutput
+
+from .items import OUTPUT_KEPT, AgentView, Flow, Reply
+
+
+def close_reply(agent: AgentView) -> None:
+    """The reply is in the transcript now, or never will be: what comes late of its text counts no more."""
+    agent.writing, agent.reply = False, None
+
+
+def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Reply | None:
+    """The reply that a delta belongs to; None when it comes too late."""
+    if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
+        return None
+    if agent.reply is None or agent.reply.attempt < event.attempt:
+        agent.reply = Reply(event.turn, event.attempt)
+    return agent.reply if agent.reply.attempt == event.attempt else None
+
+
+def text(state: object, agent: AgentView, event: TextDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.text.put(event.offset, event.text)
+
+
+def thinking(state: object, agent: AgentView, event: ThinkingDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.thinking.put(event.offset, event.text)
+
+
+def call(state: object, agent: AgentView, event: CallDelta, at: float) -> None:
+    if (reply := _reply(agent, event)) is not None:
+        reply.calls[event.index] = (event.tool, event.chars)
+
+
+def output(state: object, agent: AgentView, event: ToolOutput, at: float) -> None:
+    run = agent.open.get(event.call_id)
+    if run is not None and run.status == "running":
+        run.output = run.output or Flow(most=OUTPUT_KEPT)
+        run.output.put(event.offset, event.text)
