@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import shutil
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from .checkpoints.guard import Guard
 from .core.errors import ToolError
 from .core.receipt import FileChange
 from .core.workspace import Access, Entry, Job, Printed, Ran
@@ -19,10 +19,10 @@ from .machine import changes, disk
 from .machine.away import ELSEWHERE, stray
 from .machine.command import Command, shell_code
 from .machine.environment import cleaned
-from .machine.landing import Step, land
+from .machine.landing import FILE, Content, Step, land
 from .machine.output import HEAD, TAIL, Capture, Live, Window
 from .machine.process import Process, Warden
-from .machine.roots import Roots, reason
+from .machine.roots import HINTS, Roots, reason
 from .sandbox import guard
 from .sandbox.confinement import Confinement
 from .sandbox.plan import Plan
@@ -35,13 +35,6 @@ COMMAND_BYTES = 128 * 1024 - 1
 """What Linux takes as one word of a command line."""
 REST = 20
 """Commands after which a look for changed files is tried again, where one took too long."""
-_HINTS = {
-    errno.ENOENT: "Look with list_dir or glob for what is there.",
-    errno.EISDIR: "Use list_dir for a folder.",
-    errno.ENOTDIR: "One of the names in the path is a file, or was just made a link.",
-    errno.ENOSPC: "Nothing was changed; free some space first.",
-    errno.EDQUOT: "Nothing was changed; free some space first.",
-}
 
 
 class LocalWorkspace:
@@ -89,6 +82,7 @@ class LocalWorkspace:
         self._away: tuple[Path, ...] = ()
         self._owner: LocalWorkspace | None = None
         self._siblings: list[LocalWorkspace] = []
+        self.guard = Guard(self.above)
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
         """A workspace in the folder `root` alone, with the helper program, environment and place for long output of
@@ -125,21 +119,24 @@ class LocalWorkspace:
     async def read(self, path: Path, *, limit: int) -> bytes:
         return await self._on_disk(disk.read, path, limit)
 
-    async def write(self, path: Path, data: bytes, *, expect: str | None) -> str:
-        digest = await self._on_disk(disk.write, path, data, expect, write=True)
+    async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
+        async with self.guard.changing(agent, [(path, Content(FILE, data))]):
+            digest = await self._on_disk(disk.write, path, data, expect, write=True)
         self._written[str(path)] = digest
         return digest
 
-    def holds(self, path: Path) -> bool:
-        """Whether `path`, taken as it is written, lies where this workspace may write."""
-        return self._places.above(path, write=True) is not None
+    def above(self, path: Path) -> Path | None:
+        """The root that `path`, taken as it is written, lies below; None where this workspace may not write it."""
+        return self._places.above(path, write=True)
 
-    async def land(self, steps: Sequence[Step]) -> None:
-        """Make several changes of files, all or none, on what each file is known to hold. Raises ToolError."""
-        rooted = [(self._places.above(step.path, write=True), step) for step in steps]
+    async def land(self, steps: Sequence[Step], *, agent: str = "") -> None:
+        """Make several changes of files, all or none, on what each file is known to hold; `agent` wants it, "" the
+        person. Raises ToolError."""
+        rooted = [(self.above(step.path), step) for step in steps]
         if any(root is None or ".." in step.path.parts for root, step in rooted):
             raise ToolError("A file lies outside the workspace. Nothing was changed.")
-        await asyncio.to_thread(land, [(root, step) for root, step in rooted if root])
+        async with self.guard.changing(agent, [(step.path, step.new) for step in steps]):
+            await asyncio.to_thread(land, [(root, step) for root, step in rooted if root])
         self._written.update({str(step.path): step.digest for step in steps})
 
     async def _on_disk(self, act: Callable[..., T], path: Path, *rest: object, write: bool = False) -> T:
@@ -152,7 +149,7 @@ class LocalWorkspace:
         except ToolError as error:
             raise ToolError(f"{self.label(path)}: {error.message}", hint=error.hint) from None
         except OSError as error:
-            raise ToolError(f"{self.label(path)}: {reason(error)}.", hint=_HINTS.get(error.errno or 0, "")) from None
+            raise ToolError(f"{self.label(path)}: {reason(error)}.", hint=HINTS.get(error.errno or 0, "")) from None
 
     # ---- commands ----------------------------------------------------------
 
@@ -168,6 +165,7 @@ class LocalWorkspace:
     ) -> Ran:
         plan = self._plan(cwd, access)
         request = self._request(command, cwd, plan)
+        await self.guard.begins(self._commands)
         running = await self._launch_command(command, agent, Live(on_output), plan)
         timed_out = False
         try:
@@ -178,6 +176,7 @@ class LocalWorkspace:
             timed_out = True
         finally:
             await running.finish()
+            await self._to_the_end(self.guard.ended(agent))
         return Ran(
             exit_code=None if timed_out else running.exit_code,
             output=running.capture.text(),
@@ -225,6 +224,7 @@ class LocalWorkspace:
             raise ToolError(f"{JOBS} background commands are running already.", hint="End one with bash_kill first.")
         plan = self._plan(None, access)
         request = self._request(command, None, plan)
+        await self.guard.begins(self._commands)
         running = await self._launch_command(command, agent, None, plan)
         self._numbers[agent] = number = self._numbers.get(agent, 0) + 1
         running.id = f"job-{number}"
@@ -264,6 +264,8 @@ class LocalWorkspace:
         fresh, running.capture.fresh = running.capture.fresh, Window()
         ended = not alive and not running.told
         running.told = running.told or ended
+        if ended:
+            await self.guard.ended(agent)
         return Job(
             id=running.id,
             command=running.text,
@@ -279,7 +281,9 @@ class LocalWorkspace:
 
     async def release(self, agent: str) -> None:
         await self._end([process for process in self._processes if process.agent == agent])
-        for key in [key for key, job in self._jobs.items() if job.process.agent == agent]:
+        if jobs := [key for key, job in self._jobs.items() if job.process.agent == agent]:
+            await self.guard.ended(agent)
+        for key in jobs:
             del self._jobs[key]
 
     async def close(self) -> None:
@@ -292,6 +296,7 @@ class LocalWorkspace:
                 self._owner._siblings.remove(self)
             return
         await asyncio.gather(*(sibling.close() for sibling in list(self._siblings)))
+        await self.guard.close()
         await self._warden.close()
         if self._sandbox is not None:
             await asyncio.to_thread(self._sandbox.close)

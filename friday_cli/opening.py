@@ -14,6 +14,7 @@ import msgspec
 
 from . import __version__, config, instructions, models, profiles, prompt, tidy, trust
 from .apart import Apart
+from .checkpoints import MEGABYTE, Baseline, Keeper, Limits
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
@@ -28,6 +29,7 @@ from .core.rule import parse_rule
 from .crew import ROOT, Crew
 from .lanes import SharedLane
 from .local import LocalWorkspace
+from .past import Past, blobs_of
 from .paths import config_dir, data_dir, store_path, text_of
 from .rights import session_rules
 from .store import Ownership, Store, new_id
@@ -73,6 +75,7 @@ class Opened:
     profiles: tuple[str, ...]
     offered: tuple[str, ...]
     apart: Apart
+    past: Past
     notes: list[str] = field(default_factory=list)
 
 
@@ -123,9 +126,11 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             )
             root = crew.root(ground.choice, profile=options.profile, rules=rules)
             names = ground.profiles.names()
+            past = _past(ground, crew.apart.main, log, session_id)
             opened = Opened(
-                session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart
-            )
+                session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart,
+                past,
+            )  # fmt: skip
             if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
                 await store.create_session(ground.cwd, name=session_id)
             if "a" in records:
@@ -136,7 +141,8 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
             if not store.in_memory:  # what it cannot write to it cannot tidy up, and its locks bind nobody
-                tidy.daily(ground.settings.retention, ground.env)
+                kept = ground.settings.checkpoints.megabytes
+                tidy.daily(ground.settings.retention, ground.env, megabytes=kept)
                 crew.apart.sweep(store.own, ground.env)
             return opened
         except BaseException:
@@ -255,6 +261,18 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         spill=workspace.spill_folder,
         env=ground.env,
     )
+
+
+def _past(ground: _Ground, workspace: LocalWorkspace, log: Log, session_id: str) -> Past:
+    """What keeps the earlier contents of files, and can bring them back."""
+    limits, blobs = ground.settings.checkpoints, blobs_of(session_id, ground.settings, ground.env)
+    most = limits.file_megabytes * MEGABYTE
+    base = None
+    if limits.commands:
+        look = Limits(file=most, all=limits.folder_megabytes * MEGABYTE)
+        base = Baseline(workspace.roots, blobs.folder.parent, look)
+    workspace.guard.keeper = Keeper(blobs, base, log, label=workspace.label, most=most)
+    return Past(log, workspace, blobs, most=most)
 
 
 async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:

@@ -1,29 +1,125 @@
-"""What a person can go back to: the messages they wrote, and a new session that begins at one of them."""
+"""What a person can go back to: messages they wrote, with the files as they were; and a session that begins at one."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from .core.errors import UsageError
-from .core.events import AgentFinished, AgentStarted, Envelope, MessageAdded, Rewound, SessionStarted
+from .checkpoints import MEGABYTE, Blobs, Change, Conflict, Keeper, Ledger, Plan, follows, plan
+from .config import Settings
+from .core.errors import ToolError, UsageError
+from .core.events import AgentFinished, AgentStarted, Checkpoint, Envelope, MessageAdded, Rewound, SessionStarted
+from .core.log import Log
+from .core.receipt import FileChange
 from .core.replay import is_point
+from .local import LocalWorkspace
+from .paths import data_dir
 from .store import Store
 from .store.reconcile import closing
+
+What = Literal["files", "conversation", "both"]
+Resolve = Literal["ask", "overwrite", "leave"]
+"""What becomes of files that are not as the agents left them: nothing is done where there are any, they are brought back
+all the same (what they hold now is kept, too), or they are left as they are."""
 
 
 class Point(msgspec.Struct, frozen=True):
     """A message of the person. `number` counts from 1 in the conversation as it stands, `seq` is that of the event right
-    before which everything was as one goes back to; `at` in Unix seconds. `files` are those that changed since, as far
-    as their earlier content is known."""
+    before which everything was as one goes back to; `at` in Unix seconds. `files` are those that agents and their
+    commands changed since, as far as that was kept."""
 
     number: int
     seq: int
     text: str
     at: float
     files: tuple[str, ...] = ()
+
+
+class Rewinding(msgspec.Struct, frozen=True):
+    """What a rewind did, or would do: `done` tells which. `point` is the message it goes back to, None where a rewind is
+    taken back.
+
+    `files` are brought back (`seen` says "comes back" or "goes" of one that was deleted or made). `conflicts` are not as
+    the agents left them: with any of them nothing is done until a person said what is to become of them. `lost` cannot
+    be brought back, and why.
+    """
+
+    what: What
+    done: bool
+    point: Point | None = None
+    files: tuple[FileChange, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    lost: tuple[Conflict, ...] = ()
+
+
+class Past:
+    """The past of a session of which nothing runs. `most` bytes of a file are kept at most."""
+
+    def __init__(self, log: Log, workspace: LocalWorkspace, blobs: Blobs, *, most: int) -> None:
+        self.log = log
+        self.workspace = workspace
+        self.blobs = blobs
+        self._most = most
+
+    async def points(self) -> list[Point]:
+        """The messages of the person that are part of the conversation now, the oldest first."""
+        return points(await self.log.history())
+
+    async def rewind(self, to: int, what: What, *, dry_run: bool, conflicts: Resolve) -> Rewinding:
+        """Go back to right before message number `to`. Raises UsageError, with everything as it was."""
+        envelopes = await self.log.history()
+        found = point(envelopes, to)
+        return await self._go(envelopes, Rewound(found.seq, what), found, found.seq, dry_run, conflicts)
+
+    async def undo(self, *, dry_run: bool, conflicts: Resolve) -> Rewinding:
+        """Take back the newest rewind that was not taken back yet. Raises UsageError, with everything as it was."""
+        envelopes = await self.log.history()
+        last = last_rewind(envelopes)
+        assert isinstance(last.event, Rewound)
+        event = Rewound(last.seq or 0, last.event.what, undo=True)
+        return await self._go(envelopes, event, None, last.event.since, dry_run, conflicts)
+
+    async def _go(
+        self, envelopes: Sequence[Envelope], event: Rewound, to: Point | None, seq: int, dry_run: bool, answer: Resolve
+    ) -> Rewinding:
+        made = Plan()
+        if event.what != "conversation":
+            made = await self.planned(Ledger(envelopes).since(seq).values(), force=answer == "overwrite")
+        stands = bool(made.conflicts) and answer == "ask"
+        told = Rewinding(event.what, False, to, made.files, made.conflicts, made.lost)
+        if dry_run or stands:
+            return told
+        if event.what == "files" and not made.steps:
+            raise UsageError("No file is to be brought back.", hint=_why_none(made))
+        since = self.log.last
+        await self.land(made)
+        await self.log.emit("a", msgspec.structs.replace(event, since=since))
+        return msgspec.structs.replace(told, done=True)
+
+    async def planned(self, wanted: Collection[list[Change]], *, force: bool) -> Plan:
+        """How files get what they held before the first of their changes."""
+        return await asyncio.to_thread(plan, list(wanted), self.workspace, self.blobs, most=self._most, force=force)
+
+    async def land(self, made: Plan) -> None:
+        """Do what was planned, all of it or nothing. Raises UsageError."""
+        if not made.steps:
+            return
+        try:
+            await self.workspace.land(made.steps)
+        except ToolError as error:
+            raise UsageError(str(error)) from None
+
+
+def _why_none(made: Plan) -> str:
+    if made.lost:
+        return "; ".join(f"{lost.path}: {lost.reason}" for lost in made.lost[:3]) + "."
+    return "They hold what they held then, or were not changed by an agent." if not made.conflicts else ""
 
 
 def points(envelopes: Sequence[Envelope]) -> list[Point]:
@@ -46,7 +142,14 @@ def points(envelopes: Sequence[Envelope]) -> list[Point]:
                 found = stood.get(event.to, found)
         elif isinstance(event, AgentStarted):
             started = event
-    return found
+    ledger = Ledger(envelopes)
+    return [msgspec.structs.replace(p, files=_changed(ledger, p.seq)) for p in found]
+
+
+def _changed(ledger: Ledger, seq: int) -> tuple[str, ...]:
+    """The files that do not hold, as the log tells, what they held at a moment."""
+    files = ledger.since(seq).values()
+    return tuple(sorted(c[0].kept.path for c in files if not follows(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
 
 
 def point(envelopes: Sequence[Envelope], number: int) -> Point:
@@ -70,6 +173,35 @@ def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
     raise UsageError("There is no rewind to take back.")
 
 
+def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = None) -> Blobs:
+    """Where the earlier contents of a session's files are kept."""
+    return Blobs(data_dir(env) / "checkpoints" / session, most=settings.checkpoints.megabytes * MEGABYTE)
+
+
+@asynccontextmanager
+async def without_agents(store: Store, session: str) -> AsyncIterator[Past]:
+    """The past of a session that is opened for that alone: no model and no agent is needed. The caller owns the session.
+
+    Raises UsageError where its folder is gone.
+    """
+    from . import config
+
+    envelopes = await store.events(session)
+    first = envelopes[0].event if envelopes else None
+    if not isinstance(first, SessionStarted):
+        raise UsageError(f"Nothing happened in session {session[:8]}.")
+    settings = config.load(project=None, flags={}).settings
+    log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
+    workspace = LocalWorkspace(Path(first.cwd))
+    blobs, most = blobs_of(session, settings), settings.checkpoints.file_megabytes * MEGABYTE
+    workspace.guard.keeper = Keeper(blobs, None, log, label=workspace.label, most=most)
+    try:
+        yield Past(log, workspace, blobs, most=most)
+    finally:
+        await log.close()
+        await workspace.close()
+
+
 async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     """A new session that begins with the history of another, up to right before the person's message number `at` (None:
     all of it); gives its id. The other one is only read, and may be at work. Raises UsageError, StoreError.
@@ -89,6 +221,9 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     kept = [msgspec.structs.replace(kept[0], event=began), *kept[1:]]
     with await store.own(name):
         await store.journal(name).append([*kept, *_ends(kept, session)])
+    place = store.path.parent / "checkpoints"
+    wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
+    await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)
     return name
 
 

@@ -8,49 +8,38 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
 from typing import Literal
 
-from . import forms, mention, past, wire
+from . import forms, mention, wire
+from .between import Between
 from .core import news
-from .core.agent import Halt, Outcome
-from .core.budget import LimitReached
-from .core.compaction import compact
+from .core.agent import Outcome
 from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import Envelope, ModeChanged, Notice, Rewound, RuleAdded, StopReason
+from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
 from .core.messages import AnyPart, Image, Message, Text
-from .core.model import prompt_tokens
 from .core.permission import Answer, Mode, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
-from .core.replay import replay
 from .core.rule import Rule
 from .opening import Opened, Options, keep_rule, open_session
-from .past import Point
+from .past import Point, Rewinding
 from .prompt import mode_message
 
-__all__ = ["Options", "Point", "Session"]
+__all__ = ["Options", "Point", "Rewinding", "Session"]
 
 
-class Session:
+class Session(Between):
     """A running session. Make one with `Session.open`."""
 
     def __init__(self, opened: Opened) -> None:
-        self.id = opened.id
-        self.log = opened.log
-        self.tree = opened.tree
-        self.root = opened.root
+        super().__init__(opened)
         self.rules = opened.rules
-        self.world = opened.world
         self.since = opened.since
         self.profiles = opened.profiles
         self.kept = not opened.store.in_memory
-        self._opened = opened
-        self._notes = opened.notes
         self._closed = False
-        self._busy = ""
         opened.world.desk.on_grant = self._grant
         opened.tree.root = opened.root
         opened.tree.on_news = self._wake
@@ -233,95 +222,6 @@ class Session:
             await self._opened.apart.discard_for_person(path, keep_branch=keep_branch)
         except ToolError as error:
             raise UsageError(str(error)) from None
-
-    # ---- between two prompts --------------------------------------------------------
-
-    async def points(self) -> list[Point]:
-        """The person's messages that are part of the conversation, to which `rewind` and `fork` can go back."""
-        return past.points(await self.log.history())
-
-    async def rewind(self, to: int) -> Point:
-        """Take the conversation of the main agent back to right before the person's message number `to`; gives that
-        message, so that a face can offer its words again.
-
-        Nothing is deleted: the event Rewound says from where the history goes on. What it cost stays counted, and the
-        sub-agents that were started since keep their results. Raises UsageError while an agent is at work, and for a
-        number that is none.
-        """
-        with self._between("rewound"):
-            point = past.point(await self.log.history(), to)
-            await self._go_back(Rewound(point.seq, "conversation"))
-        return point
-
-    async def undo_rewind(self) -> None:
-        """Take the newest rewind back that was not taken back yet. Raises UsageError as `rewind`, and where there is none."""
-        with self._between("rewound"):
-            found = past.last_rewind(await self.log.history())
-            assert isinstance(found.event, Rewound)
-            await self._go_back(Rewound(found.seq or 0, found.event.what, undo=True))
-
-    async def _go_back(self, event: Rewound) -> None:
-        """Say it in the log, and let the root go on from what the log says then."""
-        await self.log.emit("a", event)
-        record = (await asyncio.to_thread(replay, await self.log.history()))["a"]
-        root = self.root
-        root.history, root.context, root.sent = record.history, record.context, 0
-        root.seen.hashes.clear()
-        while not root.inbox.empty():
-            root.inbox.take()
-        for message in record.inbox:
-            root.inbox.restore(message.text, message.source)
-        await self._opened.store.sync()
-
-    async def fork(self, at: int | None = None) -> str:
-        """A new session that begins with this one's history up to right before the person's message number `at` (None:
-        all of it); gives its id, for `Session.open(Options(resume=...))`. This one stays as it is and may be at work.
-        Raises UsageError."""
-        await self.log.flush()
-        return await past.fork(self._opened.store, self.id, at=at)
-
-    async def compact(self, instructions: str = "") -> tuple[int, int]:
-        """Replace the main agent's history by a summary of it, now; `instructions` say what the summary must not lose.
-
-        Gives the tokens of the context before and after. The event is Compacted, as when the context is full; the log
-        keeps all. Cancelling the task that waits here stops it, and then nothing has changed. Raises UsageError while an
-        agent is at work or where there is nothing to compact, FridayError where the model could not make the summary.
-        """
-        root = self.root
-        with self._between("compacted"):
-            if len(root.history) < 2:
-                raise UsageError("There is nothing to compact yet.")
-            before = prompt_tokens(root)
-            root.presence = Presence("a", log=self.log, slots=None)
-            try:
-                await compact(root, self.world, wished=True, instructions=instructions)
-            except LimitReached as limit:
-                raise UsageError(f"Not compacted: the {limit.limit} budget of {limit.whose} is used up.") from None
-            except Halt as halt:
-                raise FridayError(f"Not compacted: {halt.message}") from None
-            finally:
-                root.presence.end()
-        await self._opened.store.sync()
-        return before, prompt_tokens(root)
-
-    def _require_free(self) -> None:
-        if self._busy:
-            raise UsageError(f"The conversation is being {self._busy} just now.", hint="Wait until that is done.")
-
-    @contextmanager
-    def _between(self, doing: str) -> Iterator[None]:
-        """Nothing is at work, and nothing begins meanwhile. Raises UsageError where something is."""
-        self._require_free()
-        if living := [node.path for node in self.tree.living("a")]:
-            raise UsageError(
-                f"The conversation cannot be {doing} while {', '.join(living)} is at work.",
-                hint="Stop it first, or wait.",
-            )
-        self._busy = doing
-        try:
-            yield
-        finally:
-            self._busy = ""
 
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking, for everybody, from the next call on."""

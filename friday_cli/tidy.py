@@ -9,30 +9,37 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from .checkpoints import blobs
 from .config.settings import Retention
-from .paths import state_dir, store_path
+from .paths import data_dir, state_dir, store_path
 from .store import prune
+from .store.locks import is_owned
 
 DAY_S = 86_400.0
 log = logging.getLogger(__name__)
 
 
-def daily(limits: Retention, env: Mapping[str, str] | None = None) -> threading.Thread | None:
+def daily(
+    limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000
+) -> threading.Thread | None:
     """Begin to tidy up in a thread of its own, which may die with the process; None where it was done within a day.
 
     Nobody waits for it and nobody hears of its failures, but for the log of `--debug`.
     """
     if not _is_due(state_dir(env) / "tidied"):
         return None
-    thread = threading.Thread(target=_quietly, args=(limits, env), name="friday-tidy", daemon=True)
+    thread = threading.Thread(target=_quietly, args=(limits, env, megabytes), name="friday-tidy", daemon=True)
     thread.start()
     return thread
 
 
-def tidy(limits: Retention, env: Mapping[str, str] | None = None) -> None:
-    """Remove sessions beyond the limits, and logs older than their days. Raises StoreError or OSError."""
+def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000) -> None:
+    """Remove sessions beyond the limits, earlier contents of files beyond `megabytes`, and logs older than their days.
+    Raises StoreError or OSError."""
     now = time.time()
     gone = prune(store_path(env), days=limits.days, gigabytes=limits.gigabytes, now=now)
+    place, locks = data_dir(env) / "checkpoints", store_path(env).parent / "locks"
+    blobs.prune(place, most=megabytes * blobs.MEGABYTE, live=lambda session: is_owned(locks, session))
     log.debug("removed %d sessions: %s", len(gone), " ".join(gone))
     if limits.days:
         _remove_old(state_dir(env) / "logs", "*.log", before=now - limits.days * DAY_S)
@@ -62,9 +69,9 @@ def _make(stamp: Path) -> None:
         pass  # no state can be kept here, so there is none to tidy
 
 
-def _quietly(limits: Retention, env: Mapping[str, str] | None) -> None:
+def _quietly(limits: Retention, env: Mapping[str, str] | None, megabytes: int) -> None:
     try:
-        tidy(limits, env)
+        tidy(limits, env, megabytes=megabytes)
     except Exception:
         log.info("tidying up failed", exc_info=True)
 

@@ -1,17 +1,25 @@
-"""`friday sessions fork`: going on from an earlier message."""
+"""`friday sessions fork` and `rewind`: going on from an earlier message, with the files as they were."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from . import complete
 
+if TYPE_CHECKING:
+    from ..past import Past, Point, Rewinding
+
 _NAME = typer.Argument(
     metavar="ID", help="The session: any unique beginning of its id.", autocompletion=complete.sessions, show_default=False
 )  # fmt: skip
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+TEXT = 60
+"""Characters of a message in the list."""
 
 
 def fork(
@@ -36,6 +44,155 @@ def fork(
     remark(f"go on in it with `friday -r {made[:8]}`")
 
 
+def rewind(
+    name: str = _NAME,
+    to: int | None = typer.Option(
+        None, "--to", metavar="N", min=1, show_default=False, help="Go back to right before your N-th message."
+    ),
+    files: bool = typer.Option(False, "--files", help="Only the files; the conversation stays."),
+    conversation: bool = typer.Option(False, "--conversation", help="Only the conversation; the files stay."),
+    undo: bool = typer.Option(False, "--undo", help="Take the newest rewind back."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would be done, and do nothing."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask, but for files that somebody else changed."),
+    force: bool = typer.Option(False, "--force", help="Overwrite files that somebody else changed, too."),
+    leave: bool = typer.Option(False, "--leave", help="Leave files alone that somebody else changed."),
+    as_json: bool = _JSON,
+) -> None:
+    """Go back to an earlier message: the conversation, the files that were changed since, or both.
+
+    Without --to your messages are listed. Nothing is lost: what files hold now is kept before they are changed, and
+    --undo takes the rewind back. Files that are not as the agents left them are never overwritten unasked.
+
+    \b
+    friday sessions rewind 7f3a                    your messages, and what changed since each
+    friday sessions rewind 7f3a --to 2             conversation and files as before message 2
+    friday sessions rewind 7f3a --to 2 --files     the files only
+    friday sessions rewind 7f3a --undo             all that back again
+    """
+    from ..core.errors import UsageError
+
+    if files and conversation:
+        raise UsageError("--files and --conversation exclude each other.", hint="Without both, both go back.")
+    if force and leave:
+        raise UsageError("--force and --leave exclude each other.")
+    if undo and (to is not None or files or conversation):
+        raise UsageError(
+            "--undo takes back what the newest rewind did.", hint="It takes no --to, --files or --conversation."
+        )
+    if to is None and not undo:
+        _list(name, as_json)
+        return
+    what = "files" if files else "conversation" if conversation else "both"
+    asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+
+
+async def _rewind(
+    name: str, to: int | None, what: Any, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
+) -> None:
+    from .output import confirm, remark, show_json
+
+    async with _past(name) as past:
+
+        async def go(dry_run: bool, conflicts: Any) -> Rewinding:
+            if to is None:
+                return await past.undo(dry_run=dry_run, conflicts=conflicts)
+            return await past.rewind(to, what, dry_run=dry_run, conflicts=conflicts)
+
+        resolve = "overwrite" if force else "leave" if leave else "ask"
+        found = await go(True, resolve)
+        if not as_json:
+            _show(found)
+        if not dry_run:
+            done = "Nothing was changed"
+            if not confirm("Go back?", yes=yes, otherwise=done):
+                remark("nothing was changed")
+                return
+            if found.conflicts and resolve == "ask":
+                resolve = _asked(len(found.conflicts))
+            found = await go(False, resolve)
+        if as_json:
+            show_json(_data(found))
+        elif found.done:
+            remark("done. `friday sessions rewind ID --undo` takes it back." if to is not None else "done.")
+
+
+def _asked(count: int) -> str:
+    """What a person wants to become of files that somebody else changed. Raises UsageError where nobody can be asked."""
+    import sys
+
+    from ..core.errors import UsageError
+    from .output import confirm
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(
+            "Nothing was changed: somebody else changed files since.",
+            hint="--force overwrites them (what they hold is kept), --leave leaves them alone.",
+        )
+    files = f"{count} file{'s' if count > 1 else ''}"
+    return (
+        "overwrite"
+        if confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
+        else "leave"
+    )
+
+
+def _show(found: Rewinding) -> None:
+    from .output import show, show_painted
+
+    if found.point is not None:
+        show_painted(("before message ", "dim"), (f"{found.point.number}: {_line(found.point.text)}", ""))
+    for file in found.files:
+        show(f"  {file.path} +{file.added} -{file.removed}{f' ({file.seen})' if file.seen else ''}")
+    if found.what != "conversation" and not found.files:
+        show("  no file is to be brought back")
+    for title, rows in (("changed by somebody else:", found.conflicts), ("cannot be brought back:", found.lost)):
+        if rows:
+            show_painted((title, "yellow"))
+            for row in rows:
+                show(f"  {row.path}: {row.reason}")
+
+
+def _list(name: str, as_json: bool) -> None:
+    from .output import Column, remark, show_json, show_table
+
+    points = asyncio.run(_points(name))
+    if as_json:
+        import msgspec
+
+        show_json(msgspec.to_builtins(points))
+        return
+    if not points:
+        remark("there is no message of yours in this session.")
+        return
+    columns = [Column("N", right=True), Column("WHEN"), Column("CHANGED SINCE"), Column("MESSAGE", wide=True)]
+    show_table(columns, [(str(p.number), _when(p.at), _count(p.files), _line(p.text)) for p in points])
+
+
+def _count(files: Sequence[str]) -> str:
+    return f"{len(files)} file{'s' if len(files) != 1 else ''}" if files else "-"
+
+
+def _line(text: str) -> str:
+    from ..core.plain import line
+
+    return line(text, TEXT)
+
+
+def _when(at: float) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _data(found: Rewinding) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(found)
+
+
+# ---- the store --------------------------------------------------------------------------------------------------
+
+
 async def _fork(name: str, at: int | None) -> str:
     from ..core.errors import UsageError
     from ..past import fork
@@ -47,3 +204,28 @@ async def _fork(name: str, at: int | None) -> str:
             raise UsageError("A session is forked with all its agents.", hint=f"Write {session[:8]}.")
         assert store is not None
         return await fork(store, session, at=at)
+
+
+async def _points(name: str) -> list[Point]:
+    from ..past import points
+    from .records import read
+
+    return points((await read(name)).envelopes)
+
+
+@asynccontextmanager
+async def _past(name: str) -> AsyncIterator[Past]:
+    """The past of a session that no process has open. Raises UsageError."""
+    from ..core.errors import UsageError
+    from ..past import without_agents
+    from .records import find, opened
+
+    async with opened() as store:
+        session, agent = await find(store, name)
+        if agent:
+            raise UsageError("A session is rewound with all its agents.", hint=f"Write {session[:8]}.")
+        assert store is not None
+        await store.reconcile()
+        with await store.own(session):
+            async with without_agents(store, session) as past:
+                yield past

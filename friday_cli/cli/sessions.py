@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         ("list", list_),
         ("show", show),
         ("export", export),
+        ("rewind", back.rewind),
         ("fork", back.fork),
         ("rename", rename),
         ("delete", delete),
@@ -290,7 +291,8 @@ async def _delete(session: str) -> None:
     async with opened() as store:
         assert store is not None
         await store.delete(session)
-    shutil.rmtree(data_dir() / "spill" / session, ignore_errors=True)
+    for kept in ("spill", "checkpoints"):
+        shutil.rmtree(data_dir() / kept / session, ignore_errors=True)
 
 
 async def _stats() -> list[Any]:

@@ -191,6 +191,21 @@ class Tools(Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that commands get although their names look like secrets."""
 
 
+class Checkpoints(Struct, frozen=True, forbid_unknown_fields=True):
+    """What files held before agents changed them, so that `friday sessions rewind` can bring it back. It lies beside the
+    sessions, outside your folders, and goes with its session; see rewind.md."""
+
+    commands: bool = True
+    """Whether the files of the folder are looked at before and after each command, so that what it changed can be brought
+    back, too. What git ignores is left out, but for small files such as `.env`."""
+    file_megabytes: Count = 10
+    """Larger files are not kept."""
+    folder_megabytes: Count = 200
+    """How much of a folder is kept, while a session is open, to compare with after a command."""
+    megabytes: Count = 1_000
+    """What one session, and once a day what all take together, may not exceed: the oldest contents are removed."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
     session whose worktree holds work, is never removed."""
@@ -221,5 +236,6 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     agents: Agents = Agents()
     context: Context = Context()
     tools: Tools = Tools()
+    checkpoints: Checkpoints = Checkpoints()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -311,11 +311,12 @@ class Checkpoint(Event, frozen=True, tag="checkpoint"):
 
 class Rewound(Event, frozen=True, tag="rewound"):
     """A person went back to how things were right before event number `to`; what came since stays in the log. `undo`:
-    that event is an earlier one of these, which is taken back."""
+    that event is an earlier one of these, which is taken back. Files were changed for it after event number `since`."""
 
     to: int
     what: Literal["files", "conversation", "both"]
     undo: bool = False
+    since: int = 0
 
 
 class Reviewed(Event, frozen=True, tag="reviewed"):

@@ -148,12 +148,6 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
     return ()
 
 
-def without_thinking(message: Message) -> Message:
-    """The message without the parts that only one model and prefix can read."""
-    parts = tuple(p for p in message.parts if not isinstance(p, (Thinking, Opaque)))
-    return msgspec.structs.replace(message, parts=parts)
-
-
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
     """A history every provider accepts: the calls of a message followed by one message with their results, in order.
 

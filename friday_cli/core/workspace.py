@@ -114,8 +114,9 @@ class Workspace(Protocol):
         """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and what cannot be read."""
         ...
 
-    async def write(self, path: Path, data: bytes, *, expect: str | None) -> str:
+    async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         """Replace a file atomically, keeping its mode; missing folders above it are made. Returns the sha256 of `data`.
+        `agent` is who wants it, "" the person.
         `expect` is the sha256 of the content it must still have (None: it must not exist). Raises ToolError when that does not hold or it cannot be written."""
         ...
 

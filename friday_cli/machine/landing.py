@@ -21,10 +21,17 @@ LIMIT = 256_000_000
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a path holds: `mode` is LINK, FILE or PROGRAM, `data` the bytes, of a link where it leads."""
+    """What a path holds: `mode` is LINK, FILE or PROGRAM, `data` the bytes, of a link where it leads. `rights` are the
+    exact permission bits to give it, None: those it has, or a new file gets."""
 
     mode: int
     data: bytes
+    rights: int | None = None
+
+    @property
+    def key(self) -> tuple[int, bytes]:
+        """Equal where the same is held."""
+        return self.mode, self.data
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -94,7 +101,8 @@ def _undone(done: Sequence[tuple[Path, Step]]) -> list[str]:
 
 def _make(root: Path, path: Path, old: Content | None, new: Content | None) -> None:
     with disk.held(root, path, make=new is not None) as folder:
-        if _content(folder, path.name) != old:
+        here = _content(folder, path.name)
+        if (here and here.key) != (old and old.key):
             raise ToolError("it changed just now.")
         if new is None:
             os.unlink(path.name, dir_fd=folder)
@@ -136,7 +144,8 @@ def _fill(folder: int, temporary: str, new: Content, before: str | None) -> None
             with contextlib.suppress(OSError):  # only root may give files away
                 os.fchown(fd, found.st_uid, found.st_gid)
         mode = stat.S_IMODE(mode)
-        os.fchmod(fd, mode | (mode & 0o444) >> 2 if new.mode == PROGRAM else mode & ~0o111)
+        mode = mode | (mode & 0o444) >> 2 if new.mode == PROGRAM else mode & ~0o111
+        os.fchmod(fd, mode if new.rights is None else new.rights)
         view = memoryview(new.data)
         while view:
             view = view[os.write(fd, view) :]

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..core.errors import ToolError, UsageError
+
+HINTS = {
+    errno.ENOENT: "Look with list_dir or glob for what is there.",
+    errno.EISDIR: "Use list_dir for a folder.",
+    errno.ENOTDIR: "One of the names in the path is a file, or was just made a link.",
+    errno.ENOSPC: "Nothing was changed; free some space first.",
+    errno.EDQUOT: "Nothing was changed; free some space first.",
+}
+"""What to do next where a file cannot be had, by the error number."""
 
 
 class Roots:

@@ -18,6 +18,8 @@ DAY_S = 86_400.0
 FRESH_S = 3_600.0
 """What was used so short ago is not removed to make room: it may be about to be opened again."""
 GIGABYTE = 1_000_000_000
+KEPT = ("spill", "checkpoints")
+"""Folders beside the file in which each session may have one of its name: long output, and earlier contents of files."""
 _PAGES = 1_000
 """Pages given back to the file system at a time, so that nobody waits for long."""
 
@@ -61,7 +63,8 @@ def _remove(db: sqlite3.Connection, path: Path, session: str, updated: float) ->
             if db.execute("SELECT updated FROM sessions WHERE id = ?", (session,)).fetchone() != (updated,):
                 return False  # used, or removed, meanwhile
             remove(db, session)
-        shutil.rmtree(path.parent / "spill" / session, ignore_errors=True)
+        for kept in KEPT:
+            shutil.rmtree(path.parent / kept / session, ignore_errors=True)
     return True
 
 
@@ -88,8 +91,9 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _sweep(db: sqlite3.Connection, path: Path, now: float) -> None:
-    """Remove the spilled output of sessions that are gone."""
-    folders = [f for f in _folders(path.parent / "spill") if f.stat().st_mtime < now - FRESH_S]
+    """Remove what was kept for sessions that are gone."""
+    places = [folder for kept in KEPT for folder in _folders(path.parent / kept)]
+    folders = [f for f in places if f.stat().st_mtime < now - FRESH_S]
     kept = {row[0] for row in db.execute("SELECT id FROM sessions")}
     for folder in folders:
         if folder.name not in kept:

@@ -64,11 +64,12 @@ async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: St
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second", "third")
         before = list(scene.envelopes)
-        point = await scene.session.rewind(2)
+        point = (await scene.session.rewind(2)).point
+        assert point is not None
         assert (point.number, point.text) == (2, "second")
         assert scene.envelopes[: len(before)] == before
         assert said(scene) == ["first", "one"]
-        assert shown(scene) == ["first", "one", "Rewound the conversation."]
+        assert shown(scene) == ["first", "one", "Rewound conversation and files."]
         await talked(scene, "another")
         assert said(scene) == ["first", "one", "another", "four"]
         assert [p.text for p in await scene.session.points()] == ["first", "another"]

@@ -109,7 +109,7 @@ async def _put(
 ) -> Output:
     label = context.workspace.label(path)
     data = source.encode(text)
-    digest = await context.workspace.write(path, data, expect=expect)
+    digest = await context.workspace.write(path, data, expect=expect, agent=context.agent)
     context.seen.hashes[str(path)] = digest
     diff, added, removed = await asyncio.to_thread(difference, source.text, text)
     summary = f"{verb} {label}: +{added} -{removed} lines."

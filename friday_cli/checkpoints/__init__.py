@@ -1,0 +1,23 @@
+"""What files held before agents changed them, kept outside the workspace, and the way back."""
+
+from __future__ import annotations
+
+from .baseline import Baseline, Limits
+from .blobs import MEGABYTE, Blobs
+from .keeper import Keeper
+from .ledger import Change, Ledger, follows
+from .plan import Conflict, Plan, plan
+
+__all__ = [
+    "MEGABYTE",
+    "Baseline",
+    "Blobs",
+    "Change",
+    "Conflict",
+    "Keeper",
+    "Ledger",
+    "Limits",
+    "Plan",
+    "follows",
+    "plan",
+]

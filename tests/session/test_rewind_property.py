@@ -1,0 +1,185 @@
+"""Whatever agents, their commands and a person write, and wherever one goes back to: files are exactly as they were, or the
+rewind says that they are not; and nothing a person wrote is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from friday_cli.checkpoints import Baseline, Blobs, Keeper, Limits
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import AgentStarted, MessageAdded, Rewound
+from friday_cli.core.log import Log, MemoryJournal
+from friday_cli.core.messages import user
+from friday_cli.local import LocalWorkspace
+from friday_cli.past import Past, points
+
+NAMES = ("a", "b", "dir/c")
+name = st.sampled_from(NAMES)
+content = st.one_of(st.none(), st.sampled_from([b"", b"1\n", b"2\r\n", b"\0\xff"]))
+BYTES = st.sampled_from([b"", b"1\n", b"2\r\n", b"\0\xff"])
+MESSAGE = st.just(("message",))
+AGENT = st.tuples(st.just("agent"), name, BYTES)
+COMMAND = st.tuples(st.just("command"), st.dictionaries(name, content, min_size=1, max_size=3))
+PERSON = st.tuples(st.just("person"), name, content)
+REWIND = st.tuples(st.just("rewind"), st.integers(0, 5), st.sampled_from(["ask", "leave", "overwrite"]))
+UNDO = st.just(("undo",))
+
+
+@dataclass
+class Ground:
+    """A folder with a keeper, and what a plain model of it says."""
+
+    folder: Path
+    journal: MemoryJournal = field(default_factory=MemoryJournal)
+    shelf: dict[int, dict[str, bytes]] = field(default_factory=dict)
+    """What the folder held at each message and each rewind, by the number of the event before which it did."""
+    mine: set[str] = field(default_factory=set)
+    """Files that the person changed since an agent or a rewind did."""
+
+    def __post_init__(self) -> None:
+        self.root = self.folder / "root"
+        self.root.mkdir()
+        self.log = Log(self.journal)
+        self.workspace = LocalWorkspace(self.root)
+        blobs = Blobs(self.folder / "kept", most=10**9)
+        self.base = Baseline([self.root], self.folder / "kept", Limits())
+        self.keeper = Keeper(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
+        self.workspace.guard.keeper = self.keeper
+        self.past = Past(self.log, self.workspace, blobs, most=10**6)
+
+    def now(self) -> dict[str, bytes]:
+        return {n: (self.root / n).read_bytes() for n in NAMES if (self.root / n).is_file()}
+
+    def put(self, name: str, data: bytes | None) -> None:
+        path = self.root / name
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+
+    async def agent(self, name: str, data: bytes) -> None:
+        old = self.now().get(name)
+        expect = None if old is None else hashlib.sha256(old).hexdigest()
+        await self.workspace.write(self.root / name, data, expect=expect, agent="a.1")
+        if old != data:
+            self.mine.discard(name)
+
+    async def command(self, changes: dict[str, bytes | None]) -> None:
+        await self.keeper.begins("")
+        before = self.now()
+        for name, data in changes.items():
+            self.put(name, data)
+        await self.keeper.ended("a.2")
+        self.mine -= {n for n in NAMES if before.get(n) != self.now().get(n)}
+
+    def person(self, name: str, data: bytes | None) -> None:
+        if self.now().get(name) != data:
+            self.put(name, data)
+            self.mine.add(name)
+
+    async def message(self) -> None:
+        self.shelf[self.log.last + 2] = self.now()
+        await self.log.emit("a", AgentStarted(1, "friday", "go", "m"), MessageAdded(user("go")))
+
+    async def rewind(self, to: int, answer: str) -> None:
+        found = points(self.journal.envelopes)
+        if found:
+            point = found[to % len(found)]
+            await self._go(point.seq, self.past.rewind(point.number, "files", dry_run=False, conflicts=answer), answer)  # type: ignore[arg-type]
+
+    async def undo(self) -> None:
+        rewinds = [e for e in self.journal.envelopes if isinstance(e.event, Rewound)]
+        if rewinds:
+            await self._go(0, self.past.undo(dry_run=False, conflicts="ask"), "ask")
+
+    async def _go(self, seq: int, work: object, answer: str) -> None:
+        before, mark = self.now(), self.log.last
+        try:
+            done = await work  # type: ignore[misc]
+        except UsageError:
+            assert self.now() == before
+            return
+        after = self.now()
+        if not done.done:
+            assert after == before
+            assert done.conflicts
+            return
+        moved = {n for n in NAMES if before.get(n) != after.get(n)}
+        assert moved == {f.path for f in done.files if before.get(f.path) != after.get(f.path)}
+        assert done.lost == ()
+        stays = {c.path for c in done.conflicts}
+        assert not (moved & stays)
+        if answer != "overwrite":
+            assert not (moved & self.mine), "what the person changed last is never overwritten unasked"
+        if seq:
+            for n in moved:  # to what it was, or to what the person made of it before an agent touched it
+                was = self.shelf[seq]
+                assert after.get(n) == was.get(n) or n in self.touched
+        self.mine -= moved
+        if moved and seq:
+            again = await self.past.undo(dry_run=True, conflicts="ask")
+            assert {f.path for f in again.files} >= moved, "it can be taken back"
+        assert self.log.last > mark
+
+    touched: set[str] = field(default_factory=set)
+    """Files that a person ever wrote to."""
+
+    async def close(self) -> None:
+        await self.workspace.close()
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND, PERSON, REWIND, UNDO), min_size=4, max_size=14))
+def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) -> None:
+    async def play() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ground = Ground(Path(folder))
+            try:
+                await ground.message()
+                for kind, *rest in steps:
+                    if kind == "person":
+                        ground.touched.add(str(rest[0]))
+                    done = getattr(ground, str(kind))(*rest)
+                    if done is not None:
+                        await done
+            finally:
+                await ground.close()
+
+    asyncio.run(play())
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND), min_size=3, max_size=12), st.data())
+def test_without_a_person_every_message_can_be_gone_back_to_exactly(
+    steps: list[tuple[object, ...]], data: st.DataObject
+) -> None:
+    async def play() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ground = Ground(Path(folder))
+            try:
+                await ground.message()
+                for kind, *rest in steps:
+                    await getattr(ground, str(kind))(*rest)
+                found = points(ground.journal.envelopes)
+                for _ in range(3):
+                    point = data.draw(st.sampled_from(found))
+                    last = ground.now()
+                    if last == ground.shelf[point.seq]:
+                        continue
+                    assert (await ground.past.rewind(point.number, "files", dry_run=False, conflicts="ask")).done
+                    assert ground.now() == ground.shelf[point.seq]
+                    if data.draw(st.booleans()):
+                        assert (await ground.past.undo(dry_run=False, conflicts="ask")).done
+                        assert ground.now() == last
+            finally:
+                await ground.close()
+
+    asyncio.run(play())
