@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import past
+from .checkpoints import FileDiff
 from .core.agent import Halt
 from .core.budget import LimitReached
 from .core.compaction import compact
@@ -94,6 +95,29 @@ class Between:
         files stay, too. Raises UsageError."""
         await self.log.flush()
         return await past.fork(self._opened.store, self.id, at=at)
+
+    # ---- reviewing ------------------------------------------------------------------
+
+    async def changes(self) -> list[FileDiff]:
+        """What the main agent and each sub-agent did to each file: one row and one difference by agent and file, from what
+        was kept to what is there now. What was taken back or accepted is left out. May be asked at any time."""
+        return await self._past.changes()
+
+    async def put_back(self, key: str, agent: str | None = None, *, conflicts: Resolve = "ask") -> Rewinding:
+        """Take back what `agent` did to a file, or what all agents did (None); `key` is that of a row of `changes`.
+
+        Like a rewind of that one file: `undo_rewind` takes it back, and a file that is not as the agents left it needs a
+        word of the person. Raises UsageError while an agent is at work, where another agent changed the file after this
+        one, and where it cannot be written.
+        """
+        with self._between("changed"):
+            done = await self._past.put_back(agent, key, conflicts=conflicts)
+            await self._go_on(done)
+        return done
+
+    async def accept(self, key: str) -> None:
+        """Leave what was done to a file so far out of `changes` from now on; the file stays. Raises UsageError."""
+        await self._past.accept(key)
 
     # ---- compacting -----------------------------------------------------------------
 

@@ -11,10 +11,33 @@ from typing import Literal
 
 import msgspec
 
-from .checkpoints import MEGABYTE, Blobs, Change, Conflict, Keeper, Ledger, Plan, follows, plan
+from .checkpoints import (
+    MEGABYTE,
+    Blobs,
+    Change,
+    Conflict,
+    FileDiff,
+    Keeper,
+    Ledger,
+    Plan,
+    follows,
+    plan,
+    review,
+    standing,
+    strands,
+)
 from .config import Settings
 from .core.errors import ToolError, UsageError
-from .core.events import AgentFinished, AgentStarted, Checkpoint, Envelope, MessageAdded, Rewound, SessionStarted
+from .core.events import (
+    AgentFinished,
+    AgentStarted,
+    Checkpoint,
+    Envelope,
+    MessageAdded,
+    Reviewed,
+    Rewound,
+    SessionStarted,
+)
 from .core.log import Log
 from .core.receipt import FileChange
 from .core.replay import is_point
@@ -102,6 +125,30 @@ class Past:
         await self.log.emit("a", msgspec.structs.replace(event, since=since))
         return msgspec.structs.replace(told, done=True)
 
+    async def changes(self) -> list[FileDiff]:
+        """What each agent did to each file, as far as it stands and nobody accepted it."""
+        ledger = Ledger(await self.log.history())
+        return await asyncio.to_thread(review, ledger, self.workspace, self.blobs, most=self._most)
+
+    async def put_back(self, agent: str | None, key: str, *, conflicts: Resolve) -> Rewinding:
+        """Take back what an agent did to a file, or all agents. Raises UsageError."""
+        strand = _strand(Ledger(await self.log.history()), agent, key)
+        made = await self.planned([strand], force=conflicts == "overwrite")
+        told = Rewinding("files", False, None, made.files, made.conflicts, made.lost)
+        if made.conflicts and conflicts == "ask":
+            return told
+        if not made.steps:
+            raise UsageError("Nothing was put back.", hint=_why_none(made))
+        since = self.log.last
+        await self.land(made)
+        await self.log.emit("a", Rewound(strand[0].seq, "files", since=since))
+        return msgspec.structs.replace(told, done=True)
+
+    async def accept(self, key: str) -> None:
+        """Leave what was done to a file so far out of `changes` from now on. Raises UsageError."""
+        _strand(Ledger(await self.log.history()), None, key)
+        await self.log.emit("a", Reviewed((key,)))
+
     async def planned(self, wanted: Collection[list[Change]], *, force: bool) -> Plan:
         """How files get what they held before the first of their changes."""
         return await asyncio.to_thread(plan, list(wanted), self.workspace, self.blobs, most=self._most, force=force)
@@ -114,6 +161,22 @@ class Past:
             await self.workspace.land(made.steps)
         except ToolError as error:
             raise UsageError(str(error)) from None
+
+
+def _strand(ledger: Ledger, agent: str | None, key: str) -> list[Change]:
+    """The newest changes of a file by an agent, or all that stand. Raises UsageError."""
+    changes = standing(ledger).get(key)
+    if changes is None:
+        raise UsageError(f"No change of {key!r} waits for a review.")
+    if agent is None:
+        return changes
+    last = strands(changes)[-1]
+    if last[-1].agent == agent:
+        return last
+    if not any(change.agent == agent for change in changes):
+        raise UsageError(f"{agent} did not change {key!r}.")
+    other = last[-1].agent
+    raise UsageError(f"{other} changed {key!r} after {agent}.", hint=f"Put that of {other} back first.")
 
 
 def _why_none(made: Plan) -> str:

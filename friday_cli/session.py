@@ -13,6 +13,7 @@ from typing import Literal
 
 from . import forms, mention, wire
 from .between import Between
+from .checkpoints import FileDiff
 from .core import news
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
@@ -27,7 +28,7 @@ from .opening import Opened, Options, keep_rule, open_session
 from .past import Point, Rewinding
 from .prompt import mode_message
 
-__all__ = ["Options", "Point", "Rewinding", "Session"]
+__all__ = ["FileDiff", "Options", "Point", "Rewinding", "Session"]
 
 
 class Session(Between):

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from ..core.events import Checkpoint, Envelope, Reviewed, Rewound, ToolFinished
+from ..core.events import Checkpoint, Envelope, Reviewed, Rewound, ToolFinished, WorktreeChanged
 from ..core.receipt import Kept
 
 
@@ -40,10 +40,11 @@ class Ledger:
             elif isinstance(event, ToolFinished):
                 if event.status != "cancelled":
                     self._settle(agent)
+            elif isinstance(event, WorktreeChanged):
+                self._settle(agent)
             elif isinstance(event, Rewound):
                 self._settle("")
             elif isinstance(event, Reviewed):
-                self._settle("")
                 self.accepted.update(dict.fromkeys(event.paths, envelope.seq or 0))
 
     def since(self, seq: int) -> Mapping[str, list[Change]]:

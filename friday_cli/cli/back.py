@@ -1,4 +1,4 @@
-"""`friday sessions fork` and `rewind`: going on from an earlier message, with the files as they were."""
+"""`friday sessions fork`, `rewind` and `diff`: going on from an earlier message, and what was done to files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ import typer
 from . import complete
 
 if TYPE_CHECKING:
+    from ..checkpoints import FileDiff
     from ..past import Past, Point, Rewinding
+    from .output import Style
 
 _NAME = typer.Argument(
     metavar="ID", help="The session: any unique beginning of its id.", autocompletion=complete.sessions, show_default=False
 )  # fmt: skip
+_AGENT = typer.Argument(
+    metavar="ID", autocompletion=complete.sessions, show_default=False,
+    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
+)  # fmt: skip
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 TEXT = 60
 """Characters of a message in the list."""
 
@@ -84,6 +91,43 @@ def rewind(
         return
     what = "files" if files else "conversation" if conversation else "both"
     asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+
+
+def diff(
+    name: str = _AGENT,
+    agent: str | None = typer.Option(
+        None, "--agent", metavar="PATH", help="Only what this agent did, such as a.2.", show_default=False
+    ),
+    stat: bool = typer.Option(False, "--stat", help="The files and how many lines changed, without the lines."),
+    as_json: bool = _JSON,
+) -> None:
+    """Show what a session changed in your files, by agent and file.
+
+    From what each file held before to what is there now, commands included as far as they could be seen. What was
+    taken back or accepted is left out. It may be asked while the session is at work.
+    """
+    import msgspec
+
+    from .output import remark, show, show_json, show_painted
+
+    rows = asyncio.run(_changes(name, agent))
+    if as_json:
+        show_json(msgspec.to_builtins(rows))
+        return
+    if not rows:
+        remark("nothing that was changed is left to be seen.")
+        return
+    before = ""
+    for row in rows:
+        if row.agent != before:
+            show_painted((f"agent {row.agent}", "bold"))
+            before = row.agent
+        remarks = [row.kind] * (row.kind != "changed") + [row.remark] * bool(row.remark)
+        remarks += ["changed again since, not by an agent"] * row.yours
+        about = f" ({', '.join(remarks)})" if remarks else ""
+        show(f"  {row.path} +{row.added} -{row.removed}{about}")
+        for line in row.diff.splitlines() if not stat else ():
+            show_painted((f"    {line}", STYLES.get(line[:1], "")))
 
 
 async def _rewind(
@@ -211,6 +255,21 @@ async def _points(name: str) -> list[Point]:
     from .records import read
 
     return points((await read(name)).envelopes)
+
+
+async def _changes(name: str, agent: str | None) -> list[FileDiff]:
+    from ..core.errors import UsageError
+    from ..past import without_agents
+    from .records import find, named, opened
+
+    async with opened() as store:
+        session, path = await find(store, name)
+        path = named(name, path, agent)
+        assert store is not None
+        if path and path not in {row.path for row in await store.agents(session)}:
+            raise UsageError(f"Session {session[:8]} has no agent {path!r}.")
+        async with without_agents(store, session) as past:
+            return [row for row in await past.changes() if path in ("", row.agent)]
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
         ("list", list_),
         ("show", show),
         ("export", export),
+        ("diff", back.diff),
         ("rewind", back.rewind),
         ("fork", back.fork),
         ("rename", rename),

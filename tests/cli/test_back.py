@@ -135,3 +135,21 @@ def test_a_deleted_session_takes_its_contents_with_it(console: Console, worked: 
     assert folder.is_dir()
     assert console("sessions", "delete", worked, "--yes").code == 0
     assert not folder.exists()
+
+
+# ---- diff -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_session_changed_is_shown_by_agent_and_file(console: Console, worked: str) -> None:
+    with console.owning(worked):
+        ran = console("sessions", "diff", worked)
+    assert ran.out.splitlines() == [
+        "agent a", "  a.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +1", "  b.txt +1 -0 (made)", "    @@ -0,0 +1 @@", "    +2",
+    ]  # fmt: skip
+    assert console("sessions", "diff", worked, "--stat").out.splitlines()[1:] == [
+        "  a.txt +1 -0 (made)",
+        "  b.txt +1 -0 (made)",
+    ]
+    rows = console("sessions", "diff", f"{worked}:a", "--json").document
+    assert [(r["agent"], r["path"], r["kind"]) for r in rows] == [("a", "a.txt", "made"), ("a", "b.txt", "made")]
+    assert "has no agent 'a.9'" in console("sessions", "diff", worked, "--agent", "a.9").error
