@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -242,8 +243,9 @@ def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = N
 
 
 @asynccontextmanager
-async def without_agents(store: Store, session: str) -> AsyncIterator[Past]:
-    """The past of a session that is opened for that alone: no model and no agent is needed. The caller owns the session.
+async def without_agents(store: Store, session: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Past]:
+    """The past of a session that is opened for that alone: no model and no agent is needed. Who changes anything owns the
+    session.
 
     Raises UsageError where its folder is gone.
     """
@@ -253,10 +255,10 @@ async def without_agents(store: Store, session: str) -> AsyncIterator[Past]:
     first = envelopes[0].event if envelopes else None
     if not isinstance(first, SessionStarted):
         raise UsageError(f"Nothing happened in session {session[:8]}.")
-    settings = config.load(project=None, flags={}).settings
+    settings = config.load(project=None, flags={}, environ=os.environ if env is None else env).settings
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
     workspace = LocalWorkspace(Path(first.cwd))
-    blobs, most = blobs_of(session, settings), settings.checkpoints.file_megabytes * MEGABYTE
+    blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
     workspace.guard.keeper = Keeper(blobs, None, log, label=workspace.label, most=most)
     try:
         yield Past(log, workspace, blobs, most=most)

@@ -65,20 +65,27 @@ def own(folder: Path, session: str) -> Ownership:
 
 def is_owned(folder: Path, session: str) -> bool:
     """Whether somebody has the lock of a session. Raises StoreError."""
+    return owner(folder, session) is not None
+
+
+def owner(folder: Path, session: str) -> int | None:
+    """The number of the process that has the lock of a session, 0 where it has not written it yet; None where nobody
+    has. Raises StoreError."""
     path = folder / f"{session}.lock"
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return False
+        return None
     except OSError as error:
         raise StoreError(f"The lock of session {session[:8]} cannot be read in {folder}: {error.strerror}.") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        return int(number) if number.isdigit() else 0
     finally:
         os.close(handle)
-    return False
+    return None
 
 
 def _is_current(handle: int, path: Path) -> bool:

@@ -120,6 +120,10 @@ class Store:
                 taking.result().release()
             raise
 
+    async def driver(self, session: str) -> int | None:
+        """The number of the process that owns a session, None where none does. Raises StoreError."""
+        return await asyncio.to_thread(locks.owner, self._locks, session)
+
     async def title(self, session: str) -> str:
         """What a session is called, "" for nothing."""
         return await self._reader.read(

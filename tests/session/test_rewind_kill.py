@@ -1,0 +1,67 @@
+"""Killed between keeping what a file holds and writing it, and right after: the rewind finds out which it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import Checkpoint
+from friday_cli.paths import store_path
+from friday_cli.store import Store
+from tests.session.stage import Stage, does
+from tests.session.test_rewind import everything, writes
+
+PROGRAM = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from friday_cli.machine import disk
+from friday_cli.session import Options, Session
+
+write = disk.write
+
+def killed(*args: object) -> str:
+    if sys.argv[3] == "after":
+        write(*args)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+disk.write = killed
+
+async def main() -> None:
+    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo"))
+    await session.prompt("write it")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_kill_around_the_write_loses_nothing(stage: Stage, when: str) -> None:
+    (stage.project / "a.txt").write_text("old\n")
+    stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n"))]})
+    assert _killed(stage, when) == -signal.SIGKILL
+    assert (stage.project / "a.txt").read_text() == ("new\n" if when == "after" else "old\n")
+    store = Store(store_path())
+    session = await store.last_session(stage.project)
+    await store.close()
+    assert session is not None
+    assert [type(e.event) for e in await stage.log(session)].count(Checkpoint) == 1
+    before = everything(stage.project) | {b"a.txt": (everything(stage.project)[b"a.txt"][0], b"old\n")}
+    async with stage.session(mode="yolo", resume=session) as again:
+        if when == "after":
+            assert (await again.rewind(1, "files")).done
+        else:
+            with pytest.raises(UsageError, match="No file is to be brought back"):
+                await again.rewind(1, "files")
+            assert await again.changes() == []
+        assert everything(stage.project) == before
+
+
+def _killed(stage: Stage, when: str) -> int:
+    argv = [sys.executable, "-c", PROGRAM, str(stage.project), str(stage.scenario), when]
+    return subprocess.run(argv, env={**os.environ, "PYTHONPATH": os.getcwd()}, timeout=60, check=False).returncode
