@@ -81,7 +81,7 @@ class Between:
             while not root.inbox.empty():
                 root.inbox.take()
             for message in record.inbox:
-                root.inbox.restore(message.text, message.source)
+                root.inbox.restore(message)
         elif done.files:
             names = ", ".join(file.path for file in done.files[:20]) + (" ..." if len(done.files) > 20 else "")
             self._notes.append(
