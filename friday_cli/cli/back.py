@@ -71,10 +71,10 @@ def rewind(
     --undo takes the rewind back. Files that are not as the agents left them are never overwritten unasked.
 
     \b
-    friday sessions rewind 7f3a                    your messages, and what changed since each
-    friday sessions rewind 7f3a --to 2             conversation and files as before message 2
-    friday sessions rewind 7f3a --to 2 --files     the files only
-    friday sessions rewind 7f3a --undo             all that back again
+    friday sessions rewind 7f3a                  your messages
+    friday sessions rewind 7f3a --to 2           as before message 2
+    friday sessions rewind 7f3a --to 2 --files   the files only
+    friday sessions rewind 7f3a --undo           back again
     """
     from ..core.errors import UsageError
 
