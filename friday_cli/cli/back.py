@@ -157,7 +157,8 @@ async def _rewind(
         if as_json:
             show_json(_data(found))
         elif found.done:
-            remark("done. `friday sessions rewind ID --undo` takes it back." if to is not None else "done.")
+            again = f" `friday sessions rewind {name} --undo` takes it back." if to is not None else ""
+            remark(f"done.{again}")
 
 
 def _asked(count: int) -> str:
