@@ -54,6 +54,8 @@ def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -
         if own or name not in ("sed", "awk", "gawk", "mawk"):
             return own
         return _paths(read(args, special.SED if name == "sed" else special.AWK), ground, here)
+    if name == "unzip" and not (args and re.fullmatch(r"-[lZ][lvZ1]*", args[0].text)):
+        return "unzip writes files"
     if name == "tar" and args and re.fullmatch(r"-?(?=\w*t)[tvzjJ]+f", args[0].text):
         args = args[1:]  # the first operand is then the archive, the others are names in it
         return _paths(read(args, Spec(most=1)), ground, here)
@@ -93,8 +95,8 @@ def _odd(name: str, given: Given) -> str:
         return "date with an operand sets the clock"
     if name == "ps" and any(not re.fullmatch(r"[auxwfljh]+|\d+", arg.text) for arg in given.operands):
         return "ps may show the environment of others"
-    if name == "unzip" and not given.has("-l", "-Z"):
-        return "unzip writes files"
+    if name in ("less", "more") and any(arg.text.startswith("+") for arg in given.operands):
+        return f"{name} + runs commands"
     if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in given.operands):
         return "man would read a page from elsewhere"
     if name == "jq":

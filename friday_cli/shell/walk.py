@@ -346,7 +346,8 @@ class Walker(Commands):
             return
         for child in children(node, self.source):
             if child.type == "command_name":
-                words.append(self._word(children(child, self.source)[0]))
+                first = self._word(children(child, self.source)[0])
+                words.append(unknown("its name is made of others") if "$" in raw(child, self.source) else first)
             elif child.type == "variable_assignment":
                 if node.type == "command":
                     prefix.append(self._assignment(child))
