@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from collections.abc import Collection
 
 from .core.danger import is_secret
 from .core.errors import ToolError
 from .core.messages import Image
+from .core.pattern import pattern
 from .core.workspace import Workspace
 from .mention import addressed, task_of
 
 MOST_CHARS = 100_000
 MOST_IMAGE_BYTES = 5_000_000
-_NAMED = re.compile(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
+_NAMED = pattern(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
@@ -29,7 +29,7 @@ async def attached(
     """
     texts, images, remarks = [], [], []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
-    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED.finditer(rest)):
+    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED().finditer(rest)):
         try:
             found = await _find(name, workspace)
             if found is None:

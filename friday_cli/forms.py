@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .core.errors import UsageError
+from .core.pattern import pattern
 
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.S)
+_FENCED = pattern(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.S)
 
 
 def unfenced(answer: str) -> str:
     """The JSON of an answer that a model put between code marks, which is no fault of form."""
-    match = _FENCED.fullmatch(answer)
+    match = _FENCED().fullmatch(answer)
     return match[1] if match else answer
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from .core.errors import FileError
+from .core.pattern import pattern
 
 LARGEST = 256_000
 """Bytes of a profile file."""
@@ -17,9 +18,9 @@ LARGEST_BLOCK = 16_000
 DEEPEST = 4
 """Levels of nesting in front matter."""
 
-_FENCE = re.compile(r"---[ \t]*$")
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
-_NAME = re.compile(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
+_FENCE = pattern(r"---[ \t]*$")
+_UNPRINTABLE = pattern("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_NAME = pattern(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -47,10 +48,10 @@ def decode(path: str, raw: bytes) -> str:
 def split(text: str) -> tuple[str, str] | None:
     """The front matter and the text below it; None when `text` has no front matter."""
     lines = text.split("\n")
-    if not _FENCE.match(lines[0]):
+    if not _FENCE().match(lines[0]):
         return None
     for number, line in enumerate(lines[1:], 1):
-        if _FENCE.match(line):
+        if _FENCE().match(line):
             return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
     return None
 
@@ -59,7 +60,7 @@ def named(text: str) -> bool:
     """Whether `text` is meant as a profile: front matter with a `name`. Any other Markdown is none of ours."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     parts = split(text)
-    return parts is not None and _NAME.search(parts[0]) is not None
+    return parts is not None and _NAME().search(parts[0]) is not None
 
 
 def read(path: str, text: str, *, lenient: bool = False) -> Page:
@@ -69,13 +70,13 @@ def read(path: str, text: str, *, lenient: bool = False) -> Page:
     """
     parts = split(text)
     if parts is None:
-        if _FENCE.match(text.split("\n", 1)[0]):
+        if _FENCE().match(text.split("\n", 1)[0]):
             raise FileError(path, "the front matter has no end.", line=1, hint="Close it with a line of three dashes.")
         raise FileError(path, "has no front matter.", line=1, hint="Begin with ---, name: and description:, ---.")
     block, body = parts
     if len(block) > LARGEST_BLOCK:
         raise FileError(path, f"the front matter is longer than {LARGEST_BLOCK:,} characters.", line=1)
-    if bad := _UNPRINTABLE.search(block):
+    if bad := _UNPRINTABLE().search(block):
         line = block.count("\n", 0, bad.start()) + 2
         raise FileError(path, "the front matter has control characters.", line=line, hint="Remove them.")
     if (page := _simple(block, body)) is not None:
@@ -88,11 +89,11 @@ def read(path: str, text: str, *, lenient: bool = False) -> Page:
         raise
 
 
-_KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*):(?:[ ]+(.*))?$")
-_ITEM = re.compile(r"([ ]*)-[ ]+(.+)$")
-_PLAIN = re.compile(r"[A-Za-z][^#:?\[\]{}&*!|>%@`\"',\t\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*")
-_PROSE = re.compile(r"[A-Za-z](?:[^#:\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]|:(?=[^\s\x85])|(?<=\S)#)*")
-_QUOTED = re.compile(r"\"[^\"\\\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*\"|'[^'\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*'")
+_KEY = pattern(r"([A-Za-z_][A-Za-z0-9_-]*):(?:[ ]+(.*))?$")
+_ITEM = pattern(r"([ ]*)-[ ]+(.+)$")
+_PLAIN = pattern(r"[A-Za-z][^#:?\[\]{}&*!|>%@`\"',\t\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*")
+_PROSE = pattern(r"[A-Za-z](?:[^#:\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]|:(?=[^\s\x85])|(?<=\S)#)*")
+_QUOTED = pattern(r"\"[^\"\\\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*\"|'[^'\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*'")
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
 
@@ -106,14 +107,14 @@ def _simple(block: str, body: str) -> Page | None:
         line = line.rstrip(" ")
         if not line or line.startswith("#"):
             continue
-        if item := _ITEM.match(line):
+        if item := _ITEM().match(line):
             value = _scalar(item.group(2).strip(" "))
             if items is None or value is None or (items and len(item.group(1)) != indent):
                 return None
             indent = len(item.group(1))
             items.append(value)
             continue
-        key = _KEY.match(line)
+        key = _KEY().match(line)
         if key is None or key.group(1) in keys or key.group(1).lower() in _WORDS or (items is not None and not items):
             return None
         name, rest = key.group(1), (key.group(2) or "").strip(" ")
@@ -123,7 +124,7 @@ def _simple(block: str, body: str) -> Page | None:
             keys[name] = items = []
         elif rest.startswith("[") and rest.endswith("]"):
             inner = rest[1:-1].strip(" ")
-            values = [_scalar(part.strip(" "), _PLAIN) for part in inner.split(",")] if inner else []
+            values = [_scalar(part.strip(" "), _PLAIN()) for part in inner.split(",")] if inner else []
             if None in values:
                 return None
             keys[name] = values
@@ -137,7 +138,7 @@ def _simple(block: str, body: str) -> Page | None:
     return Page(keys, lines, body)
 
 
-def _scalar(text: str, plain: re.Pattern[str] = _PROSE) -> str | int | float | bool | None:
+def _scalar(text: str, plain: re.Pattern[str] | None = None) -> str | int | float | bool | None:
     """A value that YAML would read the same way; None when that is not sure."""
     if text in ("true", "false"):
         return text == "true"
@@ -145,9 +146,9 @@ def _scalar(text: str, plain: re.Pattern[str] = _PROSE) -> str | int | float | b
         return int(text)
     if re.fullmatch(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,8}", text):
         return float(text)
-    if _QUOTED.fullmatch(text):
+    if _QUOTED().fullmatch(text):
         return text[1:-1]
-    if plain.fullmatch(text) and not text.endswith((":", " ")) and text.lower() not in _WORDS:
+    if (plain or _PROSE()).fullmatch(text) and not text.endswith((":", " ")) and text.lower() not in _WORDS:
         return text
     return None
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 
 from .core.agent import Agent
 from .core.delegation import Tree
 from .core.messages import ToolCall
 from .core.news import NOTE
+from .core.pattern import pattern
 
-_NAMED = re.compile(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
+_NAMED = pattern(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
 
 
 def addressed(prompt: str, profiles: Collection[str]) -> str:
     """The profile that a prompt begins with, "" when it is none of `profiles`."""
-    match = _NAMED.match(prompt)
+    match = _NAMED().match(prompt)
     return match[1] if match and match[1] in profiles else ""
 
 
 def task_of(prompt: str) -> str:
     """What a prompt that is `addressed` says after the name."""
-    return _NAMED.sub("", prompt, count=1).strip()
+    return _NAMED().sub("", prompt, count=1).strip()
 
 
 def note(profile: str) -> str:

@@ -6,7 +6,6 @@ import os
 import platform
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -58,8 +57,7 @@ class Options(msgspec.Struct, frozen=True):
     flags: dict[str, object] = {}
 
 
-@dataclass
-class Opened:
+class Opened(msgspec.Struct, eq=False):
     """The parts of an open session. `notes` are for the model with the next prompt; events up to number `since` are
     from before this opening. `profiles` are the names there are, `offered` those that the root may delegate to."""
 
@@ -76,11 +74,10 @@ class Opened:
     offered: tuple[str, ...]
     apart: Apart
     past: Past
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
 
 
-@dataclass
-class _Ground:
+class _Ground(msgspec.Struct, eq=False):
     """What is known before anything is written."""
 
     cwd: Path

@@ -9,9 +9,10 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from ..core.pattern import pattern
 from .settings import LONGEST, Settings
 
-PROVIDER_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+PROVIDER_NAME = pattern(r"[a-z0-9][a-z0-9_-]*")
 _SECRETS = frozenset(("key", "api_key", "apikey", "token", "auth_token", "secret", "password"))
 
 
@@ -70,7 +71,7 @@ def problems(data: Mapping[str, Any], kind: Any = Settings, path: tuple[str, ...
     for key, value in data.items():
         here = (*path, key)
         if named:
-            if not PROVIDER_NAME.fullmatch(key):
+            if not PROVIDER_NAME().fullmatch(key):
                 yield Problem(here, "a provider's name has small letters, digits, - and _ only")
             inner: Any = struct
         elif key not in known:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -71,8 +70,7 @@ class Inbox:
         return message
 
 
-@dataclass
-class Agent:
+class Agent(msgspec.Struct, eq=False):
     """Everything one agent is. Tokens and cost count over its life, turns and time per run.
 
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
@@ -100,20 +98,20 @@ class Agent:
     fallback: Provider | None = None
     supervision: Supervision = "unsupervised"
     accept: Callable[[str], str] = lambda text: ""
-    history: list[Message] = field(default_factory=list)
-    seen: Seen = field(default_factory=Seen)
+    history: list[Message] = []
+    seen: Seen = msgspec.field(default_factory=Seen)
     parent: Agent | None = None
-    usage: Usage = field(default_factory=Usage)
-    below: Usage = field(default_factory=Usage)
-    tally: Tally = field(default_factory=Tally)
+    usage: Usage = msgspec.field(default_factory=Usage)
+    below: Usage = msgspec.field(default_factory=Usage)
+    tally: Tally = msgspec.field(default_factory=Tally)
     run: int = 0
     turn: int = 0
     context: int = 0
     sent: int = 0
     cold: bool = False
-    texts: list[str] = field(default_factory=list)
+    texts: list[str] = []
     streaming: str = ""
-    news: list[AnyEvent] = field(default_factory=list)
+    news: list[AnyEvent] = []
 
     @property
     def model(self) -> str:
@@ -176,8 +174,7 @@ class Policy(msgspec.Struct, frozen=True):
     max_agents: int = 200
 
 
-@dataclass
-class World:
+class World(msgspec.Struct, eq=False):
     """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
     forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
     tell of a lane."""
@@ -187,7 +184,7 @@ class World:
     workspace: Workspace
     policy: Policy
     rng: random.Random
-    gates: dict[str, Gate] = field(default_factory=dict)
+    gates: dict[str, Gate] = {}
     remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
     shared: Callable[[str], Shared | None] = lambda lane: None

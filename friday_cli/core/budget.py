@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from .messages import Usage
 
@@ -34,8 +35,7 @@ class LimitReached(Exception):
         self.whose = whose
 
 
-@dataclass
-class Pool:
+class Pool(msgspec.Struct, eq=False):
     """One quantity of one agent: `limit` None means none. `kept` is set aside for wrap-ups at or below this level."""
 
     limit: float | None
@@ -53,8 +53,7 @@ class Pool:
         return self.left - self.reserved
 
 
-@dataclass
-class Reservation:
+class Reservation(msgspec.Struct, eq=False):
     """What a request may use: `output` tokens at most. Give it back with `Budget.settle`."""
 
     tokens: float

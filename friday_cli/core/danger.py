@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 
-_SPECIAL = re.compile(r"[;&|<>$()`\n\r\\!{}\x00-\x08\x0b-\x1f\x7f]")
-_INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_SPLIT = re.compile(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+from .pattern import pattern
+
+_SPECIAL = pattern(r"[;&|<>$()`\n\r\\!{}\x00-\x08\x0b-\x1f\x7f]")
+_INVISIBLE = pattern(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_SPLIT = pattern(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
+_ASSIGNMENT = pattern(r"[A-Za-z_]\w*=")
 WRAPPERS = frozenset(
     [
         "env",
@@ -39,14 +41,14 @@ _READINGS = 200
 """Words after a wrapper from which on a command may begin: its options are too many to know."""
 _KEYWORDS = frozenset(["then", "do", "else", "elif", "if", "while", "until", "!"])
 _SHELLS = frozenset(["sh", "bash", "zsh", "dash", "ksh"])
-_SYSTEM = re.compile(
+_SYSTEM = pattern(
     r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)"
 )
-_PROTECTED = re.compile(
+_PROTECTED = pattern(
     r"(?:.*/)?(?:\.git|\.friday|\.claude|\.vscode|\.idea|\.husky|\.ssh|\.github/workflows)(?:/.*)?"
     r"|(?:.*/)?(?:\.gitmodules|\.gitconfig|\.mcp\.json|\.envrc|\.bashrc|\.bash_profile|\.profile|\.zshrc|\.zprofile|\.gitlab-ci\.yml|\.pre-commit-config\.yaml)"
 )
-_SECRET = re.compile(
+_SECRET = pattern(
     r"(?:.*/)?(?:\.env(?:\.(?!example$|sample$|template$|dist$).*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx|keystore)|credentials(?:\.json)?|auth\.toml)"
     r"|(?:.*/)?(?:\.ssh|\.aws|\.gnupg|\.kube|\.docker)/.*"
 )
@@ -55,7 +57,7 @@ _SECRET = re.compile(
 def is_plain(command: str) -> bool:
     """Whether a command is one program with words and nothing else."""
     text = command.strip(" \t")
-    if not text or _SPECIAL.search(text) or _INVISIBLE.search(text) or _ASSIGNMENT.match(text):
+    if not text or _SPECIAL().search(text) or _INVISIBLE().search(text) or _ASSIGNMENT().match(text):
         return False
     try:
         return bool(shlex.split(text))
@@ -66,7 +68,7 @@ def is_plain(command: str) -> bool:
 def simple_commands(command: str) -> list[str]:
     """The commands inside a compound one, wrappers and assignments taken off; quotes are removed as a shell would."""
     found: list[str] = []
-    for piece in _SPLIT.split(command):
+    for piece in _SPLIT().split(command):
         try:
             whole = shlex.split(piece)
         except ValueError:
@@ -82,7 +84,7 @@ def simple_commands(command: str) -> list[str]:
 
 def _readings(words: list[str]) -> list[list[str]]:
     """What a command may run: itself, or behind a wrapper what begins at any later word."""
-    while words and (_ASSIGNMENT.match(words[0]) or words[0] in _KEYWORDS):
+    while words and (_ASSIGNMENT().match(words[0]) or words[0] in _KEYWORDS):
         words = words[1:]
     if not words:
         return []
@@ -126,13 +128,15 @@ def catastrophe(command: str) -> str:
         operands = [w for w in words[1:] if not w.startswith("-")]
         short = "".join(f[1:] for f in flags if not f.startswith("--"))
         if name == "rm" and ("r" in short.lower() or "--recursive" in flags):
-            if bad := next((o for o in operands if "$" in o or o.startswith(("/", "~")) or _SYSTEM.fullmatch(o)), None):
+            if bad := next(
+                (o for o in operands if "$" in o or o.startswith(("/", "~")) or _SYSTEM().fullmatch(o)), None
+            ):
                 return f"recursive delete of {bad}"
             if not operands:
                 return "recursive delete of something unseen"
         if name == "find" and ("-delete" in words or "rm" in words):
             top = words[1] if not words[1].startswith("-") else "."
-            if _SYSTEM.fullmatch(top) or top.startswith(("/", "~", "$")):
+            if _SYSTEM().fullmatch(top) or top.startswith(("/", "~", "$")):
                 return f"recursive delete below {top}"
         if name == "git" and _subcommand(words) == "clean" and ("f" in short or "--force" in flags):
             return "git clean deletes files that git does not know"
@@ -141,7 +145,7 @@ def catastrophe(command: str) -> str:
         if name == "dd" and any(o.startswith("of=/dev/") for o in operands):
             return "dd writes to a device"
         recursive = "R" in short or "--recursive" in flags
-        if name in ("chmod", "chown") and recursive and any(_SYSTEM.fullmatch(o) for o in operands):
+        if name in ("chmod", "chown") and recursive and any(_SYSTEM().fullmatch(o) for o in operands):
             return f"recursive {name} of a system folder"
     if re.search(r">\s*/dev/(?:sd|nvme|hd|vd|disk)", command):
         return "writes to a disk device"
@@ -152,9 +156,9 @@ def catastrophe(command: str) -> str:
 
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later (git's and editors' folders, hooks, Friday's own)."""
-    return _PROTECTED.fullmatch(path.lower()) is not None
+    return _PROTECTED().fullmatch(path.lower()) is not None
 
 
 def is_secret(path: str) -> bool:
     """Whether `path` looks like a place for keys and passwords; `.env.example` and the like do not."""
-    return _SECRET.fullmatch(path.lower()) is not None
+    return _SECRET().fullmatch(path.lower()) is not None

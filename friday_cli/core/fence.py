@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .pattern import pattern
+
 _MARKUP = (
     "system|assistant|human|untrusted|invoke|start_of_turn|end_of_turn|antml:\\w+|"
     "system[-_ ]?(?:reminder|prompt|message|instructions?)|"
@@ -11,21 +13,19 @@ _MARKUP = (
 )
 _WORDS = "user|developer|tool|function|instructions?|prompt"
 """Roles that are types and components when capitalised: `Vec<User>` stays as it is."""
-_TAG = re.compile(
-    rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([^<>\n]{{0,200}})(>?)"
-)
-_TOKEN = re.compile(r"<\|([^<>|\n]{0,80})\|>")
-_LLAMA = re.compile(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
-_TURN = re.compile(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
-_NOTE = re.compile(r"\[(?=Note of the harness\b)", re.I)
-_UNSEEN = re.compile(
+_TAG = pattern(rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([^<>\n]{{0,200}})(>?)")
+_TOKEN = pattern(r"<\|([^<>|\n]{0,80})\|>")
+_LLAMA = pattern(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
+_TURN = pattern(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
+_NOTE = pattern(r"\[(?=Note of the harness\b)", re.I)
+_UNSEEN = pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e01ef]"
 )
 
 
 def visible(text: str) -> str:
     """`text` without control characters (tab and newline stay), bidi overrides and characters nobody can see."""
-    return _UNSEEN.sub("", text.replace("\r\n", "\n"))
+    return _UNSEEN().sub("", text.replace("\r\n", "\n"))
 
 
 def defused(text: str) -> str:
@@ -33,10 +33,10 @@ def defused(text: str) -> str:
 
     Angle brackets of such tags become `‹ ›`, so a reader still sees what stood there.
     """
-    text = _TAG.sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
-    text = _TOKEN.sub(r"‹|\1|›", text)
-    text = _LLAMA.sub(lambda m: f"‹{m[1] or m[2] or m[3]}›", text)
-    return _NOTE.sub("‹", _TURN.sub(r"\1：", text))
+    text = _TAG().sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
+    text = _TOKEN().sub(r"‹|\1|›", text)
+    text = _LLAMA().sub(lambda m: f"‹{m[1] or m[2] or m[3]}›", text)
+    return _NOTE().sub("‹", _TURN().sub(r"\1：", text))
 
 
 def fenced(text: str, *, source: str) -> str:

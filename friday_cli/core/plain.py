@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_STRING = re.compile(
+from .pattern import pattern
+
+_STRING = pattern(
     # OSC, DCS, SOS, PM, APC with their payload; one that never ends loses its introducer only, so it hides nothing
     "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*+(?:\x07|\x1b\\\\|\x9c)"
     # CSI with parameters and final byte
@@ -18,13 +20,12 @@ _SILENT = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_DROP = re.compile(f"[{_SILENT}]+")
+_DROP = pattern(f"[{_SILENT}]+")
 # A joiner is part of the spelling after letters of scripts that join and after pictographs; elsewhere it only hides.
 _JOINING = "\u0600-\u1fff\u2600-\u2bff\ufb50-\ufe0f\ufe70-\ufeff\U0001f000-\U0001faff"
-_JOINER = re.compile(f"(?<![{_JOINING}])[{_JOINERS}]+|(?<=[{_JOINERS}])[{_JOINERS}]+")
-_LONE = re.compile("[\ud800-\udfff]")
-_CLEAN = re.compile("[\n -~]*")
-_HIDDEN = re.compile(f"[\r\v\f\x85\u2028\u2029{_JOINERS}\ud800-\udfff{_SILENT}]")
+_JOINER = pattern(f"(?<![{_JOINING}])[{_JOINERS}]+|(?<=[{_JOINERS}])[{_JOINERS}]+")
+_LONE = pattern("[\ud800-\udfff]")
+_HIDDEN = pattern(f"[\r\v\f\x85\u2028\u2029{_JOINERS}\ud800-\udfff{_SILENT}]")
 
 
 def plain(text: str, *, keep: str = "\n\t") -> str:
@@ -34,13 +35,13 @@ def plain(text: str, *, keep: str = "\n\t") -> str:
     would have overwritten stays visible; lone surrogates become U+FFFD. White space that is not in `keep` ("\\n", "\\t")
     becomes a blank.
     """
-    if "\n" in keep and _CLEAN.fullmatch(text):
+    if text.isascii() and (text.isprintable() or ("\n" in keep and text.replace("\n", "").isprintable())):
         return text
-    text = _LONE.sub("\ufffd", text)
-    text = _STRING.sub("", text)
-    text = _DROP.sub("", text)
+    text = _LONE().sub("\ufffd", text)
+    text = _STRING().sub("", text)
+    text = _DROP().sub("", text)
     if not text.isascii():
-        text = _JOINER.sub("", text)
+        text = _JOINER().sub("", text)
     for end in ("\r\n", "\r", "\x85", "\u2028", "\u2029"):
         text = text.replace(end, "\n")
     for blank in "\v\f" + "".join({"\n", "\t"} - set(keep)):
@@ -53,7 +54,7 @@ def visible(text: str) -> str:
 
     Unlike `plain` it leaves nothing out: a command must be read whole. Line ends and tabs stay.
     """
-    return _HIDDEN.sub(_spelled, text)
+    return _HIDDEN().sub(_spelled, text)
 
 
 def line(text: str, limit: int = 80) -> str:
@@ -67,7 +68,7 @@ def _spelled(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_SECRET = re.compile(
+_SECRET = pattern(
     r"-----BEGIN (?P<pem>[A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?)-----[^-]*+(?:-----END (?P=pem)-----)?"
     r"|\beyJ[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}"
     r"|\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{24,})"
@@ -87,4 +88,4 @@ def mask(text: str) -> str:
     """`text` with what looks like a key, token or private key replaced by `[secret]`."""
     if not any(hint in text for hint in _HINTS):  # 20 times faster than the pattern, and mostly the answer
         return text
-    return _SECRET.sub("[secret]", text)
+    return _SECRET().sub("[secret]", text)

@@ -6,6 +6,8 @@ import re
 
 import msgspec
 
+from .pattern import pattern
+
 FOUND_SHOWN = 20
 """Pages found by web searches that a receipt in words names."""
 
@@ -163,11 +165,11 @@ class Tally:
         return self._made
 
 
-_RAN = re.compile(
+_RAN = pattern(
     r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
     re.I,
 )
-_CHANGED = re.compile(
+_CHANGED = pattern(
     r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
 )
 OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
@@ -179,9 +181,9 @@ def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
     if not text.strip():
         return []
     warnings = []
-    if _RAN.search(text) and not receipt.commands:
+    if _RAN().search(text) and not receipt.commands:
         warnings.append("says that a command ran or tests pass, but no command was run")
-    if _CHANGED.search(text) and not receipt.files and not receipt.commands:
+    if _CHANGED().search(text) and not receipt.files and not receipt.commands:
         warnings.append("claims changes, but no file was changed")
     if able and not any(name not in OWN for name in receipt.tools):
         warnings.append("no tool was run: nothing in this result was checked")

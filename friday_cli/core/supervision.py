@@ -7,7 +7,6 @@ under `supervised-human`, and refuses the result otherwise. Verdicts are events;
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import json
 import re
@@ -145,7 +144,7 @@ async def _ruling(
         "# Receipt, made by the harness\n" + "\n".join(agent.receipt.lines()),
         "# Where they part\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
-    judge = dataclasses.replace(
+    judge = msgspec.structs.replace(
         agent, provider=world.supervisor or agent.provider, system=SYSTEM, specs=(), tools={},
         history=[user(text, source="harness")], usage=Usage(), context=0, sent=0, cold=False, fallback=None,
         cache_key="supervisor", streaming="", texts=[],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, Protocol
 
@@ -53,15 +52,13 @@ class Asker(Protocol):
     async def __call__(self, question: str, choices: Sequence[str]) -> str: ...
 
 
-@dataclass
-class Seen:
+class Seen(msgspec.Struct, eq=False):
     """What one agent knows of files: resolved path -> sha256 of the content it last read or wrote."""
 
-    hashes: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, str] = {}
 
 
-@dataclass(frozen=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """All that a running call may touch. `emit` shows live output to people; `agent` is the caller's path."""
 
     agent: str
@@ -72,8 +69,7 @@ class ToolContext:
     ask: Asker
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A tool in an agent's table.
 
     `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..core.pattern import pattern
+
 ELSEWHERE = frozenset(
     (
         "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
@@ -18,7 +20,7 @@ ELSEWHERE = frozenset(
     )
 )  # fmt: skip
 """Variables by which git takes another repository than that of the folder it runs in."""
-_SWITCH = re.compile(r"(?<![\w-])--(?:git-dir|work-tree)(?![\w-])|\bGIT_(?:DIR|WORK_TREE|COMMON_DIR|INDEX_FILE)\s*=")
+_SWITCH = pattern(r"(?<![\w-])--(?:git-dir|work-tree)(?![\w-])|\bGIT_(?:DIR|WORK_TREE|COMMON_DIR|INDEX_FILE)\s*=")
 
 
 def stray(command: str, away: Sequence[Path], own: Path, environ: Mapping[str, str]) -> str:
@@ -33,5 +35,5 @@ def stray(command: str, away: Sequence[Path], own: Path, environ: Mapping[str, s
         for name in names:
             if len(folder.parts) > 1 and re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", text):
                 return name
-    found = _SWITCH.search(text)
+    found = _SWITCH().search(text)
     return found[0].rstrip("= ") if found else ""

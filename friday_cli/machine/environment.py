@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 
+from ..core.pattern import pattern
 from ..core.plain import mask
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = pattern(
     r"(?:^|_)[A-Z0-9]*(?:TOKENS?|SECRETS?|KEYS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIES?)(?:_|$)"
     r"|(?:^|[_/:])(?:PASS|PWD|PAT|DSN)$|(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|APIKEY)(?:S|$)"
 )
@@ -37,7 +37,7 @@ def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a key or password, by its name or by what it holds."""
     if name in _ALWAYS_KEPT:
         return False
-    if _SECRET_NAME.search(name.upper()):
+    if _SECRET_NAME().search(name.upper()):
         return True
     return mask(value) != value and not name.upper().endswith(
         "_PROXY"

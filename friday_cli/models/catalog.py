@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import tomllib
 from datetime import date
 from typing import Literal, get_args
 
 import msgspec
 
+from ..core.pattern import pattern
 from ..core.provider import Effort
 from . import prices
 
@@ -21,8 +21,8 @@ WINDOW, MAX_OUTPUT = 128_000, 16_000
 LOCAL_WINDOW, LOCAL_MAX_OUTPUT = 32_768, 8_192
 """The same for a model on one's own machine."""
 
-_DATED = re.compile(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|latest)$")
-_CLOUD = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic\.|(?:-v\d+)?(?::\d+)?$")
+_DATED = pattern(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|latest)$")
+_CLOUD = pattern(r"^(?:[a-z]{2,6}\.)?anthropic\.|(?:-v\d+)?(?::\d+)?$")
 
 
 class Quirks(msgspec.Struct, frozen=True):
@@ -115,7 +115,7 @@ def find(provider: str, model: str, *, platform: str = "", local: bool = False) 
 
     A dated or cloud id (`claude-haiku-4-5-20251001`, `us.anthropic.claude-opus-5-5-v1:0`) is found by its plain name.
     """
-    for name in (model, _DATED.sub("", _CLOUD.sub("", model) if platform else model)):
+    for name in (model, _DATED().sub("", _CLOUD().sub("", model) if platform else model)):
         if found := known().get((provider, name)):
             size = found.window or prices.window(provider, name) or WINDOW
             return msgspec.structs.replace(found, id=model, window=size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,10 +12,11 @@ import msgspec
 from .. import atomic
 from ..config.settings import ProviderSettings
 from ..core.errors import FileError, UsageError
+from ..core.pattern import pattern
 from ..paths import config_dir
 from .presets import Service, key_names, names
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Key:
@@ -88,7 +88,7 @@ def list_keys(providers: Mapping[str, ProviderSettings], env: Mapping[str, str])
 
 def set_key(provider: str, key: str, *, env: Mapping[str, str] | None = None) -> Path:
     """Keep the key of `provider` in auth.toml (mode 0600) and return its path. Safe with many processes at once."""
-    if not _NAME.fullmatch(provider):
+    if not _NAME().fullmatch(provider):
         raise UsageError(f"{provider!r} is no provider's name.")
     value = _sound(key.strip(), f"the key of {provider}")
     path = auth_path(env)

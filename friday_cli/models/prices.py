@@ -11,6 +11,7 @@ import msgspec
 
 from ..config.settings import Prices
 from ..core.messages import Usage
+from ..core.pattern import pattern
 
 Rate = float | tuple[float | tuple[int, float], ...]
 """Dollars per million tokens: one figure, or the base figure and then (tokens, figure) for inputs above `tokens`."""
@@ -18,7 +19,7 @@ LOCAL = frozenset(("ollama", "lmstudio", "llamacpp", "vllm"))
 """Services on one's own machine: free of charge."""
 _LISTS = {"gemini": "google"} | {n: n for n in ("anthropic", "openai", "groq", "deepseek", "mistral", "openrouter")}
 _PLATFORMS = {"bedrock": "aws", "vertex": "google", "foundry": "azure", "azure": "azure"}
-_COMPACT_DATE = re.compile(r"-(20\d\d)(\d\d)(\d\d)(?!\d)")
+_COMPACT_DATE = pattern(r"-(20\d\d)(\d\d)(\d\d)(?!\d)")
 
 
 class _Price(msgspec.Struct, frozen=True, rename={"input": "in", "output": "out"}):
@@ -139,7 +140,7 @@ def _list(name: str) -> _List:
 @functools.lru_cache(maxsize=256)
 def _find(name: str, model: str) -> _Model | None:
     model = model.lower()
-    dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", model)
+    dashed = _COMPACT_DATE().sub(r"-\1-\2-\3", model)
     for text in dict.fromkeys((model, dashed)):
         for source_list in (name, *_list(name).also):
             for row in _list(source_list).models:

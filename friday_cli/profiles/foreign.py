@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..core.pattern import pattern
+
 TOOLS: dict[str, tuple[str, ...]] = {
     "Read": ("read_file",),
     "NotebookRead": ("read_file",),
@@ -65,7 +67,7 @@ WITHOUT_EFFECT = frozenset(
 MARKS = frozenset(("tools", "permissionMode", "maxTurns", "color", "skills", "mcpServers", "hooks", "kind"))
 """Keys by which a file shows that it was written for another tool."""
 
-_CALL = re.compile(r"([A-Za-z_][\w-]*)\((.*)\)", re.S)
+_CALL = pattern(r"([A-Za-z_][\w-]*)\((.*)\)", re.S)
 
 
 def items(value: str) -> list[str]:
@@ -83,7 +85,7 @@ def items(value: str) -> list[str]:
 def take_apart(item: str) -> tuple[tuple[str, ...], str | None]:
     """Our names for one entry of a tool list, and the pattern in its parentheses (None without)."""
     name, pattern = item, None
-    if call := _CALL.fullmatch(item):
+    if call := _CALL().fullmatch(item):
         name, pattern = call.group(1), call.group(2).strip()
     return TOOLS.get(name, (name,)), pattern
 

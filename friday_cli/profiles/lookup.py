@@ -11,11 +11,12 @@ import msgspec
 
 from .. import frontmatter, trust
 from ..core.errors import FileError, UsageError
+from ..core.pattern import pattern
 from ..paths import config_dir
 from .parse import nearest, parse
 from .profile import TOKENS_HARD, Origin, Profile
 
-_OURS = re.compile(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
+_OURS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
 SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
 
 
@@ -186,7 +187,7 @@ def meant(raw: bytes) -> bool:
     """Whether a Markdown file is meant as a profile: front matter with a name, or with keys that only profiles have."""
     text = raw.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     parts = frontmatter.split(text)
-    return parts is not None and (frontmatter.named(text) or _OURS.search(parts[0]) is not None)
+    return parts is not None and (frontmatter.named(text) or _OURS().search(parts[0]) is not None)
 
 
 def _read(path: Path) -> bytes | FileError:

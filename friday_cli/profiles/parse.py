@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from .. import frontmatter
 from ..core.errors import FileError
+from ..core.pattern import pattern
 from ..core.plain import line, plain
 from . import foreign
 from .profile import KNOWN, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Origin, Profile
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SELF = "An agent cannot assign itself as a sub-agent"
 LONGEST = 86_400
@@ -154,12 +155,12 @@ class _Reader:
 
     def _name(self) -> str:
         name = self._text("name", required=True)
-        if self.imported and not NAME.fullmatch(name):
+        if self.imported and not NAME().fullmatch(name):
             slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
             if slug:
                 self._note(f"is called {slug} here; its own name is {name!r}.")
                 return slug
-        if not NAME.fullmatch(name):
+        if not NAME().fullmatch(name):
             raise self._fail("name", f"{name!r} is no name.", "Use small letters, digits, - and _, at most 64.")
         return name
 

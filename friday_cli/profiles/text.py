@@ -53,7 +53,7 @@ When it is done, and when to give up and say so.
 
 def template(name: str) -> str:
     """The text of a new profile file. Raises UsageError when `name` cannot be one."""
-    if not NAME.fullmatch(name):
+    if not NAME().fullmatch(name):
         raise UsageError(f"{name!r} is no profile name.", hint="Use small letters, digits, - and _, at most 64.")
     return TEMPLATE.format(name=name, title=name.replace("-", " ").replace("_", " ").capitalize())
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..core.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, closed
+from ..core.pattern import pattern
 from ..core.provider import Effort, Request
 
 Cache = Literal["auto", "blocks", "off"]
@@ -20,7 +21,7 @@ WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
 _LEAST_BUDGET = 1024
 _MARK = {"type": "ephemeral"}
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID = pattern(r"[A-Za-z0-9_-]{1,64}")
 _Block = dict[str, Any]
 
 
@@ -114,7 +115,7 @@ def messages_of(history: Sequence[Message], *, origin: str, thinking: bool = Tru
 
 def wire_id(call_id: str) -> str:
     """A call's id as the API takes it; the same for the same id."""
-    if _ID.fullmatch(call_id):
+    if _ID().fullmatch(call_id):
         return call_id
     return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:24]
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Message, Text, ToolCall, ToolResult, Usage, estimate_message
+from ..core.pattern import pattern
 from ..core.provider import Effort, Request, Stop, estimate_request
 from ..wire.arguments import call_of
 from ..wire.text import Pieces, whole_json
@@ -21,8 +22,8 @@ EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhig
 NO_IMAGE = "[an image was here; this model reads none]"
 CUT = "the reply reached its output limit before the arguments were complete; the call was not run"
 _MOST = 10**9
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,40}")
-_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_ID = pattern(r"[A-Za-z0-9_.:-]{1,40}")
+_SHORT_ID = pattern(r"[A-Za-z0-9]{9}")
 
 
 class Quirks(msgspec.Struct, frozen=True):
@@ -112,8 +113,8 @@ def cache_key(request: Request) -> str:
 
 def wire_id(call_id: str, quirks: Quirks) -> str:
     """A call's id as every service takes it; the same for the same id."""
-    pattern = _SHORT_ID if quirks.short_ids else _ID
-    if pattern.fullmatch(call_id):
+    good = _SHORT_ID() if quirks.short_ids else _ID()
+    if good.fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
     return digest[:9] if quirks.short_ids else f"call_{digest[:24]}"

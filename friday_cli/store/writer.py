@@ -7,10 +7,11 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+
+import msgspec
 
 from friday_cli.core.errors import FridayError, StoreError
 
@@ -19,8 +20,7 @@ from .schema import connect, connect_memory, connect_reader, explain, patiently,
 T = TypeVar("T")
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     """Something to do with the file; `work` may run twice, so it touches nothing but the connection."""
 
     work: Callable[[sqlite3.Connection], Any] | None

@@ -10,8 +10,10 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password|credential", re.I)
-_SECRET_TEXT = re.compile(
+from ..core.pattern import pattern
+
+_SECRET_NAME = pattern(r"auth|key|token|secret|cookie|password|credential", re.I)
+_SECRET_TEXT = pattern(
     r"(?i:bearer)\s+[^\s\"',]{6,}"
     r"|\b(?:sk|rk|pk|gsk|xai|ghp|github_pat)[-_][A-Za-z0-9*._-]{6,}"
     r"|\b(?:AKIA|AIza)[A-Za-z0-9_-]{10,}"
@@ -74,13 +76,13 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
     @staticmethod
     def is_secret(header: str) -> bool:
         """Whether a header of this name is likely to carry a secret."""
-        return _SECRET_NAME.search(header) is not None
+        return _SECRET_NAME().search(header) is not None
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every value that must not be shown, longest first."""
-        found = [v for k, v in self.headers.items() if _SECRET_NAME.search(k)]
-        found += [v for k, v in self.options.items() if isinstance(v, str) and _SECRET_NAME.search(k)]
+        found = [v for k, v in self.headers.items() if _SECRET_NAME().search(k)]
+        found += [v for k, v in self.options.items() if isinstance(v, str) and _SECRET_NAME().search(k)]
         found += [v for v in (self.address.password, self.address.query) if v]
         found += [word for value in found for word in value.split() if word != value]
         return tuple(sorted({v for v in found if len(v) > 5}, key=len, reverse=True))
@@ -104,4 +106,4 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         """`text` with this endpoint's secrets, and whatever looks like a key, replaced."""
         for secret in self.secrets:
             text = text.replace(secret, "[key]")
-        return _SECRET_TEXT.sub("[key]", text)
+        return _SECRET_TEXT().sub("[key]", text)

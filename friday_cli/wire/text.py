@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_HTML = re.compile(r"\s*(<!doctype|<html|<head|<body|<\?xml|<center|<h1)", re.I)
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.I | re.S)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+from ..core.pattern import pattern
+
+_HTML = pattern(r"\s*(<!doctype|<html|<head|<body|<\?xml|<center|<h1)", re.I)
+_TITLE = pattern(r"<title[^>]*>(.*?)</title>", re.I | re.S)
+_SURROGATE = pattern("[\ud800-\udfff]")
 
 
 def plain(text: str, limit: int = 300) -> str:
@@ -19,18 +21,18 @@ def plain(text: str, limit: int = 300) -> str:
 
 def is_html(text: str) -> bool:
     """Whether `text` is a web page and not an answer."""
-    return _HTML.match(text) is not None
+    return _HTML().match(text) is not None
 
 
 def title_of(page: str) -> str:
     """The title of a web page without markup, or ""."""
-    found = _TITLE.search(page[:20_000])
+    found = _TITLE().search(page[:20_000])
     return plain(re.sub(r"<[^>]*>|&\w+;", " ", found.group(1)), 80) if found else ""
 
 
 def whole(text: str) -> str:
     """`text` with surrogate pairs joined and single surrogates replaced, so that it can be written as UTF-8."""
-    if not _SURROGATE.search(text):
+    if not _SURROGATE().search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,8 +44,7 @@ class Card(msgspec.Struct, frozen=True):
     start: str = ""
 
 
-@dataclass
-class Worktree:
+class Worktree(msgspec.Struct, eq=False):
     """A worktree in use or of the past. `files` is what changed in it when it was last looked at, `changes` the same
     path by path, `text` the difference (its beginning), `end` the git tree of its files then. `problem` says why it could
     not be looked at. `workspace` is where its agent works; None until it is needed.
@@ -61,7 +59,7 @@ class Worktree:
     end: str = ""
     text: str = ""
     problem: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
 
     @property
     def path(self) -> str:

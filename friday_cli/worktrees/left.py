@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,12 +10,13 @@ from pathlib import Path
 import msgspec
 
 from ..core.errors import FridayError, UsageError
+from ..core.pattern import pattern
 from .card import Worktree, cards
 from .worktrees import Worktrees
 
 Own = Callable[[str], Awaitable[AbstractContextManager[object]]]
 """Takes the lock of a session; raises UsageError while a process has it."""
-_SESSION = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+_SESSION = pattern(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ async def look_through(folder: Path, own: Own, environ: Mapping[str, str], *, sk
 
 def _sessions(folder: Path) -> list[str]:
     try:
-        return sorted(path.name for path in folder.iterdir() if _SESSION.fullmatch(path.name))
+        return sorted(path.name for path in folder.iterdir() if _SESSION().fullmatch(path.name))
     except OSError:
         return []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,7 +57,7 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
         while top.parent is not None:
             top = top.parent
         agent.rules.allowed = None
-        return prepare(dataclasses.replace(agent, tools={**top.tools, **agent.tools}), *rest)
+        return prepare(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
 
     patch.setattr(calls, "_prepare", lax)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
+from ...core.pattern import pattern
 from ...core.plain import plain
 
 REFRESH_S = 0.1
@@ -19,8 +19,8 @@ TAIL_LINES, TAIL_CHARS = 6, 2000
 BLOCK_CHARS = 30_000
 """A longer block is printed as it is: laying it out would hold everything up."""
 _BLANK = r"(?:\x1b\[[\d;]*m|\s)"
-_BLANK_EDGES = re.compile(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
-_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+_BLANK_EDGES = pattern(rf"\A(?:{_BLANK}*\n)+|(?:\n{_BLANK}*)+\Z")
+_FENCE = pattern(r"\s{0,3}(```+|~~~+)")
 
 
 def remark(text: str) -> None:
@@ -148,7 +148,7 @@ class Answer:
         self._print("[the reply broke off; it is written again]")
 
     def _line(self, line: str) -> None:
-        match = _FENCE.match(line)
+        match = _FENCE().match(line)
         if match and (not self._fence or line.strip().startswith(self._fence)):
             self._fence = "" if self._fence else match[1]
         if not line.strip() and not self._fence:
@@ -162,7 +162,7 @@ class Answer:
     def _ended(self) -> bool:
         """Whether the block so far is whole without a blank line: a closed fence or a heading."""
         last = self._block[-1]
-        return bool(_FENCE.match(last) and len(self._block) > 1) or last.startswith("#")
+        return bool(_FENCE().match(last) and len(self._block) > 1) or last.startswith("#")
 
     def _flush(self) -> None:
         if self._block:
@@ -179,5 +179,5 @@ class Answer:
                 self._console.out(markdown)
             else:
                 self._console.print(Markdown(markdown, hyperlinks=False))
-        sys.stdout.write(_BLANK_EDGES.sub("", capture.get()) + "\n\n")
+        sys.stdout.write(_BLANK_EDGES().sub("", capture.get()) + "\n\n")
         sys.stdout.flush()

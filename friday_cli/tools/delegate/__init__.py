@@ -15,16 +15,17 @@ from ...core.delegation import Known, Node, Spec, Tree
 from ...core.errors import ToolError
 from ...core.events import Delegated, Table, depth_of, is_under
 from ...core.fence import defused
+from ...core.pattern import pattern
 from ...core.tool import Output, Tool, ToolContext, tool
 from ...core.workspace import Workspace
 from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
-_HARNESS = re.compile(
+_HARNESS = pattern(
     r"^([ \t#>*-]*)(Receipt, made by the harness|delegate_id:|Result from '|WARNING:|error:)", re.M | re.I
 )
-_MARKED = re.compile(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
+_MARKED = pattern(r"\[((?:not )?seen by the harness|truncated: [^\]\n]*)\]", re.I)
 SAME_TASK = 0.8
 """Part of two texts that they share, above which a task counts as handed on whole."""
 
@@ -315,7 +316,7 @@ def _in_background(node: Node) -> str:
 
 def _words(text: str) -> str:
     """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
-    return _MARKED.sub(r"‹\1›", _HARNESS.sub(r"\1‹its own words› \2", defused(text)))
+    return _MARKED().sub(r"‹\1›", _HARNESS().sub(r"\1‹its own words› \2", defused(text)))
 
 
 def _cost(known: Known) -> str:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from ...core.pattern import pattern
 from .read import Document
 
 _PASSAGE, _LONGEST = 700, 1_200
 """Characters of a usual passage, and of the longest."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+_WORD = pattern(rf"[{_CJK}]|[^\W_{_CJK}]+")
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ def _cut(line: str) -> Iterable[str]:
 def words(text: str) -> list[str]:
     """The words of a text in the form they are compared in: plain letters, no endings, lines rejoined."""
     text = unicodedata.normalize("NFKC", text).replace("\xad", "")
-    return [_stem(word) for word in _WORD.findall(re.sub(r"(?<=\w)-\n(?=[^\W\d_])", "", text).casefold())]
+    return [_stem(word) for word in _WORD().findall(re.sub(r"(?<=\w)-\n(?=[^\W\d_])", "", text).casefold())]
 
 
 def _stem(word: str) -> str:

@@ -10,10 +10,11 @@ from collections import Counter
 import msgspec
 
 from ...core.errors import ToolError
+from ...core.pattern import pattern
 
 _NAMED = 10
 """How many places an error names."""
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = pattern(
     r"^[ \t]*(?:(?://|\#|--|;|%|/?\*|<!--|\{/\*)[ \t]*)?(?:\.{3}|…)[ \t]*[(\[]?"
     r"(?=[^\n]*\b(?:rest|remaining|remainder|existing|unchanged|previous|omitted|same|other)\b)"
     r"[\w \t,'()\[\]/-]{0,70}(?:\.{3}|…)?[ \t]*(?:\*/\}?|-->)?[ \t]*$"
@@ -33,7 +34,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 def refuse_placeholder(new: str, present: str) -> None:
     """Raises ToolError where `new` stands for text it leaves out, unless that very line is in the file already."""
-    for found in _PLACEHOLDER.finditer(new):
+    for found in _PLACEHOLDER().finditer(new):
         line = found[0].strip()
         if line not in present:
             raise ToolError(

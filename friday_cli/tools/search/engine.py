@@ -16,6 +16,7 @@ import msgspec
 
 from ...core.danger import is_secret
 from ...core.errors import ToolError
+from ...core.pattern import pattern
 from ...core.tool import ToolContext
 from . import globs, ignore, regex
 from .scan import Question
@@ -24,9 +25,9 @@ SECONDS, BYTES = 30.0, 16 * 1024 * 1024
 """How long a search may take, and how much it may print."""
 WIDTH = 2000
 """Bytes of a line that come back."""
-_BINARY = re.compile(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
-_ANY_ROW = re.compile(rb"([^\0]*)\0([^\n]*\n)")
-_ROW = re.compile(rb"(\d+)([:-])([^\n]*)\n")
+_BINARY = pattern(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
+_ANY_ROW = pattern(rb"([^\0]*)\0([^\n]*\n)")
+_ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 
 Mode = Literal["list", "content", "files", "count"]
@@ -73,13 +74,13 @@ class Found(msgspec.Struct, frozen=True):
     def lines(self, path: str) -> list[Line]:
         return [
             Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
-            for row in _ROW.finditer(self.raw[path])
+            for row in _ROW().finditer(self.raw[path])
         ]
 
     def hits(self, path: str, *, around: bool) -> int:
         """How many of a file's lines match; `around` tells that others were printed, too."""
         raw = self.raw[path]
-        return sum(row[2] == b":" for row in _ROW.finditer(raw)) if around else raw.count(b"\n")
+        return sum(row[2] == b":" for row in _ROW().finditer(raw)) if around else raw.count(b"\n")
 
 
 async def ask(context: ToolContext, search: Search) -> Found:
@@ -149,15 +150,15 @@ def _rows(out: bytes) -> dict[str, bytes]:
     gathered: dict[bytes, list[bytes]] = {}
     binary: set[bytes] = set()
     rows, last = [], None
-    for path, row in _ANY_ROW.findall(out):
+    for path, row in _ANY_ROW().findall(out):
         if path != last:
-            while notice := _BINARY.match(path):
+            while notice := _BINARY().match(path):
                 binary.add(notice[0].partition(b": ")[0])
                 path = path[notice.end() :]
             rows, last = gathered.setdefault(path, []), path
         rows.append(row)
     tail = out[out.rfind(b"\0") + 1 :].partition(b"\n")[2]
-    while notice := _BINARY.match(tail):
+    while notice := _BINARY().match(tail):
         binary.add(notice[0].partition(b": ")[0])
         tail = tail[notice.end() :]
     return {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from ...core.errors import ToolError
+from ...core.pattern import pattern
 
 _POSIX = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
     "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f", "word": r"\w", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f",
 }  # fmt: skip
-_AROUND = re.compile(r"\(\?<?[=!]|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]")
-_TOKEN = re.compile(
+_AROUND = pattern(r"\(\?<?[=!]|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]")
+_TOKEN = pattern(
     r"(?P<escape>\\(?:[pP](?:\{[^}]*\}|.)|[xuU]\{[^}]*\}|.))|(?P<group>\(\?<(?![=!]))"
     r"|(?P<count>\{\d+(?:,\d*)?\})|(?P<brace>\{)|(?P<posix>\[:\^?\w+:\])|(?P<bracket>[\[\]])",
     re.S,
@@ -20,7 +21,7 @@ _TOKEN = re.compile(
 
 def needs_python(pattern: str) -> bool:
     """Whether the pattern looks around or back, which ripgrep's engine does not."""
-    return _AROUND.search(pattern) is not None
+    return _AROUND().search(pattern) is not None
 
 
 def for_ripgrep(pattern: str) -> str:
@@ -33,7 +34,7 @@ def for_ripgrep(pattern: str) -> str:
             return "(?P<"
         return r"\z" if found[0] == r"\Z" else found[0]
 
-    return _TOKEN.sub(spell, pattern)
+    return _TOKEN().sub(spell, pattern)
 
 
 def for_python(pattern: str) -> str:
@@ -60,7 +61,7 @@ def for_python(pattern: str) -> str:
         return whole
 
     try:
-        spelled = _TOKEN.sub(spell, pattern)
+        spelled = _TOKEN().sub(spell, pattern)
         re.compile(spelled)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise invalid(str(error)) from None

@@ -17,6 +17,7 @@ from msgspec import Meta
 from ...core.errors import ToolError
 from ...core.events import Plain
 from ...core.fence import fenced, visible
+from ...core.pattern import pattern
 from ...core.receipt import Facts
 from ...core.tool import Output, Tool, ToolContext, tool
 from .address import barred, checked_url, host_of, system_addresses
@@ -38,7 +39,7 @@ _ERROR_CHARS = 2_000
 _KEPT_PAGES = 16
 _KEPT_S = 900.0
 _INSIDE_NAMES = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
-_TEXT_TYPE = re.compile(
+_TEXT_TYPE = pattern(
     r"text/|application/([\w.-]+\+)?(json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|sql|graphql)|"
     r"application/x-(yaml|javascript|python|httpd-php|tex)|[\w.-]+/[\w.-]+\+(json|xml)|message/|image/svg"
 )
@@ -245,7 +246,7 @@ async def _text(page: Page, pdf: PdfReader | None) -> str:
         return await pdf(page.body)
     wide = "utf-16" in page.content_type.lower() or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     named = kind not in ("", "application/octet-stream")
-    if (b"\0" in head and not wide) or (named and not _TEXT_TYPE.match(kind)):
+    if (b"\0" in head and not wide) or (named and not _TEXT_TYPE().match(kind)):
         if page.status >= 400:
             return ""
         size = f"{'more than ' if page.cut else ''}{page.size:,} bytes"
