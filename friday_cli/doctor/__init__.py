@@ -21,7 +21,7 @@ from .fact import Fact, Facts, Level
 __all__ = ["PACKAGES", "Fact", "Level", "examine"]
 
 PACKAGES = (
-    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "msgspec", "platformdirs",
+    "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
     "tomli-w", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""

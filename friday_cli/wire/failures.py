@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -67,6 +68,10 @@ _SAYING: dict[str, str] = {
 }
 
 
+class Unreachable(Exception):
+    """No connection could be made; says why."""
+
+
 class Refused(Exception):
     """An HTTP answer that is no success, with the beginning of its body."""
 
@@ -98,8 +103,6 @@ def from_error(endpoint: Endpoint, error: Any, *, status: int = 0) -> ProviderEr
 
 def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
     """The error for anything a client library, a decoder or this room may raise."""
-    import httpx2
-
     from .watch import Stalled
 
     if isinstance(error, ProviderError):
@@ -111,6 +114,26 @@ def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
     name, host = endpoint.service, endpoint.host
     if isinstance(error, Stalled):
         return ProviderError("stall", f"{name} sent no {error.what} for {error.seconds:g} s ({host}).")
+    if isinstance(error, Unreachable):
+        return _unreachable(endpoint, error)
+    if "httpx2" in sys.modules and (found := _from_httpx2(endpoint, error)) is not None:
+        return found
+    if isinstance(error, UnicodeEncodeError) or type(error).__name__ == "LocalProtocolError":  # of h11
+        return bad_header(endpoint, "")
+    if isinstance(error, ValueError):
+        return ProviderError("garbled", f"{name} sent something that cannot be read ({host}).")
+    if isinstance(error, OSError | EOFError) or type(error).__name__ == "RemoteProtocolError":  # of h11
+        return ProviderError("network", f"The connection to {name} was lost ({host}): {_words(endpoint, error)}.")
+    if isinstance(error, ImportError):
+        return ProviderError("config", f"{name}: {_words(endpoint, error)}.")
+    return ProviderError("garbled", f"{name}: {type(error).__name__}: {_words(endpoint, error)} ({host}).")
+
+
+def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | None:
+    """The error for one of httpx2, which only a process that has loaded it can have raised."""
+    import httpx2
+
+    name, host = endpoint.service, endpoint.host
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         return _unreachable(endpoint, error)
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
@@ -119,18 +142,15 @@ def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
             f"{name}: base_url is no http or https address.",
             hint="Set base_url to one, such as https://host/v1.",
         )
-    quoted = isinstance(error, httpx2.LocalProtocolError) and "header" in str(error).lower()
-    if quoted or isinstance(error, UnicodeEncodeError):
+    if isinstance(error, httpx2.LocalProtocolError) and "header" in str(error).lower():
         return bad_header(endpoint, "")
     if isinstance(error, httpx2.TimeoutException):
         return ProviderError("stall", f"{name} did not take or send anything in time ({host}).")
-    if isinstance(error, httpx2.DecodingError | ValueError):
+    if isinstance(error, httpx2.DecodingError):
         return ProviderError("garbled", f"{name} sent something that cannot be read ({host}).")
-    if isinstance(error, httpx2.HTTPError | httpx2.StreamError | OSError | EOFError):
+    if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
         return ProviderError("network", f"The connection to {name} was lost ({host}): {_words(endpoint, error)}.")
-    if isinstance(error, ImportError):
-        return ProviderError("config", f"{name}: {_words(endpoint, error)}.")
-    return ProviderError("garbled", f"{name}: {type(error).__name__}: {_words(endpoint, error)} ({host}).")
+    return None
 
 
 def bad_header(endpoint: Endpoint, name: str) -> ProviderError:

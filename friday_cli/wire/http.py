@@ -1,4 +1,4 @@
-"""The plain transport: one POST over httpx2, connections kept alive per event loop and origin."""
+"""The plain transport: one POST, over `direct` where that will do and else over httpx2; connections are kept alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from .. import __version__
 from ..core.errors import ProviderError
-from . import failures
+from . import direct, failures
 from .endpoint import Endpoint
 from .reading import events_in
 from .text import whole_json
@@ -26,21 +26,19 @@ ERROR_BODY = 64 * 1024
 ERROR_BODY_S = 10.0
 """Seconds they may take."""
 
+_AGENT = f"friday-cli/{__version__}"
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, httpx2.AsyncClient]] = WeakKeyDictionary()
 
 
 async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
     """POST `body` and yield each event of the answer; see `friday_cli.wire`."""
     watch = Watch(endpoint.idle_s, endpoint.event_idle_s)
-    response: httpx2.Response | None = None
+    response: direct.Answer | httpx2.Response | None = None
     try:
         check_headers(endpoint)
-        connection = client(endpoint)
-        request = connection.build_request(
-            "POST", endpoint.url(path), content=encode(body), headers=_headers(endpoint), timeout=timeout(endpoint)
-        )
+        post = direct.post if direct.serves(endpoint) else _post
         with watch.waiting():
-            response = await connection.send(request, stream=True, follow_redirects=False)
+            response = await post(endpoint, endpoint.url(path), encode(body), _headers(endpoint))
         if not 200 <= response.status_code < 300:
             raise failures.from_status(endpoint, response.status_code, response.headers, await head_of(response))
         async with aclosing(events_in(endpoint, response.aiter_bytes(), watch)) as found:
@@ -56,6 +54,12 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
             await response.aclose()
 
 
+async def _post(endpoint: Endpoint, url: str, content: bytes, headers: dict[str, str]) -> httpx2.Response:
+    connection = client(endpoint)
+    request = connection.build_request("POST", url, content=content, headers=headers, timeout=timeout(endpoint))
+    return await connection.send(request, stream=True, follow_redirects=False)
+
+
 def client(endpoint: Endpoint) -> httpx2.AsyncClient:
     """The client of the running loop for this endpoint's origin; proxies and certificates come from the environment."""
     import httpx2
@@ -69,14 +73,15 @@ def client(endpoint: Endpoint) -> httpx2.AsyncClient:
             trust_env=secure or not endpoint.is_loopback,
             verify=secure,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60.0),
-            headers={"user-agent": f"friday-cli/{__version__}"},
+            headers={"user-agent": _AGENT},
             event_hooks={"response": [_refuse]},
         )
     return found
 
 
 async def aclose_all() -> None:
-    """Close the clients of the running loop."""
+    """Close the connections of the running loop."""
+    await direct.aclose_all()
     clients = _clients.pop(asyncio.get_running_loop(), {})
     await asyncio.gather(*(c.aclose() for c in clients.values()), return_exceptions=True)
 
@@ -96,7 +101,7 @@ def timeout(endpoint: Endpoint) -> httpx2.Timeout:
     return httpx2.Timeout(None, connect=endpoint.connect_s)
 
 
-async def head_of(response: httpx2.Response) -> bytes:
+async def head_of(response: direct.Answer | httpx2.Response) -> bytes:
     """The first bytes of an error's body; fewer where they do not come."""
     head = b""
     try:
@@ -128,4 +133,4 @@ async def _refuse(response: httpx2.Response) -> None:
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
     own = {name.lower(): value for name, value in endpoint.headers.items()}
-    return {"content-type": "application/json", "accept": "text/event-stream", **own}
+    return {"user-agent": _AGENT, "content-type": "application/json", "accept": "text/event-stream", **own}

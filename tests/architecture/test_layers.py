@@ -31,6 +31,7 @@ ROOMS = {
     "jsonschema": ("friday_cli.forms",),
     "tree_sitter": ("friday_cli.shell",),
     "tree_sitter_bash": ("friday_cli.shell",),
+    "h11": ("friday_cli.wire",),
     "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
     "msgspec": ("friday_cli",),
 }

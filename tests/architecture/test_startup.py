@@ -87,6 +87,6 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
         out, err = await process.communicate()
     modules = loaded(err.decode())
     assert (process.returncode, out.decode()) == (0, "Here.\n"), err.decode()[-2000:]
-    assert "httpx2" in modules
-    more = ["typer", "rich", "pydantic"]
+    assert "h11" in modules
+    more = ["httpx2", "typer", "rich", "pydantic"]
     assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})

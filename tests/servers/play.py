@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -168,11 +169,11 @@ async def _request(reader: asyncio.StreamReader, ahead: bytes = b"") -> Asked:
 
 
 @asynccontextmanager
-async def playing(*replies: Reply) -> AsyncIterator[Server]:
-    """A server on 127.0.0.1 for the time of the block; every connection is closed behind it."""
+async def playing(*replies: Reply, tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    """A server on 127.0.0.1 for the time of the block, over `tls` where given; every connection is closed behind it."""
     server = Server(replies)
-    listener = await asyncio.start_server(server._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024)
-    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    listener = await asyncio.start_server(server._serve, "127.0.0.1", 0, limit=64 * 1024 * 1024, ssl=tls)
+    server.url = f"http{'s' if tls else ''}://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
     try:
         yield server
     finally:
