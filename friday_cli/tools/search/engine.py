@@ -26,7 +26,7 @@ SECONDS, BYTES = 30.0, 16 * 1024 * 1024
 WIDTH = 2000
 """Bytes of a line that come back."""
 _BINARY = pattern(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
-_ANY_ROW = pattern(rb"([^\0]*)\0([^\n]*\n)")
+_BLOCK = pattern(rb"([^\0]*)\0[^\n]*\n(?:\1\0[^\n]*\n)*+")
 _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 
@@ -60,7 +60,8 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`paths` relative to the base, sorted: of a list the first of `total`. `raw` gives what was printed for each, where there is more than the path.
+    """`paths` relative to the base, sorted: of a list the first of `total`. `raw` gives the rows printed for each, `path
+    NUL text` as they came; `rows` gives them without the path.
 
     `partial` says why there may be more, "" when this is all; `secret` counts files left out for what they may hold.
     """
@@ -74,13 +75,20 @@ class Found(msgspec.Struct, frozen=True):
     def lines(self, path: str) -> list[Line]:
         return [
             Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
-            for row in _ROW().finditer(self.raw[path])
+            for row in _ROW().finditer(self.rows(path))
         ]
+
+    def rows(self, path: str) -> bytes:
+        """The text of a file's rows. Only few files are shown, so the rest is never taken apart."""
+        block = self.raw[path]
+        head = block[: block.index(b"\0") + 1]
+        return re.sub(b"^" + re.escape(head), b"", block, flags=re.M)
 
     def hits(self, path: str, *, around: bool) -> int:
         """How many of a file's lines match; `around` tells that others were printed, too."""
-        raw = self.raw[path]
-        return sum(row[2] == b":" for row in _ROW().finditer(raw)) if around else raw.count(b"\n")
+        if around:
+            return sum(row[2] == b":" for row in _ROW().finditer(self.rows(path)))
+        return self.raw[path].count(b"\0")
 
 
 async def ask(context: ToolContext, search: Search) -> Found:
@@ -137,7 +145,7 @@ def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collect
         names = out.removeprefix(b"./") if search.only else out
         kept = sift(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
     else:
-        raw = _rows(out)
+        raw = _blocks(out)
         kept = sift(raw)
     if search.mode == "list":
         return Found(nsmallest(search.most, kept), len(kept), {}, partial)
@@ -145,18 +153,16 @@ def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collect
     return Found(open_, len(open_), raw, partial, len(kept) - len(open_))
 
 
-def _rows(out: bytes) -> dict[str, bytes]:
-    """`path NUL line \n` rows, gathered by path; files that turned out to be binary halfway are left out."""
+def _blocks(out: bytes) -> dict[str, bytes]:
+    """The `path NUL line \n` rows of each file; files that turned out to be binary halfway are left out."""
     gathered: dict[bytes, list[bytes]] = {}
     binary: set[bytes] = set()
-    rows, last = [], None
-    for path, row in _ANY_ROW().findall(out):
-        if path != last:
-            while notice := _BINARY().match(path):
-                binary.add(notice[0].partition(b": ")[0])
-                path = path[notice.end() :]
-            rows, last = gathered.setdefault(path, []), path
-        rows.append(row)
+    for found in _BLOCK().finditer(out):
+        path, rows = found[1], found[0]
+        while notice := _BINARY().match(path):
+            binary.add(notice[0].partition(b": ")[0])
+            path, rows = path[notice.end() :], rows[notice.end() :]
+        gathered.setdefault(path, []).append(rows)
     tail = out[out.rfind(b"\0") + 1 :].partition(b"\n")[2]
     while notice := _BINARY().match(tail):
         binary.add(notice[0].partition(b": ")[0])

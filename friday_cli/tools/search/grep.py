@@ -89,7 +89,7 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
         else:
             total += 1
             if not page.full():
-                count = f": {result.raw[path].strip().decode()}" if args.mode == "count" else ""
+                count = f": {result.rows(path).strip().decode()}" if args.mode == "count" else ""
                 page.add(f"{name}{count}", counts=True)
     return _output(args, page, total, result)
 
