@@ -109,8 +109,7 @@ async def ask(context: ToolContext, search: Search) -> Found:
         partial = "the search ended before it was through"
     hides = await asyncio.to_thread(_friday_ignore, context, search.base)
 
-    signs = any(sign in printed.out for sign in (b"/.", b"\0.", b"\n.")) or printed.out[:1] == b"."
-    dotted = signs and not (hidden or search.only)
+    dotted = not (hidden or search.only)
 
     def sift(paths: Collection[str]) -> Collection[str]:
         """One question at a time, over all paths: a hundred thousand of them take a moment."""
