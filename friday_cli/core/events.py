@@ -6,7 +6,6 @@ Durable events are numbered and never lost; live events (`LIVE`) may be merged o
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -392,19 +391,8 @@ class Envelope(msgspec.Struct, frozen=True):
 
 encode = msgspec.json.Encoder().encode
 """An event or envelope as JSON bytes."""
-
-
-@cache  # made when first needed: to know 30 kinds of events takes 3 ms, and a new session reads none
-def _decoders() -> tuple[msgspec.json.Decoder[AnyEvent], msgspec.json.Decoder[Envelope]]:
-    return msgspec.json.Decoder(AnyEvent), msgspec.json.Decoder(Envelope)
-
-
-def decode_event(data: bytes | str) -> AnyEvent:
-    return _decoders()[0].decode(data)
-
-
-def decode_envelope(data: bytes | str) -> Envelope:
-    return _decoders()[1].decode(data)
+decode_event = msgspec.json.Decoder(AnyEvent).decode
+decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def kind(event: Event) -> str:
