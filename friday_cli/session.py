@@ -78,7 +78,6 @@ class Session(Between):
             elif not self.root.inbox.calls:
                 break
             self._wake("a")
-        await self._opened.store.sync()
         return node.outcome
 
     def _wake(self, path: str) -> None:

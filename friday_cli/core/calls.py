@@ -13,7 +13,7 @@ from .errors import FridayError, PermissionDenied, ToolError
 from .events import Denied, MessageAdded, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
 from .rule import Call
-from .tool import PARALLEL, Ending, Output, Tool, ToolContext
+from .tool import CHANGING, PARALLEL, Ending, Output, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,8 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
         tool, args, wanted = _prepare(agent, world, call)
         await _permit(agent, world, call, wanted)
         started = True
-        await world.log.emit(agent.path, ToolStarted(call.id, tool.name, tool.title(args)))
+        begins = ToolStarted(call.id, tool.name, tool.title(args))
+        await world.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = await tool.run(_context(agent, world, call), args)
         status = "error" if output.error else "ok"
     except PermissionDenied as error:

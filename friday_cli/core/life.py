@@ -128,6 +128,7 @@ async def _end(home: Home, node: Node, outcome: Outcome, begun: float) -> None:
             outcome.partial, agent.usage, agent.tree_usage, agent.presence.clock.elapsed, wall, agent.receipt,
             node.outcome.findings,
         ),
+        durable=agent.path == "a",
     )  # fmt: skip
     node.ended = True
     await home.gone(node)

@@ -17,8 +17,9 @@ from .events import LIVE, AnyEvent, Envelope, Notice, TextDelta, ThinkingDelta, 
 class Journal(Protocol):
     """Where durable events are kept."""
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
-        """Keep `envelopes`, in order. Done when they survive the death of the process; fails with StoreError."""
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
+        """Keep `envelopes`, in order. Done when they survive the death of the process, and with `durable` they and all
+        before them that of the machine; fails with StoreError."""
         ...
 
     async def read(self, after: int) -> list[Envelope]:
@@ -32,7 +33,7 @@ class MemoryJournal:
     def __init__(self, envelopes: Sequence[Envelope] = ()) -> None:
         self.envelopes = list(envelopes)
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.envelopes.extend(envelopes)
         done.set_result(None)
@@ -129,13 +130,14 @@ class Log:
         """The number of the newest event, written or about to be."""
         return self._seq
 
-    async def emit(self, agent: str, *events: AnyEvent) -> None:
-        """Keep `events` and then publish them, once each, even if the caller is cancelled meanwhile."""
+    async def emit(self, agent: str, *events: AnyEvent, durable: bool = False) -> None:
+        """Keep `events` and then publish them, once each, even if the caller is cancelled meanwhile. With `durable` a
+        power cut after this takes nothing that was emitted up to here."""
         envelopes = []
         for event in events:
             self._seq += 1
             envelopes.append(Envelope(self._seq, self._now(), agent, event))
-        task = asyncio.ensure_future(self._write(envelopes, self._tail))
+        task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
         await asyncio.shield(task)
 
@@ -178,9 +180,13 @@ class Log:
         for reader in self._readers:
             reader.close()
 
-    async def _write(self, envelopes: list[Envelope], before: asyncio.Future[None] | None) -> None:
+    async def _write(
+        self, envelopes: list[Envelope], before: asyncio.Future[None] | None, *, durable: bool = False
+    ) -> None:
         journal = self._journal
-        written = None if self.failure else journal.append(envelopes)  # called in order of numbers: it keeps that order
+        written = None  # called in order of numbers: it keeps that order
+        if not self.failure:
+            written = journal.append(envelopes, durable=durable)
         if before is not None:
             await before  # publish in order, too
         if written is not None:

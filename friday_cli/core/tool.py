@@ -23,6 +23,9 @@ Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
 """Effects whose calls may run at the same time as others; the rest run one at a time, in call order."""
 
+CHANGING: frozenset[str] = frozenset(("write", "run"))
+"""Effects that a power cut does not take back: what led to them is on the disk before they begin."""
+
 
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool caps it), `display` for the person, `facts` for the receipt.

@@ -47,10 +47,11 @@ class SessionJournal:
         self._reader = reader
         self._failure: StoreError | None = None
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
-        """Keep `envelopes`, in order. Done when they survive the death of the process; fails with StoreError."""
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
+        """Keep `envelopes`, in order. Done when they survive the death of the process, and with `durable` they and all
+        before them that of the machine; fails with StoreError."""
         batch = tuple(envelopes)
-        return self._writer.submit(lambda db: self._write(db, batch), failed=self._give_up)
+        return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._give_up)
 
     async def read(self, after: int) -> list[Envelope]:
         """All envelopes with a number above `after`, in order."""

@@ -92,7 +92,7 @@ def results_are_not_written(patch: Patch) -> None:
 
 
 def nothing_is_written(patch: Patch) -> None:
-    def append(self: SessionJournal, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self: SessionJournal, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done

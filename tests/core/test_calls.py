@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from friday_cli.core.events import (
-    ToolFinished,
-    ToolStarted,
-)
+from friday_cli.core.events import AgentFinished, Envelope, ToolFinished, ToolStarted
+from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import ToolCall
 from friday_cli.core.provider import Request
 from friday_cli.core.tool import Output, ToolContext
@@ -86,6 +85,36 @@ async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_o
     await bench.prompt()
     assert spans == {"c1": (0, 3), "l1": (0, 2), "l2": (0, 2), "c2": (3, 4), "r1": (4, 5)}
     assert bench.results() == [f"ok: {n}" for n in ("c1", "l1", "c2", "l2", "r1")]
+
+
+class Disk(MemoryJournal):
+    """Knows how much of it a power cut would leave."""
+
+    safe = 0
+
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
+        done = super().append(envelopes)
+        if durable:
+            self.safe = len(self.envelopes)
+        return done
+
+
+@virtual
+async def test_what_led_to_a_change_is_safe_from_a_power_cut_before_it_is_made_and_so_is_the_end() -> None:
+    disk, seen = Disk(), []
+
+    async def change(ctx: ToolContext, args: Arguments) -> str:
+        seen.append((args.text, len(disk.envelopes) - disk.safe))
+        return "done"
+
+    tools = [LOOK, make("write", change, effect="write"), make("run", change, effect="run"), make("peek", change)]
+    wishes = [call("write", text="write"), call("run", text="run")]
+    bench = Bench(Model({"a": [Say("", [call("peek", text="peek")]), Say("I change", wishes)]}), tools, journal=disk)
+    await bench.prompt()
+    assert [name for name, _ in seen] == ["peek", "write", "run"]
+    assert seen[0][1] > 0, "looking waits for no disk"
+    assert [unsafe for _, unsafe in seen[1:]] == [0, 0]
+    assert isinstance(disk.envelopes[disk.safe - 1].event, AgentFinished)
 
 
 @virtual

@@ -22,7 +22,7 @@ class Breaking:
         self._rng, self._left = rng, last
         self._after = asyncio.get_running_loop().time()
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         self._left -= 1

@@ -23,7 +23,7 @@ class Slow(MemoryJournal):
         self._queue: deque[tuple[list[Envelope], asyncio.Future[None]]] = deque()
         self._free_at = 0.0
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         self._queue.append((list(envelopes), done))

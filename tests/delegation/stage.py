@@ -95,7 +95,7 @@ class Drawer(MemoryJournal):
 
     dead = False
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         return super().append(() if self.dead else envelopes)
 
 

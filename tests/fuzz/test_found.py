@@ -122,7 +122,7 @@ async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_
 class Slow(MemoryJournal):
     """Takes a second to keep anything about a fallback."""
 
-    def append(self, envelopes: Sequence[Envelope]) -> asyncio.Future[None]:
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
         kept = super().append(envelopes)
         if not any(isinstance(e.event, Notice) and "fallback" in e.event.text for e in envelopes):
             return kept

@@ -47,7 +47,7 @@ class Journal(MemoryJournal):
         self.breaks_at = len(kept) + rng.randint(5, 80) if rng.random() < 0.04 else None
         self.broken = False
 
-    def append(self, envelopes: Any) -> asyncio.Future[None]:
+    def append(self, envelopes: Any, *, durable: bool = False) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         self.broken = self.broken or (self.breaks_at is not None and len(self.envelopes) >= self.breaks_at)

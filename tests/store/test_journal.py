@@ -33,6 +33,22 @@ async def test_what_was_appended_is_read_back(store: Store) -> None:
     await journal.sync()
 
 
+async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Store) -> None:
+    session = await store.create_session("/work")
+    said: list[str] = []
+    await store._writer.submit(lambda db: db.set_trace_callback(said.append))
+    journal = store.journal(session)
+    for number, durable in enumerate((False, True, False), 1):
+        said.clear()
+        await journal.append(numbered(("a", Notice(str(number))), first=number), durable=durable)
+        steps = [line for line in said if line.startswith(("PRAGMA", "BEGIN", "INSERT", "COMMIT"))]
+        full = ["PRAGMA synchronous = FULL"] if durable else []  # else SQLite writes, and the system in its own time
+        back = ["PRAGMA synchronous = NORMAL"] if durable else []
+        assert [line.split("(")[0] for line in steps] == [
+            *full, "BEGIN IMMEDIATE", "INSERT INTO events", "COMMIT", *back,
+        ]  # fmt: skip
+
+
 @FEW
 @given(logs(ended=False))
 async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Envelope]) -> None:
