@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -18,6 +19,10 @@ ON = (b"\x1b[?1049h", b"\x1b[?1000h", b"\x1b[?2004h")
 OFF = (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?25h")
 
 
+STYLES = re.compile(rb"\x1b\[[0-9;]*[mH]")
+"""Styles and moves of the cursor part words where one pane ends behind another."""
+
+
 class Terminal:
     """A terminal of 100 x 30 with `friday` in it."""
 
@@ -26,7 +31,9 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if not self.pid:
             os.chdir(folder)
-            os.environ.update(TERM="xterm-256color", PYTHONPATH=str(Path(__file__).parents[3]))
+            os.environ.update(
+                TERM="xterm-256color", COLUMNS="100", LINES="30", PYTHONPATH=str(Path(__file__).parents[3])
+            )
             os.environ.update(env)
             os.execv(sys.executable, [sys.executable, *([script] if script else ["-m", "friday_cli"]), *args])
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -56,9 +63,17 @@ class Terminal:
     def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
         """Read until something is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
-        while wanted not in self.out[self.out.rfind(after) if after else 0 :]:
+
+    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
+        """Read until something is on the screen, behind the last `after`."""
+        end = time.monotonic() + seconds
+        while wanted not in self._seen(wanted, after):
             assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
             assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
+
+    def _seen(self, wanted: bytes, after: bytes) -> bytes:
+        out = self.out[self.out.rfind(after) if after else 0 :]
+        return out if b"\x1b" in wanted else STYLES.sub(b"", out)
 
     def until_quiet(self, *, seconds: float = 0.8) -> None:
         """Read until nothing came for a while; also the grace in which nothing can be answered is over then."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -24,6 +26,53 @@ def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> No
         assert terminal.end() == 0
         assert terminal.is_clean()
         assert b"is kept; `friday -r " in terminal.out
+
+
+def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
+    asking = {"name": "bash", "arguments": {"command": "touch made"}}
+    slow = {"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look slowly"}}
+    day = {
+        "a": [{"calls": [asking]}, {"calls": [slow]}, {"text": "All is said."}],
+        "a.1": [{"text": "First words, then nothing more", "chunk_delay_s": 30.0}],
+    }
+    (tmp_path / "day.json").write_text(json.dumps({"agents": day, "badge": ""}))
+    (tmp_path / "next.json").write_text(json.dumps({"agents": {"a": [{"text": "Welcome back."}]}, "badge": ""}))
+    with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json") as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r")
+        terminal.until(b"wants to use bash")
+        terminal.until(b"Ctrl+Y answers")
+        terminal.until_quiet()
+        terminal.type(b"1")
+        terminal.until(b"Look slowly")
+        assert (tmp_path / "made").exists()
+        terminal.until(b"Ctrl+T agents")
+        terminal.type(b"\x14")  # the tree
+        terminal.until(b"running")
+        terminal.until_quiet()
+        terminal.type(b"\x1b[B\r")  # the sub-agent below, and its own transcript
+        terminal.until("» ".encode())
+        terminal.until_quiet()
+        terminal.type(b"x")  # cancel it
+        terminal.until(b"1 agent ended")
+        terminal.until(b"All is said.")
+        terminal.until_quiet()
+        terminal.type(b"\x03")
+        terminal.until(b"Ctrl+C again quits")
+        terminal.type(b"\x03")
+        assert terminal.end() == 0
+        assert terminal.is_clean()
+        said = re.search(rb"friday -r (\w+)`", terminal.out)
+    assert said is not None
+    with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
+        terminal.until(b"All is said.")
+        terminal.until(b"F1 help")
+        terminal.type(b"again\r")
+        terminal.until(b"Welcome back.")
+        terminal.until_quiet()
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        assert terminal.is_clean()
 
 
 def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) -> None:

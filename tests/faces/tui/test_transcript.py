@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
+import pytest
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from friday_cli.core.events import AgentStarted, AnyEvent, Envelope, MessageAdded, TextDelta, TurnStarted
+from friday_cli.core.events import (
+    AgentStarted,
+    AnyEvent,
+    CallDelta,
+    Envelope,
+    MessageAdded,
+    TextDelta,
+    TurnStarted,
+)
 from friday_cli.core.messages import Message, Text, user
 
 from .chat import Chat, opened
@@ -191,3 +201,48 @@ async def test_what_is_on_the_screen_does_not_change_between_two_looks(tmp_path:
         agent.writing = False  # folded; the next look has not come yet
         assert chat.log.column.strip(chat.log.column.total - 1).text == shown
         agent.status = "completed"
+
+
+async def test_a_delegation_is_seen_while_it_is_being_written(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING) as chat:
+        feed = Feed(chat)
+        feed("a", TurnStarted(1))
+        feed("a", CallDelta(1, 1, 0, "delegate_task", 120), live=True)
+        await feed.shown()
+        assert "Preparing to delegate… (120 characters)" in chat.frame
+
+
+FOREIGN = {
+    "a sequence that clears": "\x1b[2J\x1b[H",
+    "a title": "\x1b]0;owned\x07",
+    "a picture": "\x1bPq#0\x1b\\",
+    "an eight-bit sequence": "\x9b31m",
+    "other controls": "\a\b\r\v\f\0\x7f",
+    "text that runs backwards": "\u202e\u2067\u200f",
+    "markup": "[red]x[/red] [link=file:///etc]y[/link] <b>z</b>",
+    "letters without width": "a\u200b\u200d\u2060\ufeffb",
+    "signs that join": "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 e\u0301 한글",
+    "wide letters": "漢字" * 60,
+    "a word without end": "x" * 3_000,
+}
+
+
+@pytest.mark.parametrize("size", [(60, 20), (160, 45)], ids=["60", "160"])
+async def test_foreign_text_breaks_no_line_and_reaches_no_terminal(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with opened(tmp_path, NOTHING, size=size) as chat:
+        feed = Feed(chat)
+        for text in FOREIGN.values():
+            feed("a", MessageAdded(user(f"<{text}>")))
+            feed("a", MessageAdded(Message("assistant", (Text(f"{text}\n\n- {text}\n\n```\n{text}\n```"),))))
+        feed("a.1", AgentStarted(1, f"p{FOREIGN['a title']}", f"task {FOREIGN['a sequence that clears']}", "m", "a"))
+        await feed.shown()
+        chat.log.focus()
+        await chat.pilot.press("home")
+        top = -1
+        while top != int(chat.log.scroll_y):
+            for strip in chat.app.screen._compositor.render_strips():
+                assert strip.cell_length == size[0]
+                assert not [c for c in strip.text if unicodedata.category(c) == "Cc" or c in "\u202e\u2067\u200f"]
+                assert "owned" not in strip.text
+            top = int(chat.log.scroll_y)
+            await chat.pilot.press("pagedown")
