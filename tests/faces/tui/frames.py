@@ -178,9 +178,14 @@ class Stage:
             engine.dirty.update(engine.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
         await self.settle()
 
-    async def settle(self) -> None:
+    async def settle(self, *, has: str = "") -> None:
+        """Let the screen come to rest, with a word on it."""
         self.chat.app.look_again()
-        await self.chat.pilot.pause(0.2)
+        await self.chat.until(lambda: not self.chat.app.engine.dirty and has in self.chat.frame)
+        seen: list[str] = []
+        while seen[-4:] != [self.chat.frame] * 4:
+            seen.append(self.chat.frame)
+            await self.chat.pilot.pause(0.05)
 
     def frame(self) -> str:
         """The screen; what differs from run to run has a fixed word of the same length."""
@@ -250,20 +255,19 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await stage.play(question())
         out["question"] = stage.frame()
         app.engine.state.asks.clear()
+        app.query_one(Composer).area.focus()
         await stage.play(ended())
         out["change"] = stage.frame()
-        app.query_one(Composer).area.focus()
         await pilot.press("ctrl+p")
-        await pilot.pause(0.4)
+        await stage.settle(has="/keys")
         out["palette"] = stage.frame()
         await pilot.press("escape")
         await app.pick_session()
-        await pilot.pause(0.4)
+        await stage.settle(has="Done; the tests pass.")
         out["sessions"] = stage.frame()
         await pilot.press("escape")
-        await stage.chat.type("/help")
-        await pilot.press("enter", "enter")
-        await stage.settle()
+        await stage.chat.say("/help")
+        await stage.settle(has="/quit")
         out["help"] = stage.frame()
     return out
 

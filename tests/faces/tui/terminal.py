@@ -63,10 +63,6 @@ class Terminal:
     def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
         """Read until something is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
-
-    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
-        """Read until something is on the screen, behind the last `after`."""
-        end = time.monotonic() + seconds
         while wanted not in self._seen(wanted, after):
             assert time.monotonic() < end, f"{wanted!r} did not come: {self.out[-2_000:]!r}"
             assert self.read(0.2), f"it ended: {self.out[-2_000:]!r}"
