@@ -165,6 +165,7 @@ def long(bench: Bench) -> Iterator[Line]:
         resized, focused = [], []
         for width in (100, 160, 90, 120):
             terminal.resize(width, 40)
+            terminal.rest(0.02)  # a signal may come later than a key
             resized.append(1000 * terminal.echo_of(next(letters)))
             terminal.rest(1.0)
             terminal.type("\x1b[O\x1b[I")
