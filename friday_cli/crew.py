@@ -284,7 +284,7 @@ class Crew:
         tools = [
             *files.tools(),
             *search.tools(),
-            *shell.tools(limits.bash_timeout, limits.bash_max_timeout),
+            *shell.tools(limits.bash_timeout, limits.bash_max_timeout, confined=bool(self.world.workspace.reach(""))),
             web.fetch_tool(private=limits.web_allow_private, pdf=documents.pdf_text),
             documents.document_tool(),
             *memory.memory_tools(self._recall, session=self._session),

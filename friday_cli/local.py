@@ -14,7 +14,7 @@ from typing import TypeVar
 from .checkpoints.guard import Guard
 from .core.errors import ToolError
 from .core.receipt import FileChange
-from .core.workspace import Access, Entry, Job, Printed, Ran
+from .core.workspace import Access, Entry, Job, Printed, Ran, Reach
 from .machine import changes, disk
 from .machine.away import ELSEWHERE, stray
 from .machine.command import Command, shell_code
@@ -313,10 +313,8 @@ class LocalWorkspace:
         task.add_done_callback(self._watching.discard)
         await asyncio.shield(task)
 
-    @property
-    def confined(self) -> bool:
-        """Whether commands run in a sandbox."""
-        return self._sandbox is not None
+    def reach(self, access: Access) -> Reach:
+        return "" if self._sandbox is None else self._sandbox.reach(access)
 
     def _plan(self, cwd: Path | None, access: Access) -> Plan | None:
         if self._sandbox is None:

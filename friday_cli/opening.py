@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import random
@@ -29,8 +30,10 @@ from .crew import ROOT, Crew
 from .lanes import SharedLane
 from .local import LocalWorkspace
 from .past import Past, blobs_of
-from .paths import config_dir, data_dir, store_path, text_of
+from .paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from .rights import session_rules
+from .sandbox.choose import Choice, choose
+from .sandbox.confinement import Confinement
 from .store import Ownership, Store, new_id
 from .worktrees import Worktrees
 
@@ -58,8 +61,8 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class Opened(msgspec.Struct, eq=False):
-    """The parts of an open session. `notes` are for the model with the next prompt; events up to number `since` are
-    from before this opening. `profiles` are the names there are, `offered` those that the root may delegate to."""
+    """The parts of an open session. `sandbox` is what confines its commands. `notes` are for the model with the next
+    prompt; events up to number `since` are from before this opening. `profiles` are the names there are, `offered` those that the root may delegate to."""
 
     id: str
     store: Store
@@ -74,6 +77,7 @@ class Opened(msgspec.Struct, eq=False):
     offered: tuple[str, ...]
     apart: Apart
     past: Past
+    sandbox: Choice
     notes: list[str] = []
 
 
@@ -87,6 +91,7 @@ class _Ground(msgspec.Struct, eq=False):
     profiles: profiles.Profiles
     instructions: instructions.Instructions
     choice: models.Choice
+    sandbox: Choice
     notices: tuple[str, ...]
 
 
@@ -126,7 +131,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             past = _past(ground, crew.apart.main, log, session_id)
             opened = Opened(
                 session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart,
-                past,
+                past, ground.sandbox,
             )  # fmt: skip
             if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
                 await store.create_session(ground.cwd, name=session_id)
@@ -208,7 +213,10 @@ async def _look(options: Options, env: Mapping[str, str]) -> _Ground:
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
         *_about(standing),
     )  # fmt: skip
-    return _Ground(cwd, env, standing, settings, found, notes, choice, notices)
+    sandbox = await asyncio.to_thread(choose, settings.sandbox.kind, env, cache=cache_dir(env))
+    if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
+        notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
+    return _Ground(cwd, env, standing, settings, found, notes, choice, sandbox, notices)
 
 
 def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log: Log) -> Crew:
@@ -220,6 +228,14 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         environ=ground.env,
         keep=settings.tools.env_allow,
         shown=settings.tools.output_chars,
+        sandbox=Confinement(
+            ground.sandbox,
+            environ=ground.env,
+            write=settings.sandbox.write,
+            read_deny=settings.sandbox.read_deny,
+            network=settings.sandbox.network,
+            own=[place(ground.env) for place in (config_dir, data_dir, state_dir, cache_dir)],
+        ),
     )
     delegation = settings.agents.delegation
     policy = Policy(
@@ -238,6 +254,8 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         mode=options.mode or settings.mode,
         folders=[str(p) for p in workspace.roots[1:]],
         answerable=options.attended,
+        sandbox=ground.sandbox.kind,
+        network=settings.sandbox.network,
     )
     shared = delegation.context.brain_write_scope == "shared"
     worktrees = Worktrees(

@@ -28,7 +28,8 @@ class Environment(msgspec.Struct, frozen=True):
     """Where an agent works. Taken once, so that no agent's prompt changes under it.
 
     `folders` are the workspace's other roots; `answerable` tells whether a person can answer. `copy_of` is the folder
-    that this one is a git worktree of, "" when it is none.
+    that this one is a git worktree of, "" when it is none. `sandbox` confines commands ("none": nothing does), `network`
+    tells whether they have one.
     """
 
     folder: str
@@ -39,6 +40,8 @@ class Environment(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
     answerable: bool = True
     copy_of: str = ""
+    sandbox: str = "none"
+    network: bool = False
 
 
 def environment(
@@ -50,9 +53,13 @@ def environment(
     mode: str = "ask",
     folders: Sequence[str] = (),
     answerable: bool = True,
+    sandbox: str = "none",
+    network: bool = False,
 ) -> Environment:
     """The environment of agents in `folder` of the project at `root`; `date` is ISO (2026-11-30)."""
-    return Environment(str(folder), platform, date, branch(root), mode, tuple(folders), answerable)
+    return Environment(
+        str(folder), platform, date, branch(root), mode, tuple(folders), answerable, sandbox=sandbox, network=network
+    )
 
 
 def branch(root: Path) -> str:
@@ -164,6 +171,8 @@ def _environment(here: Environment) -> str:
         lines.append(f"Git branch: {here.branch}")
     lines += [f"Platform: {here.platform}", f"Date: {here.date}"]
     lines.append(f"Permission mode: {here.mode} ({MODES[here.mode]})")
+    if here.sandbox != "none":
+        lines.append(SANDBOX + ("" if here.network else f" {OFFLINE[here.sandbox == 'bubblewrap']}"))
     if not here.answerable:
         lines.append("Nobody can answer or approve anything during this run: what is not allowed is refused at once.")
     return "# Environment\n\n" + "\n".join(lines)
@@ -287,6 +296,15 @@ COPY = """\
 This folder is a git worktree of your own: a copy of {folder} as it was when you were started. Work here only, with
 paths relative to it; a path below {folder} means the same path here. Do not commit, stash or switch branches: whoever
 started you takes your changes over, or not, when you have ended."""
+
+SANDBOX = """\
+Commands run in a sandbox: they write below the folder and in $TMPDIR only, and neither read keys nor change .git/hooks,
+.git/config or .friday."""
+
+OFFLINE = (
+    "Their network is off.",
+    "Their network is off, and each has a localhost of its own: start a server and what asks it in one command.",
+)
 
 TOOLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (

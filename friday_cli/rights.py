@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from .config import Settings
 from .core.errors import UsageError
 from .core.permission import Mode, Rules
-from .core.rule import Rule, parse_rule
+from .core.rule import BEYOND, Rule, parse_rule
 from .profiles import KNOWN, Profile
 
 NOWHERE: Mapping[tuple[str, str], str] = {}
@@ -59,7 +59,8 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
 
 def _known(rule: Rule) -> Rule:
     """The rule itself. Raises UsageError when it speaks of no tool there is: a misspelt one would protect nothing."""
-    if rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
+    beyond = rule.decision == "allow" and rule.tool in {f"bash_{reach}" for reach in BEYOND}
+    if beyond or rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
         return rule
     near = get_close_matches(rule.tool, KNOWN, 1)
     hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(KNOWN))}."

@@ -39,6 +39,7 @@ class Session(Between):
         self.rules = opened.rules
         self.since = opened.since
         self.profiles = opened.profiles
+        self.sandbox = opened.sandbox.kind
         self.kept = not opened.store.in_memory
         self._closed = False
         opened.world.desk.on_grant = self._grant

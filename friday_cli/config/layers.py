@@ -29,7 +29,7 @@ LARGEST = 1_000_000
 """Bytes of a settings file; more is not one."""
 
 _STRICTNESS = ("plan", "ask", "edits", "auto")
-_ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules"))
+_ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules", "sandbox.read_deny"))
 _LOWER = frozenset(
     (
         "limits.max_turns",
@@ -50,7 +50,7 @@ _LOWER = frozenset(
         "tools.bash_max_timeout",
     )
 )
-_OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private"))
+_OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private", "sandbox.network"))
 PROJECT_KEYS = frozenset(("mode",)) | _ADD | _LOWER | _OFF
 """What a trusted project's file may set, and only towards the stricter side. All else in it is ignored, and said."""
 

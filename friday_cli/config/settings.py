@@ -206,6 +206,20 @@ class Checkpoints(Struct, frozen=True, forbid_unknown_fields=True):
     """What one session, and once a day what all take together, may not exceed: the oldest contents are removed."""
 
 
+class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
+    """How commands of agents are confined (docs/sandbox.md): they write in the folder, in `--add-dir` folders and in a
+    temp folder of their own, and read no keys."""
+
+    kind: Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"] = "auto"
+    """What confines: the best that works here, one of them (an error where it does not work), or nothing."""
+    network: bool = False
+    """Whether commands reach the network. Without it a command can ask for it, and you are asked each time."""
+    write: tuple[str, ...] = ()
+    """More folders and files that commands may write, such as `~/.cache`."""
+    read_deny: tuple[str, ...] = ()
+    """More folders and files that commands may not read; keys of the usual programs and Friday's own are in any case."""
+
+
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
     """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
     session whose worktree holds work, is never removed."""
@@ -230,12 +244,13 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """How hard the model thinks. Empty: the model's own default."""
     mode: Mode = "ask"
     """`ask`: reading in the folder passes, everything else asks. `edits`: file changes in the folder pass too. `plan`:
-    nothing that changes anything. `auto`: edits and sandboxed commands pass."""
+    nothing that changes anything. `auto`: edits and sandboxed commands pass; without a sandbox commands ask."""
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
     agents: Agents = Agents()
     context: Context = Context()
     tools: Tools = Tools()
     checkpoints: Checkpoints = Checkpoints()
+    sandbox: Sandbox = Sandbox()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from .agent import Agent, Halt, World
 from .budget import LimitReached
 from .errors import FridayError, PermissionDenied, ToolError
-from .events import Denied, MessageAdded, ToolFinished, ToolOutput, ToolStarted
+from .events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
 from .rule import Call
 from .tool import CHANGING, PARALLEL, Ending, Output, Tool, ToolContext
@@ -132,7 +132,7 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
             took = asyncio.get_running_loop().time() - begun
             agent.tally.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
-            await world.log.emit(agent.path, finished)
+            await world.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))
     return _Ran(ToolResult(call.id, output.text, status, output.images), output.ends)
 
 
@@ -150,7 +150,8 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")
     args = tool.parse(call.arguments)
     subjects = tuple(tool.subjects(args, agent.workspace))
-    return tool, args, Call(tool.name, tool.effect, subjects, tool.script(args, agent.workspace))
+    reach, plea = tool.reach(args, agent.workspace)
+    return tool, args, Call(tool.name, tool.effect, subjects, tool.script(args, agent.workspace), reach, plea)
 
 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:

@@ -25,7 +25,8 @@ from .events import (
     QuestionAsked,
 )
 from .log import Log
-from .rule import Call, Decision, Rule, covering, covering_step, parse_rule, touching
+from .plain import line
+from .rule import BEYOND, Call, Decision, Rule, covering, covering_step, parse_rule, touching
 from .script import Step
 from .tool import Effect
 
@@ -38,6 +39,7 @@ _DEFAULTS: dict[str, dict[Effect, Decision]] = {
     "edits": {"write": "allow", "run": "ask", "net": "ask"},
     "plan": {"write": "deny", "run": "deny", "net": "ask", "save": "deny"},
     "auto": {"write": "allow", "run": "ask", "net": "ask"},
+    "confined": {"write": "allow", "net": "ask"},
     "yolo": {},
 }
 """What a mode says of an effect where no rule does; "allow" where it says nothing."""
@@ -133,10 +135,13 @@ class Rules:
         for decision in ("deny", "ask"):
             if (rule := touching(rules, call, decision)) is not None:
                 return _by(rule, "denied by" if decision == "deny" else "must be asked by")
+        beyond = call.reach in BEYOND and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
-            return self._planned(call)
+            return Verdict("deny", "mode plan stays in the sandbox") if beyond else self._planned(call)
         if reason := floor(call, self.mode):
             return Verdict("ask", reason)
+        if beyond:
+            return self._beyond(call, rules)
         if call.script is not None and call.script.blind and (unseen := _patterned(rules, call)):
             why = call.script.trouble or "it runs a program that is not known beforehand"
             return Verdict(
@@ -148,6 +153,16 @@ class Rules:
             found = [self._step(call, step, rules) for step in call.script.steps]
             return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
         return self._by_mode(call, call.script.trouble if call.script else "")
+
+    def _beyond(self, call: Call, rules: Sequence[Rule]) -> Verdict:
+        """A call that leaves the sandbox is asked about unless a rule for just that (`bash_outside(...)`) allows it."""
+        name = f"{call.tool}_{call.reach}"
+        mine = [rule for rule in rules if rule.tool == name]
+        if (rule := covering(mine, msgspec.structs.replace(call, tool=name))) is not None:
+            return _by(rule, "allowed by")
+        words = "with the network on" if call.reach == "network" else "outside the sandbox, with all your rights"
+        said = f', because: "{line(call.plea, 300)}"' if call.plea else ""
+        return Verdict("ask", f"it wants to run {words}{said}")
 
     def _planned(self, call: Call) -> Verdict:
         """Mode plan looks and changes nothing, whatever rules allow."""
@@ -180,7 +195,8 @@ class Rules:
         return self.allowed is None or tool in self.allowed
 
     def _by_mode(self, call: Call, why: str = "") -> Verdict:
-        decision = _DEFAULTS[self.mode].get(call.effect, "allow")
+        mode = "confined" if self.mode == "auto" and call.reach == "confined" else self.mode
+        decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
         return Verdict(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
 
@@ -191,8 +207,8 @@ def _by(rule: Rule, words: str) -> Verdict:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else line[:57] + "..."
+    words = " ".join(text.split())
+    return words if len(words) <= 60 else words[:57] + "..."
 
 
 def _patterned(rules: Sequence[Rule], call: Call) -> Rule | None:
@@ -223,7 +239,7 @@ def floor(call: Call, mode: Mode = "ask") -> str:
 
 def suggested_rule(call: Call) -> str:
     """The narrowest useful rules that would let this call pass next time, one a line, "" where none should be offered."""
-    if floor(call):
+    if floor(call) or call.reach in BEYOND:
         return ""
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
     for text in texts:

@@ -14,6 +14,7 @@ from .danger import simple_commands
 from .errors import UsageError
 from .script import Script, Step
 from .tool import Effect
+from .workspace import Reach
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -61,12 +62,19 @@ def parse_rule(text: str, decision: Decision, *, profile: str = "", reason: str 
 
 class Call(msgspec.Struct, frozen=True):
     """What rules look at: the tool, its effect, one subject per thing it touches, and of a command what a judge found
-    in it. Without a `script` no rule with a pattern allows a command."""
+    in it. Without a `script` no rule with a pattern allows a command. `reach` is how far beyond a sandbox it goes, `plea`
+    why the model says it must."""
 
     tool: str
     effect: Effect
     subjects: tuple[str, ...] = ()
     script: Script | None = None
+    reach: Reach = ""
+    plea: str = ""
+
+
+BEYOND = frozenset(("network", "outside"))
+"""How far a call may reach beyond a sandbox. `bash_network` and `bash_outside` name such calls in rules that allow them."""
 
 
 def touching(rules: Iterable[Rule], call: Call, decision: Decision) -> Rule | None:

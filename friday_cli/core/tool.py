@@ -13,7 +13,7 @@ from .events import AnyDisplay, ToolSpec
 from .messages import Image
 from .receipt import Facts, Finding
 from .script import Script
-from .workspace import Workspace
+from .workspace import Reach, Workspace
 
 Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
 """What a tool may change, which gives its default rule and what may run side by side:
@@ -30,7 +30,8 @@ CHANGING: frozenset[str] = frozenset(("write", "run"))
 class Output(msgspec.Struct, frozen=True):
     """A tool's result: `text` for the model (the tool caps it), `display` for the person, `facts` for the receipt.
 
-    `error` marks a result that tells of a failure; `ends` carries the outcome of the tool that ends an agent's run.
+    `error` marks a result that tells of a failure; `ends` carries the outcome of the tool that ends an agent's run;
+    `warnings` are for the person, wherever they look.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Output(msgspec.Struct, frozen=True):
     images: tuple[Image, ...] = ()
     error: bool = False
     ends: Ending | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -77,7 +79,8 @@ class Tool(msgspec.Struct, frozen=True):
 
     `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
     whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
-    tools that run none. `title(args)` is one short line for people.
+    tools that run none. `title(args)` is one short line for people. `reach(args, workspace)` tells how far
+    beyond a sandbox the call goes, and why it says that it must.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Tool(msgspec.Struct, frozen=True):
     subjects: Callable[[Any, Workspace], Sequence[str]]
     title: Callable[[Any], str]
     script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None
+    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
 
     @property
     def spec(self) -> ToolSpec:
@@ -105,6 +109,7 @@ def tool(
     subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
     title: Callable[[Any], str] = lambda args: "",
     script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None,
+    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
 ) -> Tool:
     """A tool whose arguments are the fields of `args`; their `msgspec.Meta(description=...)` is what the model reads."""
 
@@ -114,7 +119,7 @@ def tool(
         except msgspec.ValidationError as error:
             raise ToolError(f"{name}: bad arguments: {error}") from None
 
-    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script)
+    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script, reach)
 
 
 @cache

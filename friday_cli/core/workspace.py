@@ -12,6 +12,8 @@ from .receipt import FileChange
 
 Access = Literal["", "network", "outside"]
 """What a command may beyond the sandbox: nothing, the network, or everything (no sandbox at all)."""
+Reach = Literal["", "confined", "network", "outside"]
+"""How far a call reaches where there is a sandbox: not beyond it, to the network, or anywhere. "" without one."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -81,9 +83,8 @@ class Workspace(Protocol):
     root: Path
     roots: tuple[Path, ...]
 
-    @property
-    def confined(self) -> bool:
-        """Whether commands run in a sandbox."""
+    def reach(self, access: Access) -> Reach:
+        """How far a command with that access reaches here."""
         ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:

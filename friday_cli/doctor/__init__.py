@@ -54,6 +54,7 @@ def examine(env: Mapping[str, str] | None = None, *, cwd: Path | None = None) ->
     look("folders", lambda: machine.folders(env))
     look("sessions", lambda: machine.sessions(paths.store_path(env)))
     look("programs", lambda: machine.programs(env))
+    look("sandbox", lambda: machine.sandbox(settings.sandbox, env))
     look("terminal", lambda: machine.terminal(env))
     tidy = _Tidy(env)
     return [msgspec.structs.replace(f, text=tidy(f.text), hint=tidy(f.hint)) for f in found]

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .. import paths
+from ..config import Sandbox
 from .fact import Fact, Facts, Level
 
 CHECK_S = 3.0
@@ -141,8 +142,53 @@ def programs(env: Mapping[str, str]) -> Facts:
     ):
         path = shutil.which(name, path=env.get("PATH"))
         yield Fact("programs", name, f"{_version_of(path)} ({path})" if path else without, "ok" if path else "note")
-    text = "none: commands are not confined, they run with all your rights; only modes and rules decide what runs"
-    yield Fact("programs", "sandbox", text, "note")
+
+
+def sandbox(settings: Sandbox, env: Mapping[str, str]) -> Facts:
+    """What really confines commands here, and what that sandbox cannot do."""
+    from ..sandbox.choose import choose
+
+    found = choose(settings.kind, env)
+    named = " ".join(filter(None, (found.kind, found.detail, f"({found.program})" if found.program else "")))
+    network = "have a network" if settings.network else "have no network unless you allow it"
+    if found.kind == "none":
+        text = f"none ({found.why}): commands run with all your rights; mode auto asks about each"
+        hint = (
+            ""
+            if settings.kind == "none"
+            else "Install bubblewrap, or use a kernel with Landlock (Linux 5.13 or later)."
+        )
+        yield Fact("sandbox", "kind", text, "note", hint)
+        return
+    text = f"{named}: commands write in the folder and a temp folder of their own, read no keys, {network}"
+    yield Fact("sandbox", "kind", text)
+    if found.why:
+        yield Fact("sandbox", "better", found.why, "note", "Install bubblewrap for a closer sandbox.")
+    for missing in LACKS.get(found.kind, ()):
+        yield Fact("sandbox", "cannot", missing, "note")
+    if found.kind == "landlock":
+        for abi, missing in LANDLOCK:
+            if found.abi < abi:
+                yield Fact("sandbox", "cannot", f"{missing} (Landlock {abi} can, this kernel has {found.abi})", "note")
+
+
+LACKS = {
+    "landlock": (
+        "protect .git/hooks, .git/config and .friday in the folder: changes are told after each command",
+        "limit the network beyond TCP: UDP and with it questions to name servers pass",
+        "keep commands from sockets with a path (docker, the bus): only the variables that name them are taken away",
+        "keep commands from changing times, modes and owners of your files outside",
+        "hide the names in folders with secrets, or secrets below the folder itself",
+    ),
+    "seatbelt": ("keep commands from other processes: they can send signals to yours",),
+}
+"""What each kind of sandbox cannot do; see docs/sandbox.md."""
+LANDLOCK = (
+    (3, "keep commands from emptying files outside with truncate"),
+    (4, "limit the network at all"),
+    (6, "keep commands from signals to your processes, and from abstract sockets"),
+)
+"""What Landlock learned with which version."""
 
 
 def _version_of(program: str) -> str:

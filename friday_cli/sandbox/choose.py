@@ -61,10 +61,11 @@ def choose(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = N
     path = environ.get("PATH", os.defpath)
     file = cache / "sandbox.json" if cache else None
     key = _key(wanted, path)
-    found = _kept(file, key)
+    found = _known.get(key) or _kept(file, key)
     if found is None:
         found = _try(wanted, path)
         _keep(file, key, found)
+    _known[key] = found
     if found.kind != wanted and wanted != "auto":
         hint = 'Set it to "auto" for what works, or to "none" for no sandbox.'
         raise UsageError(f"[sandbox] kind: {wanted} does not work here: {found.why}.", hint=hint)
@@ -133,6 +134,9 @@ def _run(words: Sequence[str]) -> tuple[str, str]:
 
 
 # ---- remembering ------------------------------------------------------------------
+
+_known: dict[str, Choice] = {}
+"""What this process found out."""
 
 
 def _key(wanted: Wanted, path: str) -> str:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..core.workspace import Access
+from ..core.workspace import Access, Reach
 from .choose import Choice
 from .places import SPEAKERS, folders, ground, secrets
 from .plan import Kind, Plan
@@ -42,6 +42,12 @@ class Confinement:
     @property
     def kind(self) -> Kind:
         return self.choice.kind
+
+    def reach(self, access: Access) -> Reach:
+        """How far a command with that access reaches."""
+        if self.kind == "none":
+            return ""
+        return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> Plan | None:
         """How a command in `cwd` is confined that may write below `roots` and read in `show`; None where it is not."""

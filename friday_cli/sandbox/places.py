@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..core.errors import UsageError
+
 SECRETS = (
     "~/.ssh", "~/.aws", "~/.config/gcloud", "~/.azure", "~/.kube", "~/.gnupg", "~/.netrc", "~/.docker/config.json",
     "~/.npmrc", "~/.pypirc", "~/.git-credentials", "~/.config/git/credentials", "~/.config/gh", "~/.config/hub",
@@ -33,15 +35,17 @@ def secrets(environ: Mapping[str, str], more: Sequence[str], own: Sequence[str])
     """Absolute paths of what no command reads: `SECRETS`, `more` of the settings, Friday's `own` folders, and the
     sockets that variables name."""
     home = environ.get("HOME", "")
-    named = [_expanded(path, home) for path in (*SECRETS, *more)]
+    named = [*(_expanded(path, home) for path in SECRETS), *folders(environ, more)]
     sockets = [_socket(environ[name]) for name in sorted(SPEAKERS & environ.keys())]
     return tuple(path for path in (*named, *own, *sockets) if path.startswith("/") and path.strip("/"))
 
 
 def folders(environ: Mapping[str, str], given: Sequence[str]) -> tuple[str, ...]:
-    """Absolute paths of what the settings name, `~` expanded."""
-    home = environ.get("HOME", "")
-    return tuple(path for text in given if (path := _expanded(text, home)).startswith("/"))
+    """Absolute paths of what the settings name, `~` expanded. Raises UsageError for a relative one."""
+    found = tuple(_expanded(text, environ.get("HOME", "")) for text in given)
+    if wrong := [path for path in found if not path.startswith("/")]:
+        raise UsageError(f"[sandbox] {wrong[0]!r} is no absolute path.", hint="Begin it with / or ~/.")
+    return found
 
 
 def _expanded(path: str, home: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from ..core.errors import ToolError
 from ..core.events import Command
-from ..core.plain import plain
+from ..core.plain import line, plain
 from ..core.receipt import CommandRun, Facts
 from ..core.tool import Output, Tool, ToolContext, tool
-from ..core.workspace import Job, Ran
+from ..core.workspace import Access, Job, Ran, Reach, Workspace
 from ..shell import Ground, judge
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
@@ -33,22 +34,80 @@ class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.Meta(description="Return at once and let it run, for servers and watchers; timeout_s has no effect."),
     ] = False
 
+    @property
+    def access(self) -> Access:
+        """What it may beyond the sandbox."""
+        return ""
+
+
+class Confined(Bash, frozen=True, forbid_unknown_fields=True):
+    """A command where there is a sandbox."""
+
+    network: Annotated[
+        bool, msgspec.Meta(description="Run with the network on, still in the sandbox. The user is asked; say why.")
+    ] = False
+    outside: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Run without the sandbox, after a call failed because of it and where the task needs it. The user"
+            " is asked; say why."
+        ),
+    ] = False
+    reason: Annotated[
+        str, msgspec.Meta(description="Why it needs the network or to run outside, for the user.", max_length=300)
+    ] = ""
+
+    @property
+    def access(self) -> Access:
+        return "outside" if self.outside else "network" if self.network else ""
+
+
+def _reach(args: Bash, workspace: Workspace) -> tuple[Reach, str]:
+    """How far the command goes, and the model's reason, without which nobody is asked. Raises ToolError."""
+    reach = workspace.reach(args.access)
+    reason = args.reason if isinstance(args, Confined) else ""
+    if reach in ("network", "outside") and not reason.strip():
+        raise ToolError("bash: network and outside need a reason.", hint="Say in `reason` what it is for.")
+    return reach, reason
+
 
 async def _bash(context: ToolContext, args: Bash, timeout_s: float) -> Output:
     if args.background:
-        job = await context.workspace.start(args.command, agent=context.agent)
+        job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
         text = f"Started in the background as {job.id}. See its output with bash_output, end it with bash_kill."
         return Output(text, Command(args.command, None, f"started as {job.id}"), _facts(args.command, None))
-    ran = await context.workspace.run(args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit)
+    ran = await context.workspace.run(
+        args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
+    )
     output = plain(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
     parts.append(f"[{_end(ran, timeout_s)}]")
     return Output(
-        "\n".join(parts),
+        "\n".join([*parts, *_sandbox(ran)]),
         Command(args.command, ran.exit_code, output, ran.spill),
         Facts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
         error=ran.exit_code != 0,
+        warnings=_warnings(args.command, ran.tampered),
     )
+
+
+def _sandbox(done: Ran | Job) -> list[str]:
+    """What the model should know of the sandbox a command ran in."""
+    lines = []
+    if done.blocked:
+        lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside, and a reason.]")
+    if done.tampered:
+        names = plain(", ".join(done.tampered[:5]))
+        lines.append(f"[Protected files changed while this ran: {names}. The user is told; leave them alone.]")
+    return lines
+
+
+def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
+    """What the person is told of protected files that changed."""
+    if not tampered:
+        return ()
+    names = ", ".join(tampered[:5]) + (" ..." if len(tampered) > 5 else "")
+    return (line(f"{names} changed while a command ran, and can run code later: look at it. ({command})", 500),)
 
 
 def _end(ran: Ran, timeout_s: float) -> str:
@@ -117,8 +176,10 @@ def _job(job: Job) -> Output:
     else:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(nothing new)\n"
+    text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job)])
     facts = Facts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else Facts()
-    return Output(f"{text}[{job.id} {state}]", Command(job.command, job.exit_code, output, job.spill), facts)
+    display = Command(job.command, job.exit_code, output, job.spill)
+    return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
 
 
 def _facts(command: str, exit_code: int | None) -> Facts:
@@ -151,8 +212,9 @@ BASH_KILL = tool(
 )
 
 
-def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> Tool:
-    """The tool `bash`: a command may take `timeout_s` seconds, or what the model asks for up to `longest_s`."""
+def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, confined: bool = False) -> Tool:
+    """The tool `bash`: a command may take `timeout_s` seconds, or what the model asks for up to `longest_s`. `confined`
+    tells whether there is a sandbox, which a call may then ask to leave."""
 
     async def run(context: ToolContext, args: Bash) -> Output:
         if args.timeout_s is not None and args.timeout_s > longest_s:
@@ -162,8 +224,9 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> Too
     return tool(
         run,
         name="bash",
-        args=Bash,
+        args=Confined if confined else Bash,
         effect="run",
+        reach=_reach,
         subjects=lambda args, workspace: (args.command,),
         script=lambda args, workspace: judge(args.command, Ground(workspace)),
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
@@ -178,6 +241,6 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> Too
     )
 
 
-def tools(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S) -> list[Tool]:
-    """The tools of this family; the times are those of `bash_tool`."""
-    return [bash_tool(timeout_s, longest_s), BASH_OUTPUT, BASH_KILL]
+def tools(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, confined: bool = False) -> list[Tool]:
+    """The tools of this family; what is given is as in `bash_tool`."""
+    return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT, BASH_KILL]

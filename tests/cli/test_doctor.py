@@ -37,7 +37,7 @@ def test_a_fresh_machine_is_not_broken(console: Console) -> None:
     found = facts(console)
     assert console("doctor", "--json").document["ok"] is True
     assert found["model/would use"]["level"] == "note"
-    assert found["programs/sandbox"]["text"].startswith("none: commands are not confined")
+    assert found["sandbox/kind"]["text"].startswith(("bubblewrap", "landlock", "seatbelt", "none ("))
     assert "none kept yet" in found["sessions/file"]["text"]
     assert not console.friday_home.exists()  # looking makes nothing
 

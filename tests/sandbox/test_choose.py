@@ -13,6 +13,11 @@ from friday_cli.sandbox.choose import Choice, choose
 linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
 
 
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_known", {})
+
+
 def program(folder: Path, text: str) -> dict[str, str]:
     """An environment whose `bwrap` is this script."""
     folder.mkdir(exist_ok=True)
@@ -40,12 +45,14 @@ def test_it_is_tried_once_and_again_when_the_program_changes(tmp_path: Path) -> 
     first = choose("auto", environ, cache=cache)
     assert first == Choice("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
     calls = count.read_text()
+    choosing._known.clear()
     assert choose("auto", environ, cache=cache) == first
     assert count.read_text() == calls
     assert (cache / "sandbox.json").stat().st_mode & 0o077 == 0
     program(tmp_path / "bin", "exit 1 # another program by now")
     assert choose("auto", environ, cache=cache).kind != "bubblewrap"
     (cache / "sandbox.json").write_text("{")
+    choosing._known.clear()
     assert choose("auto", environ, cache=cache).kind != "bubblewrap"
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.errors import UsageError
 from friday_cli.sandbox import bubblewrap, landlock, places, seatbelt, signs
 from friday_cli.sandbox.plan import Plan
 
@@ -74,9 +75,11 @@ def test_a_seatbelt_profile_quotes_names_and_ends_with_the_network() -> None:
 def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
     environ = {"HOME": "/home/u", "SSH_AUTH_SOCK": "/x/agent", "DOCKER_HOST": "unix:///x/docker.sock",
                "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1", "DISPLAY": ":0", "OTHER": "/x/other"}  # fmt: skip
-    found = places.secrets(environ, ("~/mine", "relative"), ("/data",))
+    found = places.secrets(environ, ("~/mine",), ("/data",))
     assert {"/home/u/.ssh", "/home/u/mine", "/data", "/x/agent", "/x/docker.sock", "/x/bus"} <= set(found)
-    assert not {"/x/other", "relative", ":0"} & set(found)
+    assert not {"/x/other", ":0"} & set(found)
+    with pytest.raises(UsageError, match="'relative' is no absolute path"):
+        places.folders(environ, ("relative",))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from friday_cli.session import Options, Session
 async def main():
-    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo"))
+    free = {"sandbox.kind": "none"}  # its commands tell of themselves beside the workspace
+    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo", flags=free))
     print(session.id, flush=True)
     await session.prompt("go")
     print("done", flush=True)

@@ -163,8 +163,10 @@ class Engine:
         self._beside.append(text)
 
     async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
-        """Run a command of the person in the session's folder; gives its exit code and output."""
-        ran = await self._open().world.workspace.run(command, agent="person", timeout_s=600.0, on_output=on_output)
+        """Run a command of the person in the session's folder, with no sandbox; gives its exit code and output."""
+        ran = await self._open().world.workspace.run(
+            command, agent="person", timeout_s=600.0, on_output=on_output, access="outside"
+        )
         return ran.exit_code, ran.output
 
     async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:

@@ -1,0 +1,121 @@
+"""A whole session with a sandbox: what passes, what is asked, what the model and the person are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.errors import UsageError
+from friday_cli.core.events import Denied, Notice, PermissionAsked
+from friday_cli.core.messages import ToolResult
+from friday_cli.core.permission import Answer
+from friday_cli.sandbox.choose import choose
+from friday_cli.session import Session
+from tests.session.stage import Stage, does, says
+
+KIND = choose("auto", os.environ).kind
+some = pytest.mark.skipif(KIND == "none", reason="NOT TESTED HERE: this machine has no sandbox")
+
+
+async def play(stage: Stage, *calls: dict[str, object], allow: bool | None = None, **options: object) -> Session:
+    """A session in which bash is called so, its questions answered with `allow` (None: nobody is there)."""
+    stage.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
+    async with stage.session(attended=allow is not None, **options) as session:
+        answering = asyncio.create_task(_answers(session, allow is True))
+        await session.prompt("go")
+    await answering
+    return session
+
+
+async def _answers(session: Session, allow: bool) -> None:
+    async for envelope in session.events():
+        if isinstance(envelope.event, PermissionAsked):
+            await session.answer(envelope.event.id, Answer("allow" if allow else "deny"))
+
+
+def results(session: Session) -> list[ToolResult]:
+    return [result for message in session.root.history for result in message.results]
+
+
+@some
+async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(stage: Stage) -> None:
+    out = stage.project.parent / "out"
+    session = await play(
+        stage,
+        {"command": "echo in > in"},
+        {"command": f"echo x > {out}"},
+        {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
+        {"command": f"echo x > {out}", "outside": True},
+        mode="auto",
+    )
+    first, second, third, fourth = results(session)
+    assert session.sandbox == KIND
+    assert first.status == "ok"
+    assert (stage.project / "in").read_text() == "in\n"
+    assert third.status == "denied"
+    assert "outside the sandbox" in third.text
+    assert "need a reason" in fourth.text
+    assert not out.exists()
+    assert second.status == ("ok" if KIND == "bubblewrap" and str(out).startswith("/tmp/") else "error")
+    denied = [e.event for e in await stage.log(session.id) if isinstance(e.event, Denied)]
+    assert len(denied) == 1  # without a reason nobody is even asked
+
+
+@some
+async def test_a_person_can_let_a_command_out(stage: Stage) -> None:
+    out = stage.project.parent / "out"
+    call = {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"}
+    session = await play(stage, call, allow=False, mode="auto")
+    assert results(session)[0].status == "denied"
+    session = await play(stage, call, allow=True, mode="auto")
+    assert results(session)[0].status == "ok"
+    assert out.read_text() == "x\n"
+    asked = [e.event for e in await stage.log(session.id) if isinstance(e.event, PermissionAsked)]
+    assert ['because: "wanted there"' in event.reason for event in asked] == [True]
+
+
+async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> None:
+    session = await play(stage, {"command": "make all"}, mode="auto", flags={"sandbox.kind": "none"})
+    assert session.sandbox == "none"
+    assert results(session)[0].status == "denied"
+    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    assert len([text for text in notices if text.startswith("sandbox: none (switched off in the settings)")]) == 1
+    assert "outside" not in str(session.root.tools["bash"].schema)
+    assert "run in a sandbox" not in session.root.system
+
+
+async def test_a_kind_that_does_not_work_opens_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match="bubblewrap does not work here"):
+        await play(stage, flags={"sandbox.kind": "bubblewrap"})
+
+
+@some
+async def test_what_was_changed_all_the_same_is_told_to_both(stage: Stage) -> None:
+    (stage.project / "evil.sh").write_text("mkdir -p .git/x && echo ../evil > .git/commondir\n")
+    session = await play(stage, {"command": "sh evil.sh"}, mode="auto")
+    assert "Protected files changed while this ran: .git/commondir" in results(session)[0].text
+    notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
+    assert any(".git/commondir changed while a command ran" in text for text in notices)
+
+
+@some
+async def test_the_model_knows(stage: Stage) -> None:
+    session = await play(stage, mode="auto")
+    assert "Commands run in a sandbox" in session.root.system
+    assert "network is off" in session.root.system
+    session = await play(stage, mode="auto", flags={"sandbox.network": True})
+    assert "network is off" not in session.root.system
+
+
+@some
+async def test_friday_s_own_folders_are_closed_to_commands(stage: Stage, home: Path) -> None:
+    session = await play(
+        stage, {"command": 'cat "$FRIDAY_HOME"/data/friday.db; ls -R "$FRIDAY_HOME"/data; true'}, mode="auto"
+    )
+    assert "SQLite" not in results(session)[0].text
+    if KIND == "bubblewrap":
+        assert "friday.db\n" not in results(session)[0].text.replace("data/friday.db", "")
