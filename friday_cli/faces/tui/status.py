@@ -20,16 +20,16 @@ MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "
 @dataclass(frozen=True)
 class Facts:
     """What the line says. `context` is the used share of the window (0 to 1) and `free` the tokens left of it, None when
-    unknown; `badge` marks a model that is none; `confined` means that commands run in a sandbox."""
+    unknown; `badge` marks a model that is none; `sandbox` names what confines commands."""
 
     folder: str = ""
     branch: str = ""
     model: str = ""
     badge: str = ""
     mode: str = ""
+    sandbox: str = ""
     context: float | None = None
     free: int | None = None
-    confined: bool = False
     cost: str = ""
     running: int = 0
     waiting: int = 0
@@ -67,6 +67,8 @@ def _line(facts: Facts, look: Look, width: int) -> Text:
     add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)
     if facts.badge:
         add(facts.badge, look.warn)
+    if facts.sandbox == "none":
+        add("sandbox: none", look.warn)
     if facts.asks:
         add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
     if facts.running or facts.waiting:
@@ -78,9 +80,10 @@ def _line(facts: Facts, look: Look, width: int) -> Text:
         style = look.dim if facts.context < 0.7 else look.warn if facts.context < 0.85 else look.error
         left = f" ({short(facts.free)} free)" if facts.free is not None and width >= 90 else ""
         add(f"context {facts.context:.0%}{left}", style)
-    add("sandboxed" if facts.confined else "")
     if not facts.badge:
         add(line(facts.model, 40))
+    if facts.sandbox != "none":
+        add(facts.sandbox and f"sandbox: {facts.sandbox}")
     add(line(facts.folder, 40) + (f" ⎇ {line(facts.branch, 30)}" if facts.branch else ""))
     out = Text(no_wrap=True, overflow="ellipsis")
     hint = Text(facts.hint, style=look.dim)
