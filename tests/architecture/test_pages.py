@@ -85,3 +85,10 @@ def test_every_fault_was_played_and_none_failed() -> None:
         for shown in row.shown:
             file, _, test = shown.partition("::")
             assert f"def {test}" in text_of(file), shown
+
+
+def test_decisions_are_numbered_one_by_one() -> None:
+    pages = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
+    assert [page.name[:3] for page in pages] == [f"{n:03}" for n in range(1, len(pages) + 1)]
+    for page in pages:
+        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:3]} ")
