@@ -89,6 +89,6 @@ def test_every_fault_was_played_and_none_failed() -> None:
 
 def test_decisions_are_numbered_one_by_one() -> None:
     pages = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
-    assert [page.name[:3] for page in pages] == [f"{n:03}" for n in range(1, len(pages) + 1)]
-    for page in pages:
-        assert page.read_text(encoding="utf-8").startswith(f"# {page.name[:3]} ")
+    assert [file.name[:3] for file in pages] == [f"{n:03}" for n in range(1, len(pages) + 1)]
+    for file in pages:
+        assert file.read_text(encoding="utf-8").startswith(f"# {file.name[:3]} ")
