@@ -86,14 +86,14 @@ def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) ->
 def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo") as terminal:
         terminal.until(b"demo: scripted")
-        terminal.type(b"run `git status`\r")
+        terminal.type(b"run `make all`\r")
         terminal.until(b"wants to use bash")
         terminal.until(b"\x1b]0;? friday")
         assert b"\x1b]9;" not in terminal.out  # the window has the keys
         terminal.type(b"\x03")
         terminal.until(b"\x1b]0;friday", after=b"\x1b]0;? friday")
-        terminal.type(b"run `git log`")
-        terminal.until(b"run `git log`")
+        terminal.type(b"run `make it`")
+        terminal.until(b"run `make it`")
         terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
         terminal.until(b"\x1b]9;Friday needs you")
         terminal.type(b"\x11")
