@@ -21,13 +21,18 @@ def locked(path: Path) -> Iterator[None]:
 
 def replace(path: Path, content: str, *, mode: int | None = None) -> None:
     """Make `content` the whole file, or leave it untouched. `mode` None keeps the file's (0600 for a new one). Raises OSError."""
+    replace_bytes(path, content.encode(), mode=mode)
+
+
+def replace_bytes(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """As `replace`."""
     import tempfile
 
     if mode is None:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

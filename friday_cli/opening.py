@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from . import __version__, config, instructions, models, profiles, prompt, tidy, trust
+from . import __version__, config, instructions, models, offer, profiles, prompt, tidy, trust
 from .apart import Apart
 from .checkpoints import MEGABYTE, Baseline, Keeper, Limits
 from .core.agent import Agent, Policy, World
@@ -347,15 +347,8 @@ def _known(record: AgentRecord) -> Known:
 
 def _about(standing: trust.Trust) -> list[str]:
     """What a person should know of an untrusted folder that has something to trust."""
-    unused = [] if standing.ok else [name for name, sha in standing.files.items() if not _is_shipped(name, sha)]
+    unused = offer.unused(standing)
     if not unused:
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
     return [f"{standing.reason} Not used: {names}. `friday trust` would allow them."]
-
-
-def _is_shipped(name: str, sha: str) -> bool:
-    """Whether a project's profile is one of ours, letter for letter: trusting it would change nothing."""
-    folder, _, file = name.partition("/")
-    ours = profiles.shipped_folder() / file
-    return folder == "profiles" and ours.is_file() and trust.hash_of(ours.read_bytes()) == sha

@@ -6,13 +6,14 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from . import atomic
-from .core.errors import FileError, FridayError
+from .core.errors import FileError, FridayError, UsageError
 from .frontmatter import named
 from .paths import state_dir, text_of
 
@@ -20,6 +21,8 @@ VERSION = 1
 MOST_FILES = 500
 LARGEST = 1_000_000
 """Bytes of one file that can be trusted; a larger one is no settings file."""
+KEPT = 64_000
+"""Bytes of a file up to which its content is kept beside the decision, to show later what changed."""
 
 State = Literal["trusted", "new", "refused", "changed", "broken"]
 
@@ -28,7 +31,7 @@ class Trust(msgspec.Struct, frozen=True):
     """Whether the project at `root` is trusted, and why not.
 
     `files` maps what a project can steer Friday with (path below `root`) to its sha256. `changed` lists what differs
-    from what was trusted: `+ new`, `~ changed`, `- gone`.
+    from what was trusted: `+ new`, `~ changed`, `- gone`; `before` maps what was decided on to its sha256.
     """
 
     root: Path
@@ -36,6 +39,7 @@ class Trust(msgspec.Struct, frozen=True):
     reason: str = ""
     files: dict[str, str] = {}
     changed: tuple[str, ...] = ()
+    before: dict[str, str] = {}
 
     @property
     def ok(self) -> bool:
@@ -86,17 +90,20 @@ def is_trusted(folder: Path, *, env: Mapping[str, str] | None = None) -> Trust:
         return Trust(root, "new", f"{root} is not trusted.", files)
     changed = tuple(_differences(entry.files, files))
     if changed:
-        return Trust(root, "changed", f"{root} has changed since it was decided on.", files, changed)
+        return Trust(root, "changed", f"{root} has changed since it was decided on.", files, changed, entry.files)
     if not entry.trusted:
         return Trust(root, "refused", f"{root} is not trusted, as you said.", files)
     return Trust(root, "trusted", "", files)
 
 
-def decide(folder: Path, trusted: bool, *, env: Mapping[str, str] | None = None) -> Trust:
-    """Remember a person's decision on the project of `folder` with its content of this moment.
+def decide(
+    folder: Path, trusted: bool, *, seen: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
+) -> Trust:
+    """Remember a person's decision on the project of `folder` with its content of this moment, which must be the one
+    that the person has `seen` (a `Trust.files`).
 
     Raises FileError when the content cannot be trusted or the store is damaged or newer (it is left as it is),
-    FridayError when it cannot be written.
+    UsageError when the content is not what was seen (nothing is trusted then), FridayError when it cannot be written.
     """
     root = project_root(folder)
     if not root.is_dir():
@@ -106,14 +113,40 @@ def decide(folder: Path, trusted: bool, *, env: Mapping[str, str] | None = None)
         files = _fingerprint(root)
     except (OSError, RuntimeError) as error:
         raise FridayError(f"{root} cannot be read: {error}.") from None
+    if seen is not None and files != seen:
+        raise UsageError(f"{root} changed while you looked at it: it is not trusted.", hint="Look again.")
     try:
         with atomic.locked(path):
             book = _read(path)
             book.folders[text_of(root)] = _Entry(trusted, files, round(time.time(), 3))
             atomic.replace(path, msgspec.json.format(msgspec.json.encode(book), indent=1).decode(), mode=0o600)
+            with suppress(OSError, FileError):  # without it a later question says less, and decides the same
+                _keep(path.parent / "trusted", root, files, book)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
     return Trust(root, "trusted" if trusted else "refused", "", files)
+
+
+def kept(sha: str, *, env: Mapping[str, str] | None = None) -> bytes | None:
+    """The content that `Trust.before` names by its sha256, None where it was not kept."""
+    try:
+        data = (store_file(env).parent / "trusted" / sha).read_bytes() if sha else b""
+    except OSError:
+        return None
+    return data if hash_of(data) == sha else None
+
+
+def _keep(place: Path, root: Path, files: Mapping[str, str], book: _Book) -> None:
+    """Keep what `files` hold now, and of older contents only those that a decision still names."""
+    place.mkdir(exist_ok=True, mode=0o700)
+    named = {sha for entry in book.folders.values() for sha in entry.files.values()}
+    for old in place.iterdir():
+        if old.name not in named:
+            old.unlink()
+    for name, sha in files.items():
+        data = content(root / name, root)
+        if data is not None and len(data) <= KEPT and hash_of(data) == sha:
+            atomic.replace_bytes(place / sha, data, mode=0o600)
 
 
 def decisions(*, env: Mapping[str, str] | None = None) -> list[tuple[str, bool, float]]:

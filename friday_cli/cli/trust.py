@@ -57,9 +57,7 @@ def trust(
     if not confirm(f"Trust {name}?", yes=yes, otherwise=f"{name} was not trusted"):
         remark("nothing was changed: it is not trusted")
         return
-    if book.decide(folder, True).files != standing.files:
-        book.decide(folder, False)
-        raise UsageError(f"{name} changed while you looked at it: it is not trusted.", hint="Look again.")
+    book.decide(folder, True, seen=standing.files)
     remark(f"{name} is trusted")
 
 
@@ -82,51 +80,13 @@ def _list() -> None:
 
 def _allowed(standing: Trust) -> list[tuple[str, str]]:
     """What trusting a project would let it do: a line for each file, with where its text begins."""
+    from .. import offer
     from .output import tidy
 
     name = tidy(standing.root)
     lines = [("", f"The project {name} could then steer Friday with:")]
     if standing.changed:
         lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - gone):")]
-        lines += [("  ", change) for change in standing.changed]
+        lines += [("  ", row) for row in offer.differences(standing)]
         lines.append(("", "It could then steer Friday with:"))
-    for file in standing.files:
-        lines.append((f"  {file}: ", _about(standing.root, file)))
-    if standing.files:
-        lines.append(("  AGENTS.md and CLAUDE.md: ", "count as instructions"))
-    else:
-        lines.append(("  ", "no settings or profiles so far; only its AGENTS.md would count as instructions"))
-    return lines
-
-
-def _about(root: Path, name: str) -> str:
-    from .. import profiles, trust
-    from ..config.layers import PROJECT_FILES
-    from ..core.errors import FileError
-
-    if name in PROJECT_FILES:
-        return f"settings, which can only tighten yours{_settings(root / name)}"
-    if not name.endswith(".md"):
-        return "not read by Friday" if name != ".mcp.json" else "MCP servers, not used yet"
-    try:
-        raw = trust.content(root / name, root)
-        if raw is None or not profiles.lookup.meant(raw):
-            return "no profile"
-        profile = profiles.parse(name, raw, origin="claude" if name.startswith(".claude/") else "project")
-    except FileError as error:
-        return f"cannot be used: {error}"
-    tools = (
-        "its parent's" if profile.allowed_tools == "*" else ", ".join(sorted(profile.select(profiles.KNOWN))) or "none"
-    )
-    place = f", in place of the built-in {profile.name}" if profile.name in profiles.lookup.SHIPPED_NAMES else ""
-    return f"profile {profile.name}{place}; tools: {tools}"
-
-
-def _settings(path: Path) -> str:
-    import tomllib
-
-    try:
-        keys = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        return f" (cannot be read: {error})"
-    return f" ({', '.join(keys)})" if keys else ""
+    return lines + [(f"  {file}: " if file else "  ", text) for file, text in offer.lines(standing)]

@@ -33,11 +33,25 @@ def chat(values: Mapping[str, Any]) -> int:
     """Run the chat until the person leaves it. Returns the exit code (contract.md)."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
-    return asyncio.run(_chat(values))
+    cwd = Path(os.path.realpath(values.get("cwd") or "."))
+    if not values.get("trust") and not _may_begin(cwd):
+        return 0
+    return asyncio.run(_chat(values, cwd))
 
 
-async def _chat(values: Mapping[str, Any]) -> int:
-    cwd = Path(os.path.realpath(values.get("cwd") or "."))  # noqa: ASYNC240 - nothing else runs yet
+def _may_begin(cwd: Path) -> bool:
+    """Whether the person goes on, after the question whether the folder may steer Friday, where there is one."""
+    from friday_cli import trust
+
+    standing = trust.is_trusted(cwd)
+    if not standing.files:  # nothing to ask about; what the question needs takes a while to load
+        return True
+    from .trusting import decided
+
+    return decided(cwd, standing)
+
+
+async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     resume = await _which(values, cwd)
     if values.get("plain") or os.environ.get("TERM") == "dumb":
         return await _plain(values, cwd, resume)
