@@ -59,9 +59,8 @@ class Muster:
             count, price = self._sums()
             if not (over := self._over(count, price)):
                 return
-            words = f"{more} more agents, {count} in this turn; at most about " + (
-                "an unknown price" if price is None else f"${price:.2f}"
-            )
+            cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
+            words = f"{more} more agent{'s' if more != 1 else ''}, {count} in this turn; {cost}"
             if not self._world.desk.attended:
                 raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
             async with presence.waiting("waiting_user", call_id):
@@ -98,7 +97,7 @@ class Muster:
     def _over(self, count: int, price: float | None) -> str:
         """What is too much, "" when nothing is."""
         if self._dollars is not None and (not self._unpriced if price is None else price > self._dollars):
-            return f"over {self._dollars} dollars"
+            return f"{'possibly ' if price is None else ''}more than ${self._dollars:.2f}"
         return f"more than {self._number} agents in one turn" if count > self._number else ""
 
     def _raise(self, count: int, price: float | None) -> None:

@@ -103,7 +103,8 @@ def _misused(error: typer.TyperException, argv: list[str]) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
-    text = f"{text.rstrip('.')}. See `{command} --help`."
+    text = text.rstrip(".")
+    text = f"{text}{'' if text.endswith('?') else '.'} See `{command} --help`."
     if argv[:1] == ["ask"] and asks_for_json(argv):
         from ..faces.ask.writers import JsonWriter
 

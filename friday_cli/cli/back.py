@@ -65,9 +65,9 @@ def rewind(
     leave: bool = typer.Option(False, "--leave", help="Leave files alone that somebody else changed."),
     as_json: bool = _JSON,
 ) -> None:
-    """Go back to an earlier message: the conversation, the files that were changed since, or both.
+    """Go back to an earlier message, with the files.
 
-    Without --to your messages are listed. Nothing is lost: what files hold now is kept before they are changed, and
+    The conversation, the files that were changed since, or both. Without --to your messages are listed. Nothing is lost: what files hold now is kept before they are changed, and
     --undo takes the rewind back. Files that are not as the agents left them are never overwritten unasked.
 
     \b

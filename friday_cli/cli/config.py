@@ -1,13 +1,17 @@
-"""`friday config`: where the settings are, what holds, change one."""
+"""`friday config`: where the settings are, what holds, change one or take it back."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from . import complete
 from .help import Command, Group
+
+if TYPE_CHECKING:
+    from ..config.edit import Saved
 
 _KEY = typer.Argument(
     metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=complete.settings, show_default=False
@@ -16,8 +20,8 @@ _KEY = typer.Argument(
 
 def register(app: typer.Typer) -> None:
     """Add the family `config`."""
-    family = typer.Typer(cls=Group, help="Settings: path, show, get, set.", rich_markup_mode=None)
-    for name, function in (("path", path), ("show", show), ("get", get), ("set", set_)):
+    family = typer.Typer(cls=Group, help="Settings: path, show, get, set, unset.", rich_markup_mode=None)
+    for name, function in (("path", path), ("show", show), ("get", get), ("set", set_), ("unset", unset)):
         family.command(name, cls=Command)(function)
     app.add_typer(family, name="config")
 
@@ -52,7 +56,10 @@ def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for prog
 
 
 def get(key: str = _KEY) -> None:
-    """Print one setting: text as it is, lists as JSON; for a table a line for each of its settings."""
+    """Print one setting.
+
+    Text comes as it is, a list as JSON, and for a table there is a line for each of its settings.
+    """
     from .. import config
     from . import output
     from .here import look
@@ -78,11 +85,32 @@ def set_(
     """Change one setting in your file. Everything else in it stays, comments too."""
     from ..config.edit import set_value, value_of
     from . import output
-    from .here import look
 
     _sound(key, value_of(tuple(key.split(".")), value))
     saved = set_value(key, value)
     output.remark(f"{key} is set in {output.tidy(saved.path)}")
+    _told(key, saved)
+
+
+def unset(key: str = _KEY) -> None:
+    """Take one setting out of your file: the default holds."""
+    from ..config.edit import unset_value
+    from ..config.layers import user_file
+    from . import output
+
+    saved = unset_value(key)
+    if saved is None:
+        output.remark(f"{key} is not set in {output.tidy(user_file())}")
+        return
+    output.remark(f"{key} is no longer set in {output.tidy(saved.path)}")
+    _told(key, saved)
+
+
+def _told(key: str, saved: Saved) -> None:
+    """What a person must know beside the change: lost comments, and another place that sets the key."""
+    from . import output
+    from .here import look
+
     if saved.backup is not None:
         output.remark(f"its comments could not be kept; the old file is {output.tidy(saved.backup)}")
     source = look().loaded.sources.get(key, "")

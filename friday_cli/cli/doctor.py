@@ -30,9 +30,9 @@ def doctor(
         False, "--selftest", help="Also run a tree of scripted agents in a temporary folder and check what came of it."
     ),
 ) -> None:
-    """Look for what is wrong here: versions, model, keys, network, folders, sessions, terminal.
+    """Look for what is wrong here, offline.
 
-    Nothing is sent anywhere but to this machine, and what is printed can be pasted into a report: no keys, no
+    Versions, settings, model, keys, network, folders, sessions, programs, terminal. Nothing is sent anywhere but to this machine, and what is printed can be pasted into a report: no keys, no
     passwords, the home folder as ~. Exit code 1 when something is broken.
     """
     from .. import doctor as diagnosis

@@ -23,7 +23,7 @@ _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 def register(app: typer.Typer) -> None:
     """Add the family `memory`."""
-    family = typer.Typer(cls=Group, help="Look through the notes agents kept: promote, forget.", rich_markup_mode=None)
+    family = typer.Typer(cls=Group, help="Notes that agents kept: list, show, promote, forget.", rich_markup_mode=None)
     for name, function in (("list", list_), ("show", show), ("promote", promote), ("forget", forget)):
         family.command(name, cls=Command)(function)
     app.add_typer(family, name="memory")

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_(as_json: bool = _JSON) -> None:
-    """List the rules that hold in this folder, and where each of them stands.
+    """List the rules that hold here, and where each stands.
 
     Deny beats ask, ask beats allow. What no rule decides, the mode does.
     """
@@ -89,9 +89,9 @@ def explain(
     profile: str = _PROFILE,
     as_json: bool = _JSON,
 ) -> None:
-    """Tell whether a call would be allowed, asked about or denied, and which rule or judgement decides.
+    """Tell what would become of a call, and why.
 
-    Nothing is run. A shell command is taken apart: each simple command in it is judged by itself.
+    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command is taken apart: each simple command in it is judged by itself.
     """
     from ..core.permission import suggested_rule
     from . import output

@@ -58,7 +58,7 @@ def show(
         metavar="NAME", help="The profile.", autocompletion=complete.profiles, show_default=False
     ),
 ) -> None:
-    """Show a profile: where it is from, what it may do and use, and its prompt."""
+    """Show where a profile is from, what it may do, its prompt."""
     from ..profiles import text
     from . import output
     from .here import look
@@ -75,9 +75,9 @@ def check(
         show_default=False,
     ),
 ) -> None:  # fmt: skip
-    """Check profiles and say, with file and line, what is wrong and what to write instead.
+    """Say what is wrong in profiles, with file and line.
 
-    Exit code 2 when something is wrong.
+    And what to write instead. Exit code 2 when something is wrong.
     """
     from .. import profiles
     from . import output

@@ -23,7 +23,9 @@ _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 def register(app: typer.Typer) -> None:
     """Add the family `sessions`."""
-    family = typer.Typer(cls=Group, help="Look at what was done: list, show, export, delete.", rich_markup_mode=None)
+    family = typer.Typer(
+        cls=Group, help="What was done: list, show, diff, rewind, export, stats.", rich_markup_mode=None
+    )
     for name, function in (
         ("list", list_),
         ("show", show),

@@ -26,7 +26,7 @@ _YES = typer.Option(False, "--yes", "-y", help="Do not ask.")
 
 def register(app: typer.Typer) -> None:
     """Add the family `worktrees`."""
-    about = "Look after the git worktrees of sub-agents: show, apply, discard, clean."
+    about = "Work that sub-agents did apart: show, apply, discard."
     family = typer.Typer(cls=Group, help=about, rich_markup_mode=None)
     for name, function in (
         ("list", list_),
@@ -85,9 +85,9 @@ def show(name: str = _ID, as_json: bool = _JSON) -> None:
 
 
 def apply(name: str = _ID) -> None:
-    """Bring the changes of a worktree into the project's files, all of them or none, and remove it.
+    """Bring the changes of a worktree into the project.
 
-    Where a file was changed in the project as well, both changes are merged; where that cannot be, nothing is
+    All of them or none; the worktree is removed. Where a file was changed in the project as well, both changes are merged; where that cannot be, nothing is
     applied and the conflicts are listed. Nothing is staged or committed.
     """
     from .output import remark, show
@@ -122,7 +122,10 @@ def discard(
 
 
 def clean() -> None:
-    """Remove every worktree in which nothing was changed, and ask about each of the others."""
+    """Remove worktrees without changes.
+
+    About each of the others you are asked.
+    """
     import sys
 
     from .output import confirm, remark

@@ -33,6 +33,23 @@ def set_value(name: str, written: str, *, file: Path | None = None) -> Saved:
     """
     parts = tuple(name.split("."))
     value = value_of(parts, written)
+    return _change(parts, value, file)
+
+
+def unset_value(name: str, *, file: Path | None = None) -> Saved | None:
+    """Take the dotted `name` out of the file, so that the default holds; None where it is not in it. Raises as `set_value`."""
+    parts = tuple(name.split("."))
+    _leaf(parts)
+    path = Path(os.path.realpath(file or user_file()))
+    here: Any = parse(str(path), text(path))
+    for part in parts:
+        if not isinstance(here, dict) or part not in here:
+            return None
+        here = here[part]
+    return _change(parts, _ABSENT, file)
+
+
+def _change(parts: tuple[str, ...], value: Any, file: Path | None) -> Saved:
     # a settings file is often a link into a folder of dotfiles: write what it points to
     path = Path(os.path.realpath(file or user_file()))
     try:
@@ -68,12 +85,7 @@ def add_value(name: str, item: str, *, file: Path | None = None) -> Saved | None
 def value_of(parts: tuple[str, ...], written: str) -> Any:
     """What `written` means for the setting `parts`. Raises UsageError."""
     name = ".".join(parts)
-    try:
-        kind = check.kind_of(parts)
-    except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=check.nearest(parts)) from None
-    if check.struct_in(kind) is not None:
-        raise UsageError(f"{name} is a table.", hint=f"Set one of its keys, such as {_inside(name)}.")
+    kind = _leaf(parts)
     if (problem := next(check.problems(_nest(parts, _Never())), None)) and problem.path != parts:
         raise UsageError(f"{'.'.join(problem.path)}: {problem.text}.")
     guesses: list[Any] = [written]
@@ -88,8 +100,24 @@ def value_of(parts: tuple[str, ...], written: str) -> Any:
     raise UsageError(f"{name}: {check.misfit(guesses[0], kind)}.")
 
 
+def _leaf(parts: tuple[str, ...]) -> Any:
+    """The type of the setting `parts`. Raises UsageError where there is none, or where it is a table."""
+    name = ".".join(parts)
+    try:
+        kind = check.kind_of(parts)
+    except KeyError:
+        raise UsageError(f"There is no setting {name}.", hint=check.nearest(parts)) from None
+    if check.struct_in(kind) is not None:
+        raise UsageError(f"{name} is a table.", hint=f"Name one of its keys, such as {_inside(name)}.")
+    return kind
+
+
 class _Never:
     """Fits no setting."""
+
+
+_ABSENT = _Never()
+"""In place of a value: the key goes."""
 
 
 def _inside(name: str) -> str:
@@ -99,19 +127,19 @@ def _inside(name: str) -> str:
 
 
 def changed(old: str, parts: tuple[str, ...], value: object) -> str:
-    """`old` with one key replaced or added, nothing else touched."""
+    """`old` with one key replaced, added or (`_ABSENT`) taken out, nothing else touched."""
     end = "\r\n" if "\r\n" in old else "\n"
     lines = old.replace("\r\n", "\n").split("\n")
     if lines and lines[-1] == "":
         lines.pop()
     *table, key = parts
-    entry = tomli_w.dumps({key: value}).strip().split("\n")
+    entry = [] if value is _ABSENT else tomli_w.dumps({key: value}).strip().split("\n")
     start, stop, found = _table(lines, tuple(table))
-    if not found:
+    if not found and entry:
         if lines:
             lines.append("")
         lines += [f"[{'.'.join(table)}]", *entry]
-    else:
+    elif found:
         at = next((i for i in range(start, stop) if re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", lines[i])), None)
         if at is None:
             while stop > start and not lines[stop - 1].strip():
@@ -162,7 +190,10 @@ def _put(data: dict[str, Any], parts: tuple[str, ...], value: object) -> None:
     *parents, last = parts
     for part in parents:
         data = data.setdefault(part, {})
-    data[last] = value
+    if value is _ABSENT:
+        data.pop(last, None)
+    else:
+        data[last] = value
 
 
 def _same(content: str, data: dict[str, Any]) -> bool:

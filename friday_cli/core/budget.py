@@ -30,7 +30,7 @@ class LimitReached(Exception):
     """A limit was hit: `limit` is which one, `whose` the path of the agent it belongs to."""
 
     def __init__(self, limit: LimitName, whose: str) -> None:
-        super().__init__(f"{limit} limit of {whose}")
+        super().__init__(f"the {limit} limit of {whose} has no room left for a request")
         self.limit: LimitName = limit
         self.whose = whose
 

@@ -146,8 +146,13 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
     if depth_of(path) == 0:
         db.execute(
             "UPDATE sessions SET model = ?, title = iif(title = '', ?, title) WHERE key = ?",
-            (event.model, line(event.task), key),
+            (event.model, _title(event.task), key),
         )
+
+
+def _title(text: str) -> str:
+    """What a session is called after: the first paragraph, without what was piped in behind it."""
+    return line(text.strip().partition("\n\n")[0])
 
 
 def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
@@ -197,7 +202,7 @@ def _prefixed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefi
 def _said(db: sqlite3.Connection, key: int, envelope: Envelope, event: MessageAdded) -> None:
     message = event.message
     if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
-        db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (line(message.text), key))
+        db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (_title(message.text), key))
 
 
 _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None]] = {

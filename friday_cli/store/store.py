@@ -131,7 +131,7 @@ class Store:
         )
 
     async def rename(self, session: str, title: str) -> None:
-        """Give a session a title: its first line, clipped."""
+        """Give a session a title, clipped to one line."""
         await self._writer.submit(
             lambda db: db.execute("UPDATE sessions SET title = ? WHERE key = ?", (line(title), key_of(db, session)))
         )

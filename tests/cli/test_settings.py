@@ -45,6 +45,16 @@ def test_set_says_when_a_variable_wins(console: Console, monkeypatch: pytest.Mon
     assert "warning: FRIDAY_MODE sets it too, and wins" in ran.err
 
 
+def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    console("config", "set", "limits.max_cost", "2")
+    assert console("config", "unset", "limits.max_cost").err.startswith("friday: limits.max_cost is no longer set in ")
+    assert console("config", "get", "limits.max_cost").out == "\n"
+    assert "is not set in" in console("config", "unset", "limits.max_cost").err
+    console("config", "set", "mode", "edits")
+    monkeypatch.setenv("FRIDAY_MODE", "plan")
+    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "unset", "mode").err
+
+
 def test_header_values_are_shown_nowhere(console: Console) -> None:
     console.friday_home.mkdir()
     console.config.write_text('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
@@ -68,6 +78,7 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
         (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
         (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
         (("set", "model"), "Missing argument 'VALUE'"),
+        (("unset", "modle"), "There is no setting modle."),
     ],
 )
 def test_what_cannot_be_set_or_read(console: Console, argv: tuple[str, ...], words: str) -> None:

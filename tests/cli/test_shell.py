@@ -73,7 +73,7 @@ def test_version(console: Console) -> None:
     ("argv", "words"),
     [
         (("nope",), "No such command 'nope'. See `friday --help`."),
-        (("sesions",), "Did you mean 'sessions'?"),
+        (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
         (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
         (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
         (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
@@ -85,6 +85,15 @@ def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...
     ran = console(*argv)
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.error
+
+
+def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups = ("", "sessions", "worktrees", "memory", "profiles", "auth", "permissions", "config")
+    for group in groups:
+        text = console(*group.split(), "--help").out
+        cut = [row for row in text.splitlines() if row.startswith("  ") and row.endswith("...")]
+        assert cut == [], group or "friday"
 
 
 # ---- start-up ---------------------------------------------------------------------------------------------------

@@ -189,3 +189,36 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     data = layers.read(path)
     assert data["limits"] == {"max_turns": 10, "max_tokens": 10}
     assert data["agents"]["delegation"] == {"max_agents": 10, "ask_above": 10}
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("model", 'model = "opus"   # the best\n'),
+        ("limits.max_cost", "max_cost = 5.0\n"),
+        ("permissions.allow", 'allow = [\n  "bash(git status *)",  # harmless\n  "bash(ls *)",\n]\n'),
+        ("agents.delegation.max_depth", "max_depth = 2\n"),
+    ],
+)
+def test_a_key_is_taken_out_and_the_rest_stays(file: Path, name: str, gone: str) -> None:
+    assert edit.unset_value(name, file=file) is not None
+    assert file.read_text() == FILE.replace(gone, "")
+    assert edit.unset_value(name, file=file) is None
+
+
+def test_what_is_not_there_is_not_taken_out(file: Path) -> None:
+    for name in ("mode", "limits.timeout", "tools.bash_timeout", "providers.own.base_url"):
+        assert edit.unset_value(name, file=file) is None
+    for name in ("modle", "limits"):
+        with pytest.raises(UsageError):
+            edit.unset_value(name, file=file)
+    assert file.read_text() == FILE
+
+
+def test_a_key_of_an_inline_table_is_taken_out_and_the_old_file_stays_beside(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("limits = {max_turns = 3, max_cost = 2}  # inline\n")
+    saved = edit.unset_value("limits.max_cost", file=path)
+    assert saved is not None
+    assert saved.backup is not None
+    assert tomllib.loads(path.read_text()) == {"limits": {"max_turns": 3}}

@@ -65,7 +65,7 @@ async def test_what_was_refused_or_could_not_be_started_counts_neither_in_number
     ghosts = [Say("", tasks(2, "ghost")), Say("", tasks(2, "spectre")), Say("", tasks(2, "shade"))]
     script = {"a": [*ghosts, Say("", tasks(3)), Say("", tasks(2)), Say("fin")]}
     async with stage.open(Actors(script, price=1e-5), attended=True) as s:
-        assert await answered(s, NO) == ["over 1.0 dollars"]
+        assert await answered(s, NO) == ["more than $1.00"]
         assert s.results()[3].startswith(
             "error: The user said no to 3 more agents, 3 in this turn; at most about $1.50."
         )
@@ -77,7 +77,7 @@ async def test_a_yes_to_a_price_holds_until_the_next_multiple_of_it(stage: Stage
     stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
     script = {"a": [Say("", tasks(n)) for n in (2, 1, 1, 1)] + [Say("fin")]}
     async with stage.open(Actors(script, price=1e-5), attended=True) as s:
-        assert await answered(s, YES, YES) == ["over 1.0 dollars", "over 2.0 dollars"]
+        assert await answered(s, YES, YES) == ["more than $1.00", "more than $2.00"]
 
 
 @virtual
@@ -85,7 +85,7 @@ async def test_a_yes_to_an_unknown_price_holds_for_the_turn(stage: Stage) -> Non
     stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
     script = {"a": [Say("", tasks(2)), Say("", tasks(2)), Say("fin")]}
     async with stage.open(script, attended=True) as s:
-        assert await answered(s, YES) == ["over 1.0 dollars"]
+        assert await answered(s, YES) == ["possibly more than $1.00"]
 
 
 @pytest.mark.parametrize(("answer", "count"), [(YES, 7), (NO, 4)])
@@ -96,7 +96,7 @@ async def test_calls_of_one_reply_that_are_too_many_together_ask_once(stage: Sta
     async with stage.open(script, attended=True) as s:
         assert len(await answered(s, answer)) == 1
         assert len(s.agents()) == count
-        assert sum(result.startswith("error: The user said no to 1 more agents") for result in s.results()) == 7 - count
+        assert sum(result.startswith("error: The user said no to 1 more agent,") for result in s.results()) == 7 - count
 
 
 @virtual

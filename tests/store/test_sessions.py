@@ -35,6 +35,13 @@ async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Sto
     assert (row.tokens, row.cost_usd, row.updated) == (768, 2.0, tree()[-1].at)
 
 
+async def test_a_session_is_called_after_the_words_and_not_after_what_was_piped_in(store: Store) -> None:
+    session = await store.create_session("/work")
+    task = "Review this\n\n<stdin>\n+ a line of a diff\n</stdin>"
+    await store.journal(session).append(numbered(("a", AgentStarted(1, "p", task, "m"))))
+    assert await store.title(session) == "Review this"
+
+
 async def test_an_unknown_price_makes_the_cost_of_the_session_unknown(store: Store) -> None:
     session = await fill(store)
     events = ("a.1", AgentStarted(1, "p", "t", "m", "a")), ("a.1", TurnFinished(1, Usage(5, cost_usd=None)))
