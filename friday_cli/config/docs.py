@@ -21,7 +21,8 @@ INTRODUCTION = """\
 
 Friday reads `config.toml` in its config folder (`friday config path` names it; `FRIDAY_HOME` moves everything). A flag
 beats an environment variable, which beats the file, which beats the default. `friday config get KEY` shows a value,
-`friday config set KEY VALUE` changes one and keeps your comments, `friday config show` lists all with their origin.
+`friday config set KEY VALUE` changes one and keeps your comments, `friday config unset KEY` takes it back,
+`friday config show` lists all with their origin.
 All durations are seconds.
 
 ```toml

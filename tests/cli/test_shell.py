@@ -24,8 +24,9 @@ COMMANDS = {
     "profiles": ("list", "show", "check", "new"),
     "models": (),
     "auth": ("set", "list", "remove"),
+    "permissions": ("list", "explain"),
     "trust": (),
-    "config": ("path", "show", "get", "set"),
+    "config": ("path", "show", "get", "set", "unset"),
     "doctor": (),
 }
 EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in COMMANDS.items() for sub in subs)]
