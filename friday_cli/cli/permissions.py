@@ -24,9 +24,16 @@ EFFECTS: dict[str, Effect] = {
 """What each tool may change, as the tools themselves declare it."""
 _WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
-_MODE = typer.Option("", "--mode", metavar="MODE", help="Judge as in this mode: ask, edits, plan, auto or yolo.", show_default=False)
+_MODE = typer.Option(
+    "", "--mode", metavar="MODE", help="Judge as in this mode: ask, edits, plan, auto or yolo.", show_default=False
+)
 _PROFILE = typer.Option(
-    "", "--profile", metavar="NAME", help="Judge for an agent of this profile.", autocompletion=complete.profiles, show_default=False
+    "",
+    "--profile",
+    metavar="NAME",
+    help="Judge for an agent of this profile.",
+    autocompletion=complete.profiles,
+    show_default=False,
 )
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
