@@ -11,6 +11,7 @@ import msgspec
 
 from .budget import Budget
 from .events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
+from .exposure import Exposure
 from .gate import Gate, Shared
 from .log import Log
 from .messages import Message, Usage
@@ -177,7 +178,7 @@ class Policy(msgspec.Struct, frozen=True):
 class World(msgspec.Struct, eq=False):
     """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
     forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
-    tell of a lane."""
+    tell of a lane; `exposure` knows what strangers' text its agents have read."""
 
     log: Log
     desk: Desk
@@ -188,6 +189,10 @@ class World(msgspec.Struct, eq=False):
     remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
     shared: Callable[[str], Shared | None] = lambda lane: None
+    exposure: Exposure = msgspec.field(default_factory=Exposure)
+
+    def __post_init__(self) -> None:
+        self.log.watch = self.exposure.apply
 
     def gate(self, lane: str) -> Gate:
         """The gate of a lane, made when first asked for."""

@@ -12,6 +12,7 @@ from .budget import LimitReached
 from .errors import FridayError, PermissionDenied, ToolError
 from .events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
+from .permission import Verdict
 from .rule import Call
 from .tool import CHANGING, PARALLEL, Ending, Output, Tool, ToolContext
 
@@ -157,6 +158,8 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
     """Returns when the call may run; raises PermissionDenied with the reason when not."""
     verdict = agent.rules.decide(wanted)
+    if verdict.decision == "allow" and (reason := world.exposure.objection(wanted, call.arguments, agent.rules)):
+        verdict = Verdict("ask", reason)
     if verdict.decision == "allow":
         return
     subject = "\n".join(wanted.subjects)

@@ -124,6 +124,8 @@ class Log:
         self._readers: list[Subscription] = []
         self._tail: asyncio.Future[None] | None = None
         self.failure: StoreError | None = None
+        self.watch: Callable[[Envelope], None] = lambda envelope: None
+        """Gets every event to be kept, before it is written."""
 
     @property
     def last(self) -> int:
@@ -137,6 +139,7 @@ class Log:
         for event in events:
             self._seq += 1
             envelopes.append(Envelope(self._seq, self._now(), agent, event))
+            self.watch(envelopes[-1])
         task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
         await asyncio.shield(task)

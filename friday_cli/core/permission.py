@@ -26,7 +26,7 @@ from .events import (
 )
 from .log import Log
 from .plain import line
-from .rule import BEYOND, Call, Decision, Rule, covering, covering_step, parse_rule, touching
+from .rule import BEYOND, Call, Decision, Rule, covering, covering_step, matches, parse_rule, touching
 from .script import Step
 from .tool import Effect
 
@@ -111,6 +111,15 @@ class Rules:
     def may(self, tool: str) -> bool:
         """Whether the allowlists up the tree name `tool` at all."""
         return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
+
+    def names_host(self, host: str) -> bool:
+        """Whether an allow rule of the person names this host (or one above it)."""
+        call = Call("web_fetch", "net", (f"domain:{host}",))
+        mine = any(
+            r.decision == "allow" and r.pattern.startswith("domain:") and matches(r, call, call.subjects[0])
+            for r in self.rules
+        )
+        return mine or (self.parent is not None and self.parent.names_host(host))
 
     def _binding(self) -> list[Rule]:
         """The rules that hold for this agent: its own, and from above those that refuse or ask its profile."""
