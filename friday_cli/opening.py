@@ -18,7 +18,7 @@ from .checkpoints import MEGABYTE, Baseline, Keeper, Limits
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
-from .core.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
+from .core.events import SCHEMA, InboxMessage, Notice, Prefix, SessionStarted
 from .core.log import Log
 from .core.messages import without_thinking
 from .core.news import NOTE
@@ -107,16 +107,12 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             await store.reconcile()
             options = _as_before(options, replay(await store.events(options.resume)).get("a"))
         ground = await _look(options, env)
-        records: dict[str, AgentRecord] = {}
-        last = 0
-        envelopes: list[Envelope] = []
         session_id = options.resume or new_id()
         store, ownership, *unkept = await _owned(store, session_id, new=not options.resume)
         ground.notices += (*unkept,)
         try:
-            if options.resume:
-                envelopes = await store.events(session_id)
-                records, last = replay(envelopes), max((e.seq or 0 for e in envelopes), default=0)
+            envelopes = await store.events(session_id) if options.resume else []
+            records, last = replay(envelopes), max((e.seq or 0 for e in envelopes), default=0)
             log = Log(store.journal(session_id), last=last)
             crew = _crew(options, ground, store, session_id, log)
             for envelope in envelopes:

@@ -45,12 +45,24 @@ _SYSTEM = pattern(
     r"(?:/|/\*|~|~/|~/\*|\*|\.|\./|\.\.|\.\./.*|\./\*|/(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|tmp|Users|System|Library)(?:/\*?|/[^/]+/?)?|(?:\./)?\.git(?:/.*)?)"
 )
 _PROTECTED = pattern(
-    r"(?:.*/)?(?:\.git|\.friday|\.claude|\.vscode|\.idea|\.husky|\.ssh|\.github/workflows)(?:/.*)?"
-    r"|(?:.*/)?(?:\.gitmodules|\.gitconfig|\.mcp\.json|\.envrc|\.bashrc|\.bash_profile|\.profile|\.zshrc|\.zprofile|\.gitlab-ci\.yml|\.pre-commit-config\.yaml)"
+    # folders of git, Friday and other agents, editors, hooks, CI, keys
+    r"(?:.*/)?(?:\.git|\.friday|\.claude|\.codex|\.cursor|\.gemini|\.vscode|\.vs|\.idea|\.zed|\.fleet|\.devcontainer|\.husky|\.githooks|"
+    r"\.lefthook|\.ssh|\.gnupg|\.github/(?:workflows|actions)|\.circleci|\.buildkite|\.woodpecker|\.gitea/workflows|\.forgejo/workflows)(?:/.*)?"
+    # Friday's own, and what a desktop starts, below a home
+    r"|(?:.*/)?\.(?:config|local/share|local/state|cache)/friday(?:/.*)?|(?:.*/)?\.config/(?:fish|systemd|autostart|git|nvim)(?:/.*)?"
+    # files
+    r"|(?:.*/)?(?:\.gitmodules|\.gitconfig|\.mcp\.json|\.envrc|\.bashrc|\.bash_(?:profile|login|logout|aliases)|\.profile|\.zsh(?:rc|env)|"
+    r"\.z(?:profile|login|logout)|\.kshrc|\.cshrc|\.tcshrc|\.inputrc|\.exrc|\.n?vimrc|\.nvim\.lua|\.dir-locals\.el|\.pam_environment|"
+    r"\.gitlab-ci\.yml|\.travis\.yml|\.drone\.yml|\.woodpecker\.ya?ml|jenkinsfile|azure-pipelines\.ya?ml|bitbucket-pipelines\.yml|"
+    r"appveyor\.yml|\.pre-commit-config\.ya?ml|lefthook(?:-local)?\.ya?ml|\.devcontainer\.json|.*\.code-workspace)"
 )
 _SECRET = pattern(
-    r"(?:.*/)?(?:\.env(?:\.(?!example$|sample$|template$|dist$).*)?|\.netrc|\.pgpass|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx|keystore)|credentials(?:\.json)?|auth\.toml)"
-    r"|(?:.*/)?(?:\.ssh|\.aws|\.gnupg|\.kube|\.docker)/.*"
+    r"(?:.*/)?(?:\.env(?:\.(?!example$|sample$|template$|dist$).*)?|[^/]*[^/.]\.env|\.envrc|\.netrc|_netrc|\.pgpass|\.npmrc|\.yarnrc\.yml|\.pypirc|"
+    r"\.my\.cnf|\.s3cfg|\.boto|\.htpasswd|\.git-credentials|\.dockercfg|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|"
+    r".*\.(?:pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate|tfvars)|credentials(?:\.json|\.toml|\.tfrc\.json)?|auth\.toml|"
+    r"(?:service[-_]account|application_default_credentials|client_secret)[^/]*\.json|secrets?\.(?:ya?ml|json|toml|env|ini))"
+    r"|(?:.*/)?(?:\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.password-store|\.config/(?:gcloud|gh|hub|op)|\.gem/credentials)(?:/.*)?"
+    r"|/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem)"
 )
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from urllib.parse import unquote_plus
 
 from .danger import simple_commands
 from .events import Envelope, InboxMessage, MessageAdded, ToolFinished
+from .pattern import pattern
 from .permission import Rules
 from .rule import Call
 
@@ -114,16 +114,17 @@ _QUIET_GIT = frozenset(
     ]
 )
 _HOST = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+"
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>|;()`\\]+", re.I)
-_AUTHORITY = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:\s]+)", re.I)
-_OPERAND = re.compile(rf"(?:[\w.+-]+@)?({_HOST}|[a-z0-9-]+(?=:))(?::.*|/.*)?", re.I)
-_AT = re.compile(rf"\b[\w.+-]+@({_HOST}):", re.I)
-_DEV = re.compile(r"/dev/(?:tcp|udp)/([^/\s]+)")
-_NAMED = re.compile(rf"\b{_HOST}\b", re.I)
-_TOP = re.compile(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
-_HERE = re.compile(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
-_BESIDE = re.compile(r"\n\n(?:<stdin>|<file path=|<folder path=|\[I ran this command)")
-_CODED = re.compile(r"[A-Za-z0-9+]{32,}")
+_URL = pattern(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>|;()`\\]+", re.I)
+_AUTHORITY = pattern(r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:\s]+)", re.I)
+_OPERAND = pattern(rf"(?:[\w.+-]+@)?({_HOST}|[a-z0-9-]+(?=:))(?::.*|/.*)?", re.I)
+_AT = pattern(rf"\b[\w.+-]+@({_HOST}):", re.I)
+_DEV = pattern(r"/dev/(?:tcp|udp)/([^/\s]+)")
+_NAMED = pattern(rf"\b{_HOST}\b", re.I)
+_TOP = pattern(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
+_HERE = pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
+_BESIDE = pattern(r"\n\n(?:<stdin>|<file path=|<folder path=|\[I ran this command)")
+_QUOTED = pattern(r"(?:%[0-9A-Fa-f]{2})+")
+_CODED = pattern(r"[A-Za-z0-9+]{32,}")
 UNREAD = "a host that cannot be read from the command"
 
 
@@ -157,10 +158,10 @@ class Exposure:
                 self._read(self._facts.pop(result.call_id, None), result.text)
 
     def _heard(self, text: str) -> None:
-        words = _BESIDE.split(text, maxsplit=1)[0]  # what is attached, others wrote
+        words = _BESIDE().split(text, maxsplit=1)[0]  # what is attached, others wrote
         self._links.add(words)
-        self._vouched.update(host_of(url) for url in _URL.findall(words))
-        self._vouched.update(name.lower() for name in _NAMED.findall(words) if _TOP.fullmatch(name))
+        self._vouched.update(host_of(url) for url in _URL().findall(words))
+        self._vouched.update(name.lower() for name in _NAMED().findall(words) if _TOP().fullmatch(name))
 
     def _ran(self, event: ToolFinished) -> None:
         facts = event.facts
@@ -203,7 +204,7 @@ class Exposure:
         else:
             return ""
         for host, url in targets:
-            if _HERE.fullmatch(host) or self._is_vouched(host) or rules.names_host(host):
+            if _HERE().fullmatch(host) or self._is_vouched(host) or rules.names_host(host):
                 continue
             allow = f"; naming {host} in a message or in a rule web_fetch(domain:{host}) allows it"
             if why := self._carries(url):
@@ -223,8 +224,8 @@ class Exposure:
             return ""
         if len(rest.partition("?")[2]) > LONGEST_QUERY:
             return "its query is long"
-        words = unquote_plus(rest)
-        if any(_is_coded(run) for run in _CODED.findall(words)):
+        words = _unquoted(rest)
+        if any(_is_coded(run) for run in _CODED().findall(words)):
             return "it holds long coded text"
         return "it holds text of what was read here" if self._files.shares(words) else ""
 
@@ -263,9 +264,16 @@ def _is_coded(run: str) -> bool:
     return all(re.search(kind, run) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
 
 
+def _unquoted(text: str) -> str:
+    """The words of a part of a URL."""
+    return _QUOTED().sub(
+        lambda run: bytes.fromhex(run[0].replace("%", "")).decode("utf-8", "replace"), text.replace("+", " ")
+    )
+
+
 def host_of(url: str) -> str:
     """The host of a URL in lower case, "" where there is none."""
-    found = _AUTHORITY.match(url)
+    found = _AUTHORITY().match(url)
     return found[1].lower().rstrip(".") if found else ""
 
 
@@ -273,16 +281,16 @@ def outbound(command: str) -> list[tuple[str, str]]:
     """(host, URL or "") of everything a command would talk to, as far as its text says; `UNREAD` for a network program
     whose host is not in plain words. Package managers and git with the remotes they know are not seen."""
     simples = [simple.split() for simple in simple_commands(command)]
-    if all(_is_quiet(words) for words in simples) and not _DEV.search(command):
+    if all(_is_quiet(words) for words in simples) and not _DEV().search(command):
         return []
-    found = [(host_of(url), url) for url in _URL.findall(command) if not url.lower().startswith("file:")]
-    found += [(host.lower(), "") for pattern in (_AT, _DEV) for host in pattern.findall(command)]
+    found = [(host_of(url), url) for url in _URL().findall(command) if not url.lower().startswith("file:")]
+    found += [(host.lower(), "") for way in (_AT, _DEV) for host in way().findall(command)]
     for name, *words in filter(None, simples):
         if name not in _NETWORK or words in (["--version"], ["--help"]):
             continue
-        hosts = [m[1].lower() for word in words if not word.startswith("-") and (m := _OPERAND.fullmatch(word))]
+        hosts = [m[1].lower() for word in words if not word.startswith("-") and (m := _OPERAND().fullmatch(word))]
         found += [(host, "") for host in hosts]
-        if not (hosts or _URL.search(" ".join(words))) or "$" in command or "`" in command:
+        if not (hosts or _URL().search(" ".join(words))) or "$" in command or "`" in command:
             found.append((UNREAD, ""))
     return [(host, url) for host, url in dict.fromkeys(found) if host]
 

@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.core.danger import catastrophe, is_plain, is_protected, is_secret, simple_commands
+from friday_cli.core.permission import MODES, Rules
+from friday_cli.core.rule import Call, parse_rule
 
 DESTROYS = [
     "rm -rf /", "rm -rf /*", "rm -fr ~", "rm -r -f ~/", "rm -Rf $HOME", 'rm -rf "$HOME"', "rm -rf ${HOME}", "rm --recursive --force /",
@@ -82,7 +84,8 @@ def test_other_places_are_not_protected(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed25519", "server.pem", "x.KEY", ".aws/credentials", ".netrc", ".npmrc",
-                                  "credentials.json", ".kube/config", ".ssh/known_hosts", ".ENV"])  # fmt: skip
+                                  "credentials.json", ".kube/config", ".ssh/known_hosts", ".ENV", "prod.env", ".envrc", ".git-credentials", "a/service-account-x.json",
+                                  ".azure/token", ".config/gcloud/x.json", "secrets.yaml", "x.tfstate", ".aws", "/proc/self/environ", "vault.kdbx", "id_ed25519_sk"])  # fmt: skip
 def test_secrets_are_seen(path: str) -> None:
     assert is_secret(path)
 
@@ -99,7 +102,32 @@ def test_secrets_are_seen(path: str) -> None:
         "monkey",
         "environment",
         "auth.py",
+        "secrets.py",
+        "src/secret/a.py",
+        "proc/environ.md",
+        "docs/credentials.md",
+        "src/env",
     ],
 )
 def test_other_files_are_no_secrets(path: str) -> None:
     assert not is_secret(path)
+
+
+@pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".friday/config.toml", "/home/me/.config/friday/config.toml", "/home/me/.local/share/friday/friday.db",
+                                  ".bashrc", "/home/me/.zshenv", "/home/me/.config/fish/config.fish", "/home/me/.ssh/authorized_keys", ".github/workflows/ci.yml",
+                                  ".github/actions/x/action.yml", ".circleci/config.yml", "Jenkinsfile", ".vscode/tasks.json", "x.code-workspace", ".devcontainer/devcontainer.json",
+                                  ".githooks/pre-push", "lefthook.yml", ".pre-commit-config.yaml", ".cursor/mcp.json", ".nvim.lua"])  # fmt: skip
+def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str) -> None:
+    for mode in MODES:
+        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")])
+        verdict = rules.decide(Call("write_file", "write", (path,)))
+        assert verdict.decision == ("deny" if mode == "plan" else "ask"), mode
+
+
+@pytest.mark.parametrize("path", [".env", "a/.env.local", "server.key", ".aws/credentials"])
+@pytest.mark.parametrize("tool", ["read_file", "grep", "glob", "document_query"])
+def test_q24_secret_files_are_not_read_without_a_question(tool: str, path: str) -> None:
+    for mode in MODES:
+        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
+        verdict = rules.decide(Call(tool, "read", (path,)))
+        assert (verdict.decision, "may hold secrets" in verdict.reason) == ("ask", True), mode
