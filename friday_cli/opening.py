@@ -315,7 +315,7 @@ async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:
         root.history = [without_thinking(m) for m in root.history]
         root.context = 0
         await opened.log.emit("a", Prefix(root.model, root.system, root.specs))
-    if lost := [r for r in records.values() if r.path != "a" and _lost(r, since=record.started)]:
+    if lost := [r for r in records.values() if r.path != "a" and _lost(r, after=record.begun)]:
         listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:200]}" for r in lost)
         opened.notes.append(
             f"{NOTE} The process died while these sub-agents were at work. What they had is kept; delegate_task with "
@@ -329,9 +329,9 @@ def _left_unread(record: AgentRecord) -> list[InboxMessage]:
     return [message for message in record.inbox if ended and message.source == "harness"]
 
 
-def _lost(record: AgentRecord, *, since: float) -> bool:
+def _lost(record: AgentRecord, *, after: int) -> bool:
     """Whether an agent died with its process, and nothing was put to the root after that."""
-    return record.end is not None and record.end.stop_reason == "process" and record.seen_at >= since
+    return record.end is not None and record.end.stop_reason == "process" and record.seq > after
 
 
 def _known(record: AgentRecord) -> Known:

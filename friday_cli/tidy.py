@@ -16,6 +16,8 @@ from .store import prune
 from .store.locks import is_owned
 
 DAY_S = 86_400.0
+LEAP_S = 30 * DAY_S
+"""After so long without it the clock is believed only on the day after: one that leapt ahead must not remove everything."""
 log = logging.getLogger(__name__)
 
 
@@ -47,18 +49,19 @@ def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: 
 
 
 def _is_due(stamp: Path) -> bool:
-    """Whether a day has passed since the last time, which is now from here on. The first day is none."""
+    """Whether a day has passed since the last time, which is now from here on. The first day is none, nor is one after a
+    leap of the clock."""
     try:
-        last = stamp.stat().st_mtime
-        if 0 <= time.time() - last < DAY_S:
+        since = time.time() - stamp.stat().st_mtime
+        if 0 <= since < DAY_S:
             return False
         os.utime(stamp)
+        return since < LEAP_S
     except FileNotFoundError:
         _make(stamp)
         return False
     except OSError:
         return False
-    return True
 
 
 def _make(stamp: Path) -> None:

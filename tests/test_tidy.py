@@ -86,6 +86,18 @@ def test_a_clock_that_was_set_back_does_not_end_it() -> None:
     assert tidy.daily(LIMITS) is None
 
 
+def test_a_clock_that_leapt_ahead_removes_nothing_on_that_day() -> None:
+    old_session()
+    stamp(days_ago=400)
+    assert tidy.daily(LIMITS) is None, "for all it knows these sessions are of yesterday"
+    assert sessions() == 1
+    stamp(days_ago=1.1)
+    thread = tidy.daily(LIMITS)
+    assert thread is not None
+    thread.join()
+    assert sessions() == 0, "the clock was right: nobody was here for long"
+
+
 def test_failures_are_for_the_debug_log_alone(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

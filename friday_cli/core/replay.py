@@ -83,8 +83,8 @@ class AgentRecord(msgspec.Struct):
     MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
     start of the current run with its budgets, `worktree` how its worktree stood last. `untold` are ends that somebody above
-    must be told of and was not. `seen_at` is the time of its last event, `seq` its number. `marks` has how the
-    conversation stood right before each message of a person and each rewind.
+    must be told of and was not. `seen_at` is the time of its last event, `seq` its number, `begun` that of the start of its
+    newest run: order is told by numbers, for clocks are set. `marks` has how the conversation stood right before each message of a person and each rewind.
     """
 
     path: str
@@ -93,6 +93,7 @@ class AgentRecord(msgspec.Struct):
     started: float = 0.0
     seen_at: float = 0.0
     seq: int = 0
+    begun: int = 0
     marks: dict[int, Mark] = {}
     status: Status = "running"
     history: list[Message] = []
@@ -188,7 +189,8 @@ def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStar
     if record is None:
         record = records[envelope.agent] = AgentRecord(envelope.agent, event)
     record.granted, record.end, record.status = event, None, "queued" if event.parent else "running"
-    record.started = record.seen_at = envelope.at
+    record.started, record.begun = envelope.at, envelope.seq or 0
+    record.seen_at, record.seq = envelope.at, record.begun
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
     record.background = event.background

@@ -42,6 +42,6 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentF
         usage=record.usage,
         tree_usage=tree,
         duration_s=record.active_s,
-        wall_s=record.seen_at - record.started,
+        wall_s=max(0.0, record.seen_at - record.started),  # a clock may have been set back
         receipt=record.receipt,
     )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from friday_cli.core.errors import FridayError, Unwritable
-from friday_cli.core.events import MessageAdded, Notice
+from friday_cli.core.events import AgentFinished, MessageAdded, Notice
 from friday_cli.paths import data_dir, store_path
+from friday_cli.store import Store
+from tests.scenes import tree
 from tests.session.stage import Stage, delegates, does, says
 
 
@@ -79,3 +83,31 @@ async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Sta
     with pytest.raises(Unwritable, match="Sessions cannot be saved"):
         async with stage.session(resume="7f3a0000-0000-0000-0000-000000000000"):
             raise AssertionError
+
+
+@pytest.mark.parametrize("leap_s", [1e6, -1e6])
+async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_nothing(
+    stage: Stage, leap_s: float
+) -> None:
+    """Before it was wrong by `leap_s`: what died is ended, told of once, and took no negative time."""
+    store = Store(store_path())
+    session = await store.create_session(stage.project)
+    died = tree(session)[:13]
+    back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
+    await store.journal(session).append(
+        [msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)]
+    )
+    await store.close()
+    stage.plays({"a": [says("on"), says("and on")]})
+    async with stage.session(resume=session) as again:
+        for number in range(2):
+            await again.prompt(f"go {number}")
+        asked = [m.text for m in again.root.history if m.role == "user" and "go " in m.text]
+    assert ["The process died while these" in text for text in asked] == [True, False]
+    log = await stage.log(session)
+    ends = [e for e in log if isinstance(e.event, AgentFinished)]
+    assert [(e.agent, e.event.status) for e in ends if isinstance(e.event, AgentFinished)] == [
+        ("a.1", "interrupted"), ("a", "interrupted"), ("a", "completed"), ("a", "completed"),
+    ]  # fmt: skip
+    assert all(e.event.duration_s >= 0 and e.event.wall_s >= 0 for e in ends if isinstance(e.event, AgentFinished))
+    assert [e.seq for e in log] == list(range(1, len(log) + 1))
