@@ -186,7 +186,7 @@ def _as_before(options: Options, record: AgentRecord | None) -> Options:
         profile = record.profile
     last = record.prefix.model if record.prefix else record.granted.model
     if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
-        model = "demo" if last.startswith("demo/") else last
+        model = "demo" if last.startswith("demo/") else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
 
 

@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         ("rename", rename),
         ("delete", delete),
         ("stats", stats),
+        ("repair", repair),
     ):
         family.command(name, cls=Command)(function)
     app.add_typer(family, name="sessions")
@@ -267,6 +268,25 @@ def stats(as_json: bool = _JSON) -> None:
             for row in rows
         ],
     )
+
+
+def repair() -> None:
+    """Save what can be read of a damaged session file. The damaged one is kept under another name."""
+    from ..paths import store_path
+    from ..store.repair import repair as repaired
+    from .output import remark, tidy
+
+    path = store_path()
+    if not path.exists():
+        remark("no sessions yet, so there is nothing to repair.")
+        return
+    found = repaired(path)
+    if found.kept is None:
+        remark(f"{tidy(str(path))} is whole; nothing was changed")
+        return
+    gone = f"; {found.missing} events of them could not be read" if found.missing else ""
+    remark(f"saved {found.sessions} sessions with {found.events} events, and {found.notes} notes{gone}")
+    remark(f"the damaged file is kept as {tidy(str(found.kept))}")
 
 
 # ---- the store --------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def _contents(db: sqlite3.Connection) -> Facts:
     if problems == ["ok"]:
         yield Fact("sessions", "integrity", "whole")
     else:
-        hint = "Keep a copy, then repair it with `sqlite3 friday.db .recover`, or move it away."
+        hint = "`friday sessions repair` saves what can be read and keeps the damaged file."
         yield Fact("sessions", "integrity", "; ".join(problems), "bad", hint)
 
 

@@ -101,11 +101,16 @@ def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope
         "INSERT INTO events(session, seq, agent, at, kind, body) VALUES (?, ?, ?, ?, ?, ?)",
         [(key, e.seq, e.agent, e.at, kind(e.event), _body(e.event)) for e in envelopes],
     )
-    for envelope in envelopes:
-        project = _PROJECTIONS.get(type(envelope.event))
-        if project is not None:
-            project(db, key, envelope, envelope.event)
+    project(db, key, envelopes)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (envelopes[-1].at, key))
+
+
+def project(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
+    """Write what follows from events that are kept already for the rows of agents and session."""
+    for envelope in envelopes:
+        fold = _PROJECTIONS.get(type(envelope.event))
+        if fold is not None:
+            fold(db, key, envelope, envelope.event)
 
 
 def _body(event: AnyEvent) -> str:

@@ -18,6 +18,19 @@ BUSY_S = 10.0
 """How long one statement waits for another process."""
 PATIENCE_S = 60.0
 """How long an operation is tried again where SQLite gives up at once instead of waiting."""
+OURS = frozenset(("sessions", "agents", "events"))
+"""Tables that every form of the file has had."""
+
+
+class Damaged(StoreError):
+    """The file is Friday's and cannot be read, or not all of it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
+            hint="`friday sessions repair` saves what can be read and keeps the damaged file; or put a backup in its "
+            "place, without the -wal and -shm files beside it.",
+        )
 
 
 # ---- migrations: their number is the file's user_version --------------------------------------------------------
@@ -130,15 +143,18 @@ def _plain_connection(path: Path) -> sqlite3.Connection:
 
 
 def _own_version(db: sqlite3.Connection, path: Path) -> int:
-    """The form of the file, 0 for an empty one. Raises StoreError when it belongs to another program."""
-    filled = db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    """The form of the file, 0 for an empty one. Raises StoreError when it belongs to another program, Damaged where
+    something of ours is missing."""
+    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     version = int(db.execute("PRAGMA user_version").fetchone()[0])  # in this order: tables never come before it
-    if filled and version == 0:
+    if bool(tables) == bool(version) and (not tables or tables >= OURS):
+        return version
+    if not tables & OURS and tables:
         raise StoreError(
             f"{path} is the database of another program. Nothing was changed.",
             hint="Move it away, or set FRIDAY_HOME to another folder.",
         )
-    return version
+    raise Damaged(path)
 
 
 def _try_wal(db: sqlite3.Connection) -> bool:
@@ -240,11 +256,7 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
         case sqlite3.SQLITE_FULL:
             return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return StoreError(
-                f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
-                hint="Move it away with its -wal and -shm files and put a backup in its place, or repair a copy with "
-                f"`sqlite3 {path.name} .recover`.",
-            )
+            return Damaged(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return Unwritable(f"{path} cannot be written: it is read-only.", hint="Check its owner and mode.")
         case sqlite3.SQLITE_CANTOPEN:

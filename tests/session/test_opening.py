@@ -94,9 +94,7 @@ async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_
     session = await store.create_session(stage.project)
     died = tree(session)[:13]
     back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
-    await store.journal(session).append(
-        [msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)]
-    )
+    await store.journal(session).append([msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)])
     await store.close()
     stage.plays({"a": [says("on"), says("and on")]})
     async with stage.session(resume=session) as again:
