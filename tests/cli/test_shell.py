@@ -18,7 +18,7 @@ from tests.cli.console import Console, plain
 COMMANDS = {
     "ask": (),
     "demo": (),
-    "sessions": ("list", "show", "export", "diff", "rewind", "fork", "rename", "delete", "stats"),
+    "sessions": ("list", "show", "export", "diff", "rewind", "fork", "rename", "delete", "stats", "repair"),
     "worktrees": ("list", "show", "apply", "discard", "clean"),
     "memory": ("list", "show", "promote", "forget"),
     "profiles": ("list", "show", "check", "new"),
