@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
-from friday_cli.core.events import AgentFinished, Envelope, Notice, decode_envelope
+from friday_cli.core.decoding import decode_envelope
+from friday_cli.core.events import AgentFinished, Envelope, Notice
 from friday_cli.view import State, agent_line, render_tree
 
 PROJECT = Path(__file__).parents[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -99,6 +100,7 @@ class Terminal:
         self.screen = Screen(columns, height)
         self.raw = ""
         self.frames: list[str] = []
+        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode  # a piece may end within a letter
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, columns, 0, 0))
         self._before = termios.tcgetattr(slave)
@@ -154,7 +156,7 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], seconds)
         if not ready:
             return False
-        text = os.read(self._master, 65536).decode("utf-8", "surrogateescape")
+        text = self._decode(os.read(self._master, 65536))
         self.raw += text
         self.screen.feed(text)
         self.frames.append(self.screen.text)

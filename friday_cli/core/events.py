@@ -391,8 +391,6 @@ class Envelope(msgspec.Struct, frozen=True):
 
 encode = msgspec.json.Encoder().encode
 """An event or envelope as JSON bytes."""
-decode_event = msgspec.json.Decoder(AnyEvent).decode
-decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 def kind(event: Event) -> str:

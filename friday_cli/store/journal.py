@@ -26,7 +26,6 @@ from friday_cli.core.events import (
     StatusChanged,
     TurnFinished,
     Verdict,
-    decode_event,
     depth_of,
     encode,
     kind,
@@ -230,6 +229,8 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None
 
 def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
     """The events of a session above number `after`; one that cannot be read leaves a notice in its place."""
+    from friday_cli.core.decoding import decode_event
+
     query = "SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND seq > ?"
     values: list[object] = [key_of(db, session), after]
     if agent is not None:
@@ -237,14 +238,13 @@ def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: 
         values.append(agent)
     with collecting_later():
         return [
-            Envelope(seq, at, path, _event(seq, what, body))
+            Envelope(seq, at, path, _event(decode_event, seq, what, body))
             for seq, at, path, what, body in db.execute(query + " ORDER BY seq", values)
         ]
 
 
-def _event(seq: int, what: str, body: bytes) -> AnyEvent:
+def _event(decode: Callable[[bytes], AnyEvent], seq: int, what: str, body: bytes) -> AnyEvent:
     try:
-        event: AnyEvent = decode_event(body)
-        return event
+        return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Notice(f"Event {seq} ({line(str(what), 40)}) of this session is damaged and was left out.", "warning")

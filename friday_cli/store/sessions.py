@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentFinished, decode_event
+from friday_cli.core.events import AgentFinished
 from friday_cli.core.messages import Usage
 
 from .journal import key_of
@@ -117,6 +117,8 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
 
 
 def _finished(body: bytes) -> AgentFinished | None:
+    from friday_cli.core.decoding import decode_event
+
     try:
         event: Any = decode_event(body)
     except ValueError:

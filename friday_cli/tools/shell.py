@@ -11,9 +11,9 @@ from ..core.errors import ToolError
 from ..core.events import Command
 from ..core.plain import line, plain
 from ..core.receipt import CommandRun, Facts
+from ..core.script import Script
 from ..core.tool import Output, Tool, ToolContext, tool
 from ..core.workspace import Access, Job, Ran, Reach, Workspace
-from ..shell import Ground, judge
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
 """Seconds a command may take by default and at most, and for which its news may be waited."""
@@ -69,6 +69,12 @@ def _reach(args: Bash, workspace: Workspace) -> tuple[Reach, str]:
     if reach in ("network", "outside") and not reason.strip():
         raise ToolError("bash: network and outside need a reason.", hint="Say in `reason` what it is for.")
     return reach, reason
+
+
+def _script(args: Bash, workspace: Workspace) -> Script:
+    from ..shell import Ground, judge
+
+    return judge(args.command, Ground(workspace))
 
 
 async def _bash(context: ToolContext, args: Bash, timeout_s: float) -> Output:
@@ -228,7 +234,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
         effect="run",
         reach=_reach,
         subjects=lambda args, workspace: (args.command,),
-        script=lambda args, workspace: judge(args.command, Ground(workspace)),
+        script=_script,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
         description=(
             "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."

@@ -339,6 +339,6 @@ class Worktrees:
         async with self._lock:
             with contextlib.suppress(OSError):
                 if not any(self.folder.glob("*.json")):
-                    for path in (*self.folder.glob("*.index*"), *self.folder.glob("git-*")):
+                    for path in [path for what in ("*.index*", "*.json.*", "git-*") for path in self.folder.glob(what)]:
                         sweep(path) if path.is_dir() else path.unlink()
                     self.folder.rmdir()

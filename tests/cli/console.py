@@ -90,7 +90,10 @@ class Console:
         return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
     def terminal(self, *argv: str, says: Sequence[tuple[str, str]] = (), columns: int = 80, **env: str) -> Ran:
-        """Run it on a terminal; `says` are (words to wait for, what is typed then). All that is shown is `out`."""
+        """Run it on a terminal; `says` are (words to wait for, what is typed then). All that is shown is `out`.
+
+        Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a line.
+        """
         master, slave = pty.openpty()
         env = self.env | {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color"} | env
         process = subprocess.Popen(
@@ -98,11 +101,13 @@ class Console:
             env=env, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
         os.close(slave)
-        shown, waiting = b"", list(says)
+        shown, waiting, typed = b"", list(says), ""
         end = time.monotonic() + 60
         try:
             while time.monotonic() < end:
                 if not select.select([master], [], [], 1.0)[0]:
+                    if typed == "\x03":
+                        os.write(master, typed.encode())
                     continue
                 try:
                     piece = os.read(master, 65536)
@@ -112,7 +117,8 @@ class Console:
                     break
                 shown += piece
                 if waiting and waiting[0][0].encode() in shown:
-                    os.write(master, waiting.pop(0)[1].encode())
+                    typed = waiting.pop(0)[1]
+                    os.write(master, typed.encode())
         finally:
             os.close(master)
             code = process.wait(timeout=30)

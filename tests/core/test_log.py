@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.errors import StoreError
-from friday_cli.core.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput, decode_envelope, encode
+from friday_cli.core.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput, encode
 from friday_cli.core.log import Log, MemoryJournal
 from tests.virtual import virtual
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import decode_envelope
+from friday_cli.core.decoding import decode_envelope
 from tests.e2e.friday import KEY, Friday
 from tests.servers.brain import WIRES, Say, Turn, Wire, thinking
 from tests.servers.play import document

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.agent import Outcome
+from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
     AgentStarted,
     Denied,
@@ -19,7 +20,6 @@ from friday_cli.core.events import (
     TextDelta,
     TurnFinished,
     TurnStarted,
-    decode_envelope,
 )
 from friday_cli.core.messages import Usage, user
 from friday_cli.faces.ask.writers import MOST_DENIALS, JsonWriter, StreamWriter, TextWriter, Writer

@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 
 from friday_cli.core import replay as log_reader
+from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
     AgentFinished,
     AgentStarted,
@@ -17,7 +18,6 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnStarted,
     Verdict,
-    decode_envelope,
     depth_of,
     encode,
 )

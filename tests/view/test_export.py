@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
+from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
     AgentStarted,
     Compacted,
@@ -16,7 +17,6 @@ from friday_cli.core.events import (
     SessionStarted,
     ToolFinished,
     ToolStarted,
-    decode_envelope,
     encode,
 )
 from friday_cli.core.messages import Image, Message, Text, ToolCall, ToolResult, user

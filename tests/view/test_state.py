@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
     LIVE,
     AgentFinished,
@@ -27,7 +28,6 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnFinished,
     TurnStarted,
-    decode_envelope,
     encode,
 )
 from friday_cli.core.messages import ToolCall, ToolResult, Usage, user

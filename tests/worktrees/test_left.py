@@ -236,9 +236,23 @@ async def test_killed_while_one_is_made(stage: Stage) -> None:
         await killed(process)
         for _ in range(100):  # a git that was at work goes on for a moment
             await _command("worktrees", "clean")
-            if own_state(stage.project) == before and not list((data_dir() / "worktrees").glob("*/*.json")):
+            left = [str(path) for path in (data_dir() / "worktrees").rglob("*")]
+            if own_state(stage.project) == before and not left:
                 break
             await asyncio.sleep(0.02)
         assert own_state(stage.project) == before
         assert listing(stage.project) == files
-    assert os.listdir(data_dir() / "worktrees") == []
+        assert left == []
+
+
+async def test_killed_while_a_card_is_written(stage: Stage) -> None:
+    """What a process leaves that dies right then is not a card yet: it goes with the rest."""
+    stage.plays({"a": [says("hello")]})
+    async with stage.session():
+        pass
+    folder = data_dir() / "worktrees" / "11111111-2222-3333-4444-555555555555"
+    folder.mkdir(parents=True)
+    for name in ("11111111-1.json.x5q_8z2k", "main.index", "main.index.lock"):
+        (folder / name).write_text("{")
+    assert await _command("worktrees", "clean") == 0
+    assert not folder.exists()
