@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +23,9 @@ from .core.workspace import Workspace
 from .local import LocalWorkspace
 from .prompt import Environment
 from .tools.worktree import Landed, WorktreeSettings
-from .worktrees import Card, Own, Worktree, Worktrees, look_through
+
+if TYPE_CHECKING:
+    from .worktrees import Own, Worktree, Worktrees
 
 log = logging.getLogger(__name__)
 LISTED = 60
@@ -29,16 +33,33 @@ LISTED = 60
 
 
 class Apart:
-    """Ties worktrees to agents. `main` is the workspace of the session; `tree` is set before anything is asked."""
+    """Ties worktrees to agents. `main` is the workspace of the session; `tree` is set before anything is asked.
+
+    The worktrees themselves, which `make` gives and whose folder is `folder`, are made when one is first needed.
+    """
 
     tree: Tree
 
-    def __init__(self, worktrees: Worktrees, world: World) -> None:
-        self.worktrees = worktrees
+    def __init__(self, folder: Path, make: Callable[[Path], Worktrees], world: World) -> None:
+        self._folder = Path(os.path.realpath(folder))
+        self._make = make
+        self._made: Worktrees | None = None
         self._world = world
         self._asked: dict[str, tuple[str, ...]] = {}
         self._lock = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
+
+    @property
+    def worktrees(self) -> Worktrees:
+        if self._made is None:
+            self._made = self._make(self._folder)
+        return self._made
+
+    def _of(self, path: str) -> Worktree | None:
+        return self._made.of(path) if self._made else None
+
+    def _at(self, workspace: Workspace) -> Worktree | None:
+        return self._made.at(workspace) if self._made else None
 
     @property
     def main(self) -> LocalWorkspace:
@@ -68,14 +89,14 @@ class Apart:
 
     async def abandon(self, workspace: Workspace) -> None:
         """Remove a worktree whose child was not started after all."""
-        found = self.worktrees.at(workspace)
+        found = self._at(workspace)
         if found is not None and not found.path:
             await self.worktrees.discard(found)
 
     async def workspace_again(self, parent: Agent, path: str) -> LocalWorkspace | None:
         """Where an ended agent goes on: its worktree, or a new one where that is gone; None: where its parent works."""
         async with self._lock:
-            own = self.worktrees.of(path)
+            own = self._of(path)
             if own is None:
                 return None
             if own.open:
@@ -85,14 +106,14 @@ class Apart:
 
     def enter(self, agent: Agent) -> None:
         """Give the worktree that `agent` is to start in to it, for good."""
-        made = self.worktrees.claim(agent.workspace, agent.path)
+        made = self._made.claim(agent.workspace, agent.path) if self._made else None
         if made is not None:
             agent.news.append(made.event)
             agent.news += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
 
     def seen_from(self, workspace: Workspace, here: Environment) -> Environment:
         """The surroundings of an agent that works in `workspace`."""
-        inside = self.worktrees.at(workspace)
+        inside = self._at(workspace)
         if inside is None:
             return here
         main = str(Path(inside.card.top) / inside.card.within)
@@ -104,7 +125,7 @@ class Apart:
 
     async def settle(self, path: str) -> None:
         """An agent ended: see what is in the worktree it worked in, if it was the last one there. Never raises."""
-        inside = self.worktrees.around(path)
+        inside = self._made.around(path) if self._made else None
         if inside is None:
             return
         async with self._lock:
@@ -122,7 +143,8 @@ class Apart:
 
     async def restore(self, records: Mapping[str, AgentRecord]) -> None:
         """Take up the worktrees that an earlier process of this session left."""
-        found = {worktree.path: worktree for worktree in await self.worktrees.recall()}
+        left = await self.worktrees.recall() if await asyncio.to_thread(self._folder.is_dir) else []
+        found = {worktree.path: worktree for worktree in left}
         for path, worktree in found.items():
             known = records.get(path)
             if known is not None and known.worktree != worktree.event:
@@ -133,12 +155,14 @@ class Apart:
 
     def sweep(self, own: Own, environ: Mapping[str, str]) -> None:
         """Begin to look through what dead processes left: what is empty goes, and of work here the person is told."""
-        if self.worktrees.folder.parent.is_dir():
+        if self._folder.parent.is_dir():
             self._sweeping = asyncio.create_task(self._sweep(own, environ), name="worktrees of dead processes")
 
     async def _sweep(self, own: Own, environ: Mapping[str, str]) -> None:
+        from .worktrees import look_through
+
         here = str(self.main.root)
-        found = await look_through(self.worktrees.folder.parent, own, environ, skip=self.worktrees.session)
+        found = await look_through(self._folder.parent, own, environ, skip=self._folder.name)
         if mine := [left.worktree for left in found.left if not left.living and left.worktree.card.home == here]:
             names = ", ".join(worktree.card.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
             text = f"Work of sub-agents of earlier sessions was never taken over: {names}. See `friday worktrees list`."
@@ -146,7 +170,7 @@ class Apart:
 
     def report(self, path: str) -> str:
         """What the parent of an ended agent should know of its worktree, "" where it has none."""
-        made = self.worktrees.of(path)
+        made = self._of(path)
         if made is None:
             return ""
         about = f"Worktree (branch {made.card.branch}):"
@@ -173,7 +197,7 @@ class Apart:
 
     def pending(self, path: str) -> str:
         """In a few words: whether the work of an agent waits in its worktree, "" when it does not."""
-        made = self.worktrees.of(path)
+        made = self._of(path)
         waits = made is not None and made.state == "changed" and not self.tree.living(path)
         return "its changes wait in its worktree: apply_delegation or discard_delegation" if waits else ""
 
@@ -181,7 +205,7 @@ class Apart:
         """What a compacted agent must not forget: what `others` say, and the work that waits for its word."""
 
         def remember(path: str) -> str:
-            mine = [w.path for w in self.worktrees.all if w.path != path and is_under(w.path, path)]
+            mine = [w.path for w in (self._made.all if self._made else ()) if w.path != path and is_under(w.path, path)]
             lines = [f"{p}: {words}" for p in dict.fromkeys(mine) if (words := self.pending(p))]
             return "\n".join(filter(None, [others(path), *lines]))
 
@@ -191,7 +215,7 @@ class Apart:
 
     def touched(self, path: str, workspace: Workspace) -> Sequence[str]:
         """Every path that taking over the work of `path` would change, as rules name it."""
-        made = self.worktrees.of(path)
+        made = self._of(path)
         if made is None or not made.open or not isinstance(workspace, LocalWorkspace):
             return ()
         self._asked[path] = self.worktrees.touched(made, workspace)
@@ -219,7 +243,7 @@ class Apart:
         return await self._discard(self._ready(path), keep_branch)
 
     def _ready(self, path: str, *, by: str = "") -> Worktree:
-        made = self.worktrees.of(path)
+        made = self._of(path)
         if made is None or (by and (not is_under(path, by) or path == by)):
             raise ToolError(f"{path} has no worktree{' of yours to decide on' if by else ''}.")
         if below := [node.path for node in self.tree.living(path)]:
@@ -269,7 +293,8 @@ class Apart:
             self._sweeping.cancel()
             await asyncio.wait([self._sweeping])
         async with self._lock:
-            await self.worktrees.close()
+            if self._made is not None:
+                await self._made.close()
 
 
 def _news(worktree: Worktree) -> list[AnyEvent]:
@@ -281,6 +306,8 @@ def _news(worktree: Worktree) -> list[AnyEvent]:
 
 def _past(path: str, event: WorktreeChanged, worktrees: Worktrees) -> Worktree:
     """A worktree that is not there any more, as the log knows it."""
+    from .worktrees import Card, Worktree
+
     card = Card(
         worktrees.session, Path(event.folder).name, event.branch, event.folder, "", "", "", "", path, base=event.base
     )

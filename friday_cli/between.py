@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from . import past
-from .checkpoints import FileDiff
 from .core.agent import Halt
 from .core.budget import LimitReached
 from .core.compaction import compact
@@ -17,7 +17,10 @@ from .core.news import NOTE
 from .core.presence import Presence
 from .core.replay import replay
 from .opening import Opened
-from .past import Point, Resolve, Rewinding, What
+
+if TYPE_CHECKING:
+    from .checkpoints.review import FileDiff
+    from .past import Past, Point, Resolve, Rewinding, What
 
 
 class Between:
@@ -32,7 +35,13 @@ class Between:
         self._opened = opened
         self._notes = opened.notes
         self._busy = ""
-        self._past = opened.past
+
+    @cached_property
+    def _past(self) -> Past:
+        from .past import Past
+
+        keeper = self._opened.keeper
+        return Past(self.log, self._opened.apart.main, keeper.blobs, most=keeper.most)
 
     # ---- going back -----------------------------------------------------------------
 
@@ -93,8 +102,10 @@ class Between:
         """A new session that begins with this one's history up to right before the person's message number `at` (None:
         all of it); gives its id, for `Session.open(Options(resume=...))`. This one stays as it is and may be at work; the
         files stay, too. Raises UsageError."""
+        from .past import fork
+
         await self.log.flush()
-        return await past.fork(self._opened.store, self.id, at=at)
+        return await fork(self._opened.store, self.id, at=at)
 
     # ---- reviewing ------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ import random
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from . import __version__, config, instructions, models, offer, profiles, prompt, tidy, trust
 from .apart import Apart
-from .checkpoints import MEGABYTE, Baseline, Keeper, Limits
+from .checkpoints import MEGABYTE, Baseline, Keeper, Limits, blobs_of
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
@@ -29,13 +30,14 @@ from .core.rule import parse_rule
 from .crew import ROOT, Crew
 from .lanes import SharedLane
 from .local import LocalWorkspace
-from .past import Past, blobs_of
 from .paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from .rights import session_rules
 from .sandbox.choose import Choice, choose
 from .sandbox.confinement import Confinement
 from .store import Ownership, Store, new_id
-from .worktrees import Worktrees
+
+if TYPE_CHECKING:
+    from .worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -76,7 +78,7 @@ class Opened(msgspec.Struct, eq=False):
     profiles: tuple[str, ...]
     offered: tuple[str, ...]
     apart: Apart
-    past: Past
+    keeper: Keeper
     sandbox: Choice
     notes: list[str] = []
 
@@ -127,10 +129,10 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             )
             root = crew.root(ground.choice, profile=options.profile, rules=rules)
             names = ground.profiles.names()
-            past = _past(ground, crew.apart.main, log, session_id)
+            keeper = _keeper(ground, crew.apart.main, log, session_id)
             opened = Opened(
                 session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart,
-                past, ground.sandbox,
+                keeper, ground.sandbox,
             )  # fmt: skip
             if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
                 await store.create_session(ground.cwd, name=session_id)
@@ -257,15 +259,15 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         network=settings.sandbox.network,
     )
     shared = delegation.context.brain_write_scope == "shared"
-    worktrees = Worktrees(
-        data_dir(ground.env) / "worktrees" / session_id,
-        session=session_id,
-        include=delegation.worktree_include,
-        environ=ground.env,
-    )
+
+    def worktrees(folder: Path) -> Worktrees:
+        from .worktrees import Worktrees
+
+        return Worktrees(folder, session=session_id, include=delegation.worktree_include, environ=ground.env)
+
     return Crew(
         world,
-        apart=Apart(worktrees, world),
+        apart=Apart(data_dir(ground.env) / "worktrees" / session_id, worktrees, world),
         settings=settings,
         profiles=ground.profiles,
         here=here,
@@ -277,16 +279,16 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
     )
 
 
-def _past(ground: _Ground, workspace: LocalWorkspace, log: Log, session_id: str) -> Past:
-    """What keeps the earlier contents of files, and can bring them back."""
+def _keeper(ground: _Ground, workspace: LocalWorkspace, log: Log, session_id: str) -> Keeper:
+    """What keeps the earlier contents of files from now on."""
     limits, blobs = ground.settings.checkpoints, blobs_of(session_id, ground.settings, ground.env)
     most = limits.file_megabytes * MEGABYTE
     base = None
     if limits.commands:
         look = Limits(file=most, all=limits.folder_megabytes * MEGABYTE)
         base = Baseline(workspace.roots, blobs.folder.parent, look)
-    workspace.guard.keeper = Keeper(blobs, base, log, label=workspace.label, most=most)
-    return Past(log, workspace, blobs, most=most)
+    keeper = workspace.guard.keeper = Keeper(blobs, base, log, label=workspace.label, most=most)
+    return keeper
 
 
 async def _resume(opened: Opened, records: Mapping[str, AgentRecord]) -> None:

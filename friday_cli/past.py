@@ -12,22 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from .checkpoints import (
-    MEGABYTE,
-    Blobs,
-    Change,
-    Conflict,
-    FileDiff,
-    Keeper,
-    Ledger,
-    Plan,
-    follows,
-    plan,
-    review,
-    standing,
-    strands,
-)
-from .config import Settings
+from .checkpoints import MEGABYTE, Blobs, Keeper, blobs_of
+from .checkpoints.ledger import Change, Ledger, follows
+from .checkpoints.plan import Conflict, Plan, plan
+from .checkpoints.review import FileDiff, review, standing, strands
 from .core.errors import ToolError, UsageError
 from .core.events import (
     AgentFinished,
@@ -43,7 +31,6 @@ from .core.log import Log
 from .core.receipt import FileChange
 from .core.replay import is_point
 from .local import LocalWorkspace
-from .paths import data_dir
 from .store import Store
 from .store.reconcile import closing
 
@@ -235,11 +222,6 @@ def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
             elif envelope.seq not in taken:
                 return envelope
     raise UsageError("There is no rewind to take back.")
-
-
-def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = None) -> Blobs:
-    """Where the earlier contents of a session's files are kept."""
-    return Blobs(data_dir(env) / "checkpoints" / session, most=settings.checkpoints.megabytes * MEGABYTE)
 
 
 @asynccontextmanager

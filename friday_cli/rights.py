@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from .config import Settings
 from .core.errors import UsageError
@@ -62,6 +61,8 @@ def _known(rule: Rule) -> Rule:
     beyond = rule.decision == "allow" and rule.tool in {f"bash_{reach}" for reach in BEYOND}
     if beyond or rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
         return rule
+    from difflib import get_close_matches
+
     near = get_close_matches(rule.tool, KNOWN, 1)
     hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(KNOWN))}."
     raise UsageError(f"The rule {rule} names no tool.", hint=hint)

@@ -13,7 +13,6 @@ from typing import Literal
 
 from . import forms, mention, wire
 from .between import Between
-from .checkpoints import FileDiff
 from .core import news
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
@@ -25,10 +24,9 @@ from .core.presence import Presence
 from .core.receipt import FileChange
 from .core.rule import Rule
 from .opening import Opened, Options, keep_rule, open_session
-from .past import Point, Rewinding
 from .prompt import mode_message
 
-__all__ = ["FileDiff", "Options", "Point", "Rewinding", "Session"]
+__all__ = ["Options", "Session"]
 
 
 class Session(Between):

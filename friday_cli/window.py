@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
-from .checkpoints import FileDiff
+from .checkpoints.review import FileDiff
 from .core.errors import StoreError, UsageError
 from .core.events import Envelope
 from .opening import Options

@@ -100,7 +100,9 @@ class Terminal:
         self.screen = Screen(columns, height)
         self.raw = ""
         self.frames: list[str] = []
-        self._decode = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode  # a piece may end within a letter
+        self._decode = codecs.getincrementaldecoder("utf-8")(
+            "surrogateescape"
+        ).decode  # a piece may end within a letter
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, columns, 0, 0))
         self._before = termios.tcgetattr(slave)

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from .baseline import Baseline, Limits
-from .blobs import MEGABYTE, Blobs
+from .blobs import MEGABYTE, Blobs, blobs_of
 from .keeper import Keeper
-from .ledger import Change, Ledger, follows
-from .plan import Conflict, Plan, plan
-from .review import FileDiff, review, standing, strands
 
-__all__ = [
-    "MEGABYTE", "Baseline", "Blobs", "Change", "Conflict", "FileDiff", "Keeper", "Ledger", "Limits", "Plan", "follows",
-    "plan", "review", "standing", "strands",
-]  # fmt: skip
+__all__ = ["MEGABYTE", "Baseline", "Blobs", "Keeper", "Limits", "blobs_of"]

@@ -7,8 +7,14 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..paths import data_dir
+
+if TYPE_CHECKING:
+    from ..config import Settings
 
 MEGABYTE = 1_000_000
 
@@ -119,3 +125,8 @@ def _files(folder: Path) -> list[tuple[float, int, Path]]:
                     status = entry.stat(follow_symlinks=False)
                     rows.append((status.st_mtime, status.st_size, Path(entry.path)))
     return rows
+
+
+def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = None) -> Blobs:
+    """Where the earlier contents of a session's files are kept."""
+    return Blobs(data_dir(env) / "checkpoints" / session, most=settings.checkpoints.megabytes * MEGABYTE)

@@ -12,7 +12,7 @@ import typer
 from . import complete
 
 if TYPE_CHECKING:
-    from ..checkpoints import FileDiff
+    from ..checkpoints.review import FileDiff
     from ..past import Past, Point, Rewinding
     from .output import Style
 

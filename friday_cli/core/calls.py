@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from .agent import Agent, Halt, World
 from .budget import LimitReached
@@ -140,6 +139,8 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
 def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, Call]:
     tool = agent.tools.get(call.name)
     if tool is None:
+        from difflib import get_close_matches
+
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
         near = [] if listed else get_close_matches(call.name, agent.tools, 1)

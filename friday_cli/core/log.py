@@ -43,6 +43,8 @@ class MemoryJournal:
         return [e for e in self.envelopes if e.seq is not None and e.seq > after]
 
 
+RECENT = 64
+"""Events from the opening on that a reader is given from memory: one that is there from the start waits for no disk."""
 MERGED = 16_000
 """Characters of a live event that get no more: joining ever longer texts would take ever longer."""
 
@@ -123,6 +125,9 @@ class Log:
         self._now = now
         self._readers: list[Subscription] = []
         self._tail: asyncio.Future[None] | None = None
+        self._opened = last
+        self._recent: list[Envelope] | None = []
+        """What was kept since the opening; None as soon as that is much."""
         self.failure: StoreError | None = None
         self.watch: Callable[[Envelope], None] = lambda envelope: None
         """Gets every event to be kept, before it is written."""
@@ -165,7 +170,7 @@ class Log:
         self._readers.append(reader)
         try:
             newest = after
-            for envelope in await self._journal.read(after):
+            for envelope in await self._kept(after):
                 assert envelope.seq is not None
                 newest = envelope.seq
                 yield envelope
@@ -176,6 +181,11 @@ class Log:
                     yield envelope
         finally:
             self._readers.remove(reader)
+
+    async def _kept(self, after: int) -> Sequence[Envelope]:
+        if self._recent is None or after < self._opened:
+            return await self._journal.read(after)
+        return [e for e in self._recent if (e.seq or 0) > after]
 
     async def close(self) -> None:
         """Finish what was emitted and end every reader's stream."""
@@ -200,6 +210,8 @@ class Log:
                     await self._go_on_in_memory(error, envelopes[0])
         if written is None or journal is not self._journal:
             self._journal.append(envelopes)
+        if self._recent is not None:
+            self._recent = [*self._recent, *envelopes] if len(self._recent) < RECENT else None
         self._publish(envelopes)
 
     async def _go_on_in_memory(self, error: StoreError, first: Envelope) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Collection
 
 from ..core.errors import ProviderError
@@ -42,6 +41,8 @@ async def _listed(endpoint: Endpoint) -> list[str]:
 
 
 def _words(model: str, listed: Collection[str], known: Collection[str]) -> str:
+    import difflib
+
     names = {plain(name): name for name in (listed or known)}
     lower = {shown.lower(): shown for shown in names}
     near = [lower[name] for name in difflib.get_close_matches(model.lower(), list(lower), 3, 0.6)]

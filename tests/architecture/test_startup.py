@@ -16,6 +16,11 @@ from tests.servers.play import Reply, named, playing, unnamed
 
 HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema", "tree_sitter")
 """Nothing that is meant to be quick loads one of these."""
+SELDOM = (
+    "shell", "custom", "core.decoding", "past", "checkpoints.ledger", "checkpoints.plan", "checkpoints.review",
+    "worktrees", "sandbox.bubblewrap", "sandbox.landlock", "sandbox.seatbelt", "doctor", "cli", "faces.tui", "window",
+)  # fmt: skip
+"""Ours that a question loads only when it comes to a command, a rewind, an old session or a child that works apart."""
 ANSWER = {
     "messages": named(
         {"type": "message_start", "message": {"id": "m", "role": "assistant", "usage": {"input_tokens": 1}}},
@@ -88,5 +93,13 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
     modules = loaded(err.decode())
     assert (process.returncode, out.decode()) == (0, "Here.\n"), err.decode()[-2000:]
     assert "h11" in modules
-    more = ["httpx2", "typer", "rich", "pydantic"]
+    more = [
+        "httpx2",
+        "typer",
+        "rich",
+        "pydantic",
+        "difflib",
+        "html.entities",
+        *(f"friday_cli.{name}" for name in SELDOM),
+    ]
     assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})

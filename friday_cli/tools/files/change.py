@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import re
 from pathlib import Path
 from typing import Annotated
@@ -125,6 +124,8 @@ def difference(before: str, after: str) -> tuple[str, int, int]:
 
     Equal lines at both ends are set aside first; what is too large to compare counts as replaced whole.
     """
+    import difflib
+
     old, new = (re.split(r"(?<=\n)", text.replace("\r\n", "\n")) for text in (before, after))
     old, new = ([line for line in lines if line] for lines in (old, new))
     if old == new:

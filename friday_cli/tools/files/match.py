@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -157,6 +156,8 @@ def _shift(have: list[str], wanted: list[str]) -> _Indent | None:
 
 def _nearest(lines: list[str], wanted: list[str]) -> str:
     """The part of the file most like `wanted`, with line numbers, in words for an error; "" when nothing is like it."""
+    import difflib
+
     words = Counter(word for line in wanted for word in set(re.findall(r"\w+", line)))
     if not words:
         return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated
 
@@ -91,6 +90,8 @@ def _shown(label: str, text: str, args: Read, remarks: list[str], facts: Facts) 
 
 async def _near(workspace: Workspace, path: Path) -> str:
     """ " Did you mean ...", where the folder has a similar name."""
+    import difflib
+
     try:
         names = [entry.name for entry in await workspace.entries(path.parent)]
     except ToolError:

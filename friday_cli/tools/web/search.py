@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -132,6 +131,8 @@ def _hits(rows: object, snippet: str) -> list[Hit]:
 
 def _plain(value: object) -> str:
     """The text of a field that may hold HTML."""
+    import html  # its table of entities takes a moment
+
     text = re.sub(r"</?(?:strong|b|em|i|mark|span)\b[^<>]{0,100}>", "", value) if isinstance(value, str) else ""
     return visible(" ".join(html.unescape(text).split()))
 
