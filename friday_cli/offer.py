@@ -5,7 +5,6 @@ Interface: `steers(standing)`, `lines(standing)`, `differences(standing)`. All t
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,6 +88,8 @@ def differences(standing: trust.Trust, *, env: Mapping[str, str] | None = None) 
 
     Of a file whose old content was not kept (too large, or decided on by an older Friday) only that it changed is said.
     """
+    import difflib
+
     out: list[str] = []
     for change in standing.changed:
         mark, name = change[0], change[2:]

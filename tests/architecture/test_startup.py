@@ -18,7 +18,7 @@ HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_mar
 """Nothing that is meant to be quick loads one of these."""
 SELDOM = (
     "shell", "custom", "core.decoding", "past", "checkpoints.ledger", "checkpoints.plan", "checkpoints.review",
-    "worktrees", "sandbox.bubblewrap", "sandbox.landlock", "sandbox.seatbelt", "doctor", "cli", "faces.tui", "window",
+    "worktrees", "doctor", "cli", "faces.tui", "window",
 )  # fmt: skip
 """Ours that a question loads only when it comes to a command, a rewind, an old session or a child that works apart."""
 ANSWER = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from friday_cli.core.errors import ToolError
 from friday_cli.machine import disk
+from friday_cli.machine.landing import Step
 from tests.worktrees.ground import Ground, git, ground, listing, own_state, repository
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
@@ -264,9 +265,9 @@ async def test_a_write_between_look_and_change_stops_it(place: Ground, monkeypat
     (made.folder / "ten").write_text("theirs\n")
     land = place.base.land
 
-    async def later(steps: object) -> None:
+    async def later(steps: Sequence[Step], *, agent: str) -> None:
         (place.root / "ten").write_text("just now\n")
-        await land(steps)  # type: ignore[arg-type]
+        await land(steps, agent=agent)
 
     monkeypatch.setattr(place.base, "land", later)
     with pytest.raises(ToolError, match=r"ten: it changed just now\. Nothing was changed"):
