@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli.core.decoding import decode_event
 from friday_cli.core.errors import StoreError, UsageError
-from friday_cli.core.events import AgentStarted, Envelope, SessionStarted, decode_event, parent_of
+from friday_cli.core.events import AgentStarted, Envelope, SessionStarted, parent_of
 
 from . import locks
 from .journal import append_events, project
