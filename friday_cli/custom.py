@@ -13,16 +13,17 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from . import frontmatter, trust
 from .core.errors import FileError
-from .core.permission import Rules
 from .core.plain import line, plain
-from .core.rule import parse_rule
 from .paths import config_dir
+
+if TYPE_CHECKING:
+    from .core.permission import Rules
 
 KEYS = ("description", "argument-hint", "allowed-tools")
 DEEPEST, MOST = 3, 500
@@ -63,6 +64,9 @@ class Custom(msgspec.Struct, frozen=True):
         """What may be used while it runs, None for all that may be used anyway. It allows nothing by itself."""
         if self.tools is None:
             return None
+        from .core.permission import Rules
+        from .core.rule import parse_rule
+
         only = [parse_rule(rule, "allow") for rule in self.only]
         return Rules(mode="yolo", allowed=frozenset((*self.tools, "task_result")), only=only)
 

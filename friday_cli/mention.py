@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
-from .core.agent import Agent
-from .core.delegation import Tree
 from .core.messages import ToolCall
 from .core.news import NOTE
 from .core.pattern import pattern
+
+if TYPE_CHECKING:
+    from .core.agent import Agent
+    from .core.delegation import Tree
 
 _NAMED = pattern(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
 

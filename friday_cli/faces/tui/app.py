@@ -20,7 +20,6 @@ from textual.events import Key
 from textual.timer import Timer
 
 from friday_cli.core.errors import FridayError, NotConfigured, UsageError
-from friday_cli.core.permission import MODES
 
 from . import facts, keymap, keys, notice, taste
 from .approval import Approval
@@ -319,6 +318,8 @@ class FridayApp(Talk):
         self.exit(0)
 
     def action_mode(self) -> None:
+        from friday_cli.core.permission import MODES
+
         modes = [mode for mode in MODES if mode != "yolo"]
         now = self.engine.state.mode or "ask"
         if self.engine.session is not None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+import msgspec
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -20,7 +21,6 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from friday_cli.core.events import PermissionAsked, QuestionAsked
-from friday_cli.core.permission import Answer
 from friday_cli.core.plain import line, visible
 from friday_cli.view import Ask
 
@@ -28,6 +28,9 @@ from . import keymap
 from .blocks import Scene
 from .calls import wish
 from .look import Pen
+
+if TYPE_CHECKING:
+    from friday_cli.core.permission import Answer
 
 GRACE_S = 0.5
 """Seconds in which a key that was meant for something else cannot answer."""
@@ -275,7 +278,7 @@ class Approval(Vertical, can_focus=True):
         words = written.strip()
         if option.words == "must" and not words:
             return
-        answer = Answer("deny", reason=words) if isinstance(option.answer, Answer) else words
+        answer = words if isinstance(option.answer, str) else msgspec.structs.replace(option.answer, reason=words)
         self.query_one("#ask-words").display = False
         self.focus()
         self.post_message(self.Answered(self._shown, answer))
@@ -318,6 +321,8 @@ def options_of(ask: Ask) -> list[Option]:
     event = ask.event
     if isinstance(event, QuestionAsked):
         return [*(Option(choice, choice) for choice in event.choices), Option("In my own words", "", "must")]
+    from friday_cli.core.permission import Answer
+
     out = [Option("Yes", Answer("allow"))]
     if event.rule:
         rule = " and ".join(visible(line) for line in event.rule.split("\n"))

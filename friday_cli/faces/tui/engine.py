@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from friday_cli.core.messages import Image
-from friday_cli.core.permission import Answer, Mode, Rules
 from friday_cli.view import State
 
 if TYPE_CHECKING:
+    from friday_cli.core.permission import Answer, Mode, Rules
     from friday_cli.session import Options, Session
 
 Make = Callable[[], "Options"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +34,17 @@ def read(known: Collection[str]) -> Keys:
     none, keeps its old one."""
     path = file()
     try:
-        data = _flat(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         return Keys()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return Keys(problems=(f"{path}: {line(str(error), 200)}; the keys are as they were.",))
+    except (OSError, UnicodeDecodeError) as error:
+        return _unread(path, error)
+    import tomllib
+
+    try:
+        data = _flat(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        return _unread(path, error)
     chosen: dict[str, str] = {}
     problems: list[str] = []
     for name, keys in data.items():
@@ -50,6 +55,10 @@ def read(known: Collection[str]) -> Keys:
         else:
             chosen[name] = ",".join(key.strip() for key in keys.split(","))
     return Keys(chosen, tuple(problems))
+
+
+def _unread(path: Path, error: Exception) -> Keys:
+    return Keys(problems=(f"{path}: {line(str(error), 200)}; the keys are as they were.",))
 
 
 def held(widget: Widget) -> dict[str, list[Binding]]:
