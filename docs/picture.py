@@ -1,6 +1,7 @@
-"""Draws docs/friday.svg from a run of the offline demo: `python -m docs.picture`.
+"""Draws docs/friday.svg from a run of the offline demo that is kept beside it: `python -m docs.picture`.
 
 Every line of the picture is made by Friday's own code from the events of that run; nothing is written by hand.
+`--record` runs the demo anew first.
 """
 
 from __future__ import annotations
@@ -11,24 +12,58 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
 from friday_cli.core.decoding import decode_envelope
-from friday_cli.core.events import AgentFinished, Envelope, Notice
+from friday_cli.core.events import (
+    AgentFinished,
+    CallDelta,
+    Envelope,
+    MessageAdded,
+    Notice,
+    Prefix,
+    SessionStarted,
+    TextDelta,
+    ThinkingDelta,
+)
 from friday_cli.view import State, agent_line, render_tree
 
 PROJECT = Path(__file__).parents[1]
-PICTURE = Path(__file__).with_name("friday.svg")
+PICTURE, RUN = Path(__file__).with_name("friday.svg"), Path(__file__).with_name("friday.jsonl")
 QUESTION = "What is in this folder?"
 WIDTH, ANSWER_LINES = 112, 13
 
 
 def main() -> None:
-    """Run the demo and write the picture."""
-    envelopes = recorded()
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True, highlight=False)  # noqa: SIM115
+    """Write the picture; with `--record` of a new run."""
+    if "--record" in sys.argv[1:]:
+        RUN.write_bytes(b"".join(msgspec.json.encode(envelope) + b"\n" for envelope in recorded()))
+    PICTURE.write_text(drawn(), encoding="utf-8")
+    print(PICTURE)
+
+
+def drawn() -> str:
+    """The picture of the run that is kept."""
+    envelopes = [decode_envelope(line) for line in RUN.read_bytes().splitlines()]
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(
+            record=True,
+            width=WIDTH,
+            file=nowhere,
+            force_terminal=True,
+            highlight=False,
+            no_color=False,
+            color_system="truecolor",
+        )
+        paint(console, envelopes)
+        return console.export_svg(title="friday")
+
+
+def paint(console: Console, envelopes: list[Envelope]) -> None:
+    """Say on the console what a person would see."""
     command(console, f'friday ask --model demo "{QUESTION}"')
     console.print(Text("friday: demo: scripted, no AI model", style="dim"))
     for text in at_work(envelopes):
@@ -42,12 +77,10 @@ def main() -> None:
     command(console, f"friday sessions show {state.session[:4]} --tree")
     for text in render_tree(state):
         console.print(Text(text), no_wrap=True, overflow="ellipsis")
-    console.save_svg(str(PICTURE), title="friday")
-    print(PICTURE)
 
 
 def recorded() -> list[Envelope]:
-    """The events of a demo over the package's own folder."""
+    """The events of a demo over the package's own folder, without those that the picture does not need."""
     with tempfile.TemporaryDirectory() as home:
         argv = [
             sys.executable,
@@ -63,7 +96,16 @@ def recorded() -> list[Envelope]:
         ]
         env = {**os.environ, "FRIDAY_HOME": home, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
         ran = subprocess.run(argv, cwd=PROJECT / "friday_cli", env=env, capture_output=True, check=True)
-    return [decode_envelope(line) for line in ran.stdout.splitlines()]
+    envelopes = [decode_envelope(line) for line in ran.stdout.splitlines()]
+    needless = (CallDelta, MessageAdded, Prefix, TextDelta, ThinkingDelta)
+    return [placeless(envelope) for envelope in envelopes if not isinstance(envelope.event, needless)]
+
+
+def placeless(envelope: Envelope) -> Envelope:
+    """Without the folder of the machine it ran on."""
+    if not isinstance(envelope.event, SessionStarted):
+        return envelope
+    return msgspec.structs.replace(envelope, event=msgspec.structs.replace(envelope.event, cwd="/home/you/friday_cli"))
 
 
 def folded(envelopes: list[Envelope]) -> State:

@@ -68,11 +68,13 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
 
 def status_words(agent: AgentView) -> str:
     """The status, what it waits for or uses, and why it ended when that was not plain success."""
-    words: str = agent.status.replace("_", " ")
+    words: str = "waits for you" if agent.status == "waiting_user" else agent.status.replace("_", " ")
     if agent.ended:
         if agent.stop_reason not in ("done", agent.status, None):
             of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
             words += f" ({agent.stop_reason}{of})"
+    elif agent.status == "waiting_user":
+        pass  # what it waits for is the number of a question
     elif agent.status.startswith("waiting") and agent.waiting:
         words += f" ({line(agent.waiting, 40)})"
     elif (current := agent.current) is not None:

@@ -80,6 +80,7 @@ class Standin:
         begun = time.monotonic()
         for number, piece in enumerate(pieces):
             writer.write(piece + (b"\n\n\r\n" if number < len(pieces) - 1 else b""))
+            await writer.drain()  # raises when the program is gone
             if (early := begun + number / rate - time.monotonic()) > 0.001:
                 await asyncio.sleep(early)
 

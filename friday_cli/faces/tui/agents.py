@@ -8,8 +8,6 @@ from __future__ import annotations
 import time
 from typing import Literal
 
-from textual.app import App
-
 from friday_cli.core.errors import FridayError
 from friday_cli.view import worktree_words
 
@@ -22,6 +20,7 @@ from .facts import Place
 from .prompt import Composer, Prompt
 from .reader import Reader
 from .side import Side
+from .theme import Themed
 from .transcript import Transcript
 from .tree import AgentTree
 
@@ -29,7 +28,7 @@ AGAIN_S = 1.5
 """Seconds between two presses of a key that count as one wish."""
 
 
-class AgentKeys(App[int]):
+class AgentKeys(Themed):
     """See the module."""
 
     engine: Engine

@@ -19,9 +19,9 @@ from textual.containers import Horizontal
 from textual.events import Key
 from textual.timer import Timer
 
-from friday_cli.core.errors import FridayError, NotConfigured, UsageError
+from friday_cli.core.errors import FridayError, NotConfigured
 
-from . import facts, keymap, keys, notice, taste
+from . import facts, keymap, keys, notice, taste, theme
 from .approval import Approval
 from .bindings import EVERYWHERE
 from .blocks import Scene
@@ -62,6 +62,7 @@ class FridayApp(Talk):
     AUTO_FOCUS = "#prompt"
     COMMANDS = {_palette}  # noqa: RUF012
     PAUSE_GC_ON_SCROLL = True
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]  # noqa: RUF012
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
     BINDINGS = EVERYWHERE
 
@@ -101,8 +102,7 @@ class FridayApp(Talk):
         self.keys = keymap.read(keys.names())
         self.set_keymap(self.keys.chosen)
         liked = taste.read()
-        if liked.theme in self.available_themes:
-            self.theme = liked.theme
+        self.show_theme(liked.theme or theme.AUTO)
         if liked.side:
             self.query_one(Side).styles.width = liked.side
         self.query_one(Prompt).focus()
@@ -128,6 +128,7 @@ class FridayApp(Talk):
         self._places.look()
         if self._pick and self.engine.session is not None:
             await self.pick_session()
+        self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
         self.profiles = await asyncio.to_thread(facts.profiles, self._cwd)
         await self.load_customs()
         for problem in self.keys.problems[:3]:
@@ -360,12 +361,7 @@ class FridayApp(Talk):
         self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
 
     def use_theme(self, name: str) -> None:
-        names = sorted(self.available_themes)
-        if name and name not in names:
-            raise UsageError(f"There is no theme {name!r}.", hint=f"There are: {', '.join(names)}.")
-        self.theme = name or names[(names.index(self.theme) + 1) % len(names)]
-        self.say_note(f"Theme: {self.theme}")
-        taste.keep(theme=self.theme)
+        self.say_note(f"Theme: {self.choose_theme(name)}")
 
     def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
         self.run_worker(self.copy_text(message.text))

@@ -76,8 +76,8 @@ def profile_names(cwd: Path) -> list[tuple[str, str]]:
     from friday_cli import profiles, trust
 
     standing = trust.is_trusted(cwd)
-    settings = _settings(cwd).agents.delegation
-    found = profiles.load(settings.profiles.directory, standing, token_cap=settings.token_budget.max)
+    delegation = settings(cwd).agents.delegation
+    found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
     return [(name, found.get(name).description) for name in found.names()]
 
 
@@ -86,13 +86,14 @@ async def model_names(cwd: Path) -> list[str]:
     from friday_cli import models
     from friday_cli.models.probe import probe
 
-    settings = await asyncio.to_thread(_settings, cwd)
-    found = await probe(settings.providers, os.environ)
-    rows = models.usable(settings, found=found)
+    known = await asyncio.to_thread(settings, cwd)
+    found = await probe(known.providers, os.environ)
+    rows = models.usable(known, found=found)
     return [name for row in rows if row.usable for name in row.models]
 
 
-def _settings(cwd: Path) -> Settings:
+def settings(cwd: Path) -> Settings:
+    """The settings that hold in a folder."""
     from friday_cli import config, trust
 
     standing = trust.is_trusted(cwd)

@@ -71,7 +71,7 @@ class Chat(Protocol):
         """Go to the tree of agents."""
 
     def use_theme(self, name: str) -> None:
-        """Change the theme; "" goes to the next. Raises UsageError."""
+        """Change the theme; "" goes to the next. Raises FridayError."""
 
 
 Run = Callable[[Chat, str], Awaitable[None]]
@@ -116,17 +116,20 @@ def listed(customs: Customs) -> list[tuple[str, str, str]]:
 
 
 def choices(query: str, customs: Customs) -> list[Choice]:
-    """The commands for what is typed after `/`: those that begin with it, then those that have it."""
+    """The commands for what is typed after `/`: the one that it names, those that begin with it, then those that have it."""
     query = query.lower()
     aliases = {c.name: c.aliases for c in COMMANDS}
 
+    def names(name: str) -> tuple[str, ...]:
+        return (name, *aliases.get(name, ()))
+
     def begins(name: str) -> bool:
-        return any(n.startswith(query) for n in (name, *aliases.get(name, ())))
+        return any(n.startswith(query) for n in names(name))
 
     rows = [row for row in listed(customs) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
     return [
         Choice(f"/{name} " if usage and not usage.startswith("[") else f"/{name}", f"/{name} {usage}".strip(), help)
-        for name, usage, help in sorted(rows, key=lambda row: not begins(row[0]))
+        for name, usage, help in sorted(rows, key=lambda row: (query not in names(row[0]), not begins(row[0])))
     ]
 
 
@@ -331,7 +334,7 @@ async def _add_dir(chat: Chat, rest: str) -> None:
     chat.say_note(f"{path} belongs to the workspace now.")
 
 
-@command("theme", "Colours: the next theme, or one by name", usage="[NAME]")
+@command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")
 async def _theme(chat: Chat, rest: str) -> None:
     chat.use_theme(rest)
 

@@ -75,7 +75,7 @@ class Look:
             ink("text-success"), ink("text-warning"), ink("text-error"),
             plus + tint("success", 0.12), minus + tint("error", 0.12),
             plus + tint("success", 0.4) + Style(bold=True), minus + tint("error", 0.4) + Style(bold=True),
-            Style(reverse=True), Style(color="black", bgcolor="yellow"),
+            Style(reverse=True), Style(color="black", bgcolor="yellow", underline=paper is None or None),
             Style(reverse=True) if paper is None else Style(
                 bgcolor=paper.blend(Color.parse(values["primary"]), 0.5).rich_color
             ),

@@ -36,7 +36,7 @@ class Chat:
         self.composer.put(text)
         await self.pilot.press("enter")
 
-    async def until(self, done: Callable[[], Any], *, seconds: float = 20.0) -> None:
+    async def until(self, done: Callable[[], Any], *, seconds: float = 60.0) -> None:
         """Let the chat go on until something is so."""
         try:
             async with asyncio.timeout(seconds):

@@ -222,6 +222,8 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
             async with app.run_test(size=size, notifications=True) as pilot:
                 chat = Chat(app, pilot)
                 await chat.until(lambda: app.engine.session is not None or "Welcome" in chat.frame)
+                if app.engine.session is not None:
+                    app.engine.session.sandbox = "bubblewrap"  # whatever this machine has
                 stage = Stage(chat)
                 await stage.settle()
                 yield stage

@@ -60,7 +60,7 @@ class Terminal:
             return bool(data)
         return True
 
-    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 40.0) -> None:
+    def until(self, wanted: bytes, *, after: bytes = b"", seconds: float = 90.0) -> None:
         """Read until something is on the screen, behind the last `after`."""
         end = time.monotonic() + seconds
         while wanted not in self._seen(wanted, after):
@@ -83,7 +83,7 @@ class Terminal:
     def type(self, keys: bytes) -> None:
         os.write(self._fd, keys)
 
-    def end(self, *, seconds: float = 20.0) -> int:
+    def end(self, *, seconds: float = 60.0) -> int:
         """Read to the end; gives the exit code."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.read(0.2):

@@ -1,0 +1,76 @@
+"""Asks the terminal for the colour of its background, and takes the answer out of what is typed.
+
+Interface: `Listening`, a driver with `ask(heard)`. Nobody waits for the answer: one that never comes costs nothing, and one
+that comes late is taken out all the same. What a person types around it stays.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from textual._xterm_parser import XTermParser
+from textual.drivers import linux_driver
+from textual.message import Message
+
+QUERY = "\x1b]11;?\x07"
+_ANSWER = re.compile(r"\x1b\]11;([^\x07\x1b]{0,60})(?:\x07|\x1b\\)")
+_BEGUN = re.compile(r"\x1b\]11?(?:(?<=11);[^\x07\x1b]{0,60}\x1b?)?\Z")
+_COLOUR = re.compile(r"(?:rgba?:|#)([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]+)?\Z")
+
+
+class Parser(XTermParser):
+    """A parser of keys that hears the answer while `awaited` says so."""
+
+    def __init__(self, awaited: Callable[[], bool], heard: Callable[[str], None], debug: bool = False) -> None:
+        super().__init__(debug)
+        self._awaited, self._heard = awaited, heard
+        self._held = ""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if data and self._awaited():
+            data, self._held = self._held + data, ""
+            if found := _ANSWER.search(data):
+                self._heard(found[1])
+                data = data[: found.start()] + data[found.end() :]
+            elif found := _BEGUN.search(data):
+                data, self._held = data[: found.start()], data[found.start() :]
+            if not data:
+                return ()
+        return super().feed(data)
+
+
+class Listening(linux_driver.LinuxDriver):
+    """The driver of a real terminal, which can ask it."""
+
+    _heard: Callable[[bool], object] | None = None
+    _asked = False
+
+    def ask(self, heard: Callable[[bool], object]) -> None:
+        """Ask once whether the background is light; `heard` is called on the thread of the keys."""
+        if self._asked or os.environ.get("TERM", "").startswith("linux"):
+            return  # the console is dark, and writes what it does not know
+        self._heard, self._asked = heard, True
+        self.write(QUERY)
+        self.flush()
+
+    def run_input_thread(self) -> None:
+        linux_driver.XTermParser = partial(Parser, lambda: self._heard is not None, self._hear)  # type: ignore[attr-defined, assignment]
+        super().run_input_thread()  # which makes its parser by that name
+
+    def _hear(self, answer: str) -> None:
+        heard, self._heard = self._heard, None
+        light = is_light(answer)
+        if heard is not None and light is not None:
+            heard(light)
+
+
+def is_light(colour: str) -> bool | None:
+    """Whether a colour as terminals write it (`rgb:ffff/ffff/ffff`) is nearer to white than to black; None for no colour."""
+    found = _COLOUR.match(colour.strip())
+    if found is None:
+        return None
+    red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+    return bool(0.299 * red + 0.587 * green + 0.114 * blue > 0.5)
