@@ -58,8 +58,8 @@ _PROTECTED = pattern(
 )
 _SECRET = pattern(
     r"(?:.*/)?(?:\.env(?:\.(?!example$|sample$|template$|dist$).*)?|[^/]*[^/.]\.env|\.envrc|\.netrc|_netrc|\.pgpass|\.npmrc|\.yarnrc\.yml|\.pypirc|"
-    r"\.my\.cnf|\.s3cfg|\.boto|\.htpasswd|\.git-credentials|\.dockercfg|\.vault-token|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|"
-    r".*\.(?:pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate|tfvars)|credentials(?:\.json|\.toml|\.tfrc\.json)?|auth\.toml|"
+    r"\.my\.cnf|\.s3cfg|\.boto|\.htpasswd|\.git-credentials|\.dockercfg|\.vault-token|kubeconfig|\.[a-z]+_history|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|"
+    r".*\.(?:pem|key|p12|pfx|jks|keystore|kdbx?|ppk|tfstate(?:\.backup)?|tfvars)|credentials(?:\.json|\.toml|\.tfrc\.json)?|auth\.toml|"
     r"(?:service[-_]account|application_default_credentials|client_secret)[^/]*\.json|secrets?\.(?:ya?ml|json|toml|env|ini))"
     r"|(?:.*/)?(?:\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.password-store|\.config/(?:gcloud|gh|hub|op)|\.gem/credentials)(?:/.*)?"
     r"|/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem)"

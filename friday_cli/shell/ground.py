@@ -8,20 +8,16 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 from ..core.danger import is_secret
 from ..core.errors import FridayError
 from ..core.workspace import Workspace
+from . import repository
+from .tree import Tree, look
 
 MOST = 2_000
 """Names that a pattern may match and still be looked at one by one."""
-HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/zero"))
-_RUNS = re.compile(
-    r"core\.(fsmonitor|attributesfile|alternaterefscommand)|diff\.external|include\.path|includeif\..*"
-    r"|(diff|merge|filter)\..*\.?(command|textconv|clean|smudge|process|driver)|gpg\.(.*\.)?program"
-    r"|trailer\..*\.(command|cmd)"
-)
+HARMLESS = frozenset(("/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"))
 
 
 class Ground:
@@ -90,20 +86,12 @@ class Ground:
 
     def git(self, here: str) -> str:
         """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
-        folder = _repository(Path(here))
-        if folder is None:
-            return ""
-        for file in _settings(folder):
-            try:
-                text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-            except OSError:
-                return f"{file} cannot be read"
-            if found := _runs(text):
-                return f"the repository's own settings name {found}, which can run programs"
-        hooks = _value(folder, "core.hookspath")
-        if hooks and (Path(here) / hooks / "post-index-change").exists():
-            return "a hook of the repository would run"
-        return ""
+        return repository.danger(here, tuple(map(str, self._workspace.roots)))
+
+    def tree(self, here: str) -> Tree:
+        """What a command on many files would meet in the workspace without naming it."""
+        roots = tuple(map(str, self._workspace.roots))
+        return look(self.root, here, lambda path: any(path == r or path.startswith(r + os.sep) for r in roots))
 
     def _one(self, path: str, here: str) -> str:
         try:
@@ -155,63 +143,3 @@ def _matches(pattern: str, most: int) -> Iterator[str]:
                         return
     except OSError:
         return
-
-
-def _repository(folder: Path) -> Path | None:
-    """The repository that git would use in `folder`: a `.git`, what a `.git` file points to, or a bare one."""
-    for place in (folder, *folder.parents):
-        inner = place / ".git"
-        if inner.is_dir():
-            return inner
-        if inner.is_file():
-            try:
-                pointed = inner.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
-            except OSError:
-                return None
-            return place / pointed
-        if (place / "HEAD").is_file() and (place / "objects").is_dir() and (place / "refs").is_dir():
-            return place
-    return None
-
-
-def _settings(folder: Path) -> Iterator[Path]:
-    """The settings files of a repository, its shared folder's and its submodules' too."""
-    yield folder / "config"
-    yield folder / "config.worktree"
-    shared = folder / "commondir"
-    common = folder
-    if shared.is_file():
-        common = folder / shared.read_text(encoding="utf-8", errors="replace").strip()
-        yield common / "config"
-    modules = common / "modules"
-    if modules.is_dir():
-        yield from sorted(modules.glob("*/config"))[:50]
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """The settings in a git config file, names in lower case."""
-    section = ""
-    for line in text.splitlines():
-        line = line.strip()
-        if match := re.match(r"\[([^\]\"]*)(?:\"(.*)\")?\s*\](.*)", line):
-            section = ".".join(part.strip() for part in (match[1], match[2] or "") if part.strip()).lower()
-            line = match[3].strip()
-        name, _, value = line.partition("=")
-        if name.strip() and not name.strip().startswith(("#", ";")):
-            yield f"{section}.{name.strip().lower()}", value.strip().strip('"')
-
-
-def _runs(text: str) -> str:
-    """The first setting that makes git run a program when it only looks, "" without one."""
-    for name, value in _pairs(text):
-        if not _RUNS.fullmatch(name) or value.lower() in ("", "true", "false") or value.startswith("git-lfs "):
-            continue
-        return name
-    return ""
-
-
-def _value(folder: Path, name: str) -> str:
-    try:
-        return dict(_pairs((folder / "config").read_text(encoding="utf-8", errors="replace"))).get(name, "")
-    except OSError:
-        return ""

@@ -75,8 +75,7 @@ def read(args: Sequence[Arg], spec: Spec) -> Given | str:
     if len(given.operands) > spec.most:
         return f"it is given more than {spec.most or 'no'} operand{'s' if spec.most > 1 else ''}"
     lead = 0 if any(given.has(name) for name in spec.instead.split()) else spec.lead
-    if not spec.text:
-        given.paths += given.operands[lead:]
+    given.paths += [arg for arg in given.operands if arg.glob] if spec.text else given.operands[lead:]
     return given
 
 

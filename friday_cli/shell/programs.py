@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 import msgspec
 
@@ -27,11 +26,14 @@ _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH
 
 class Feed(msgspec.Struct, frozen=True):
     """What the program before in a pipe prints: names of files below the workspace (`plain`: no links among them,
-    `zero`: divided by NUL), or nothing to rely on."""
+    `zero`: divided by NUL, `open`: no hidden or untracked ones, `globs` and `under`: only such), or nothing to rely on."""
 
     names: bool = False
     plain: bool = False
     zero: bool = False
+    open: bool = False
+    globs: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
 
 
 def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -> str:  # noqa: B008
@@ -58,11 +60,15 @@ def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -
         return "unzip writes files"
     if name == "tar" and args and re.fullmatch(r"-?(?=\w*t)[tvzjJ]+f", args[0].text):
         args = args[1:]  # the first operand is then the archive, the others are names in it
+        if args and re.match(r"[^/]*:", args[0].text):
+            return "tar would reach another machine"
         return _paths(read(args, Spec(most=1)), ground, here)
     if (spec := SPECS.get(name)) is None:
         return f"{name} may do more than look"
     given = read(args, spec)
-    return (isinstance(given, Given) and _odd(name, given)) or _paths(given, ground, here)
+    if isinstance(given, str):
+        return given
+    return _odd(name, given) or _paths(given, ground, here) or _below(name, given, ground, here)
 
 
 def _own_language(name: str, args: list[Arg]) -> str | None:
@@ -76,14 +82,14 @@ def _own_language(name: str, args: list[Arg]) -> str | None:
     if name == "read":
         return special.reading(args)
     if name == "printf":
-        return "" if args and args[0].known and not args[0].text.startswith("-") else "printf can set variables"
+        return None if args and args[0].known and not args[0].text.startswith("-") else "printf can set variables"
     if name == "printenv":
         shown = args and all(arg.known and _VISIBLE.fullmatch(arg.text) for arg in args)
         return "" if shown else "it shows variables that may hold keys"
     if name == "command" and args and args[0].text in ("-v", "-V"):
         return ""
     if name in _LISTERS and args and args[0].text in _LISTERS[name]:
-        spec = Spec(long="outdated json global all user local", long_values="format depth", flags="gl", text=True)
+        spec = Spec(long="json global all user local", long_values="format depth", flags="gl", text=True)
         given = read(args[1:], spec)
         return given if isinstance(given, str) else ""
     return None
@@ -97,11 +103,19 @@ def _odd(name: str, given: Given) -> str:
         return "ps may show the environment of others"
     if name in ("less", "more") and any(arg.text.startswith("+") for arg in given.operands):
         return f"{name} + runs commands"
+    if name == "ps" and any(word is not None and "env" in word.text.lower() for _, word in given.options):
+        return "ps may show the environment of others"
+    if name == "strings" and any(arg.text.startswith("@") for arg in given.operands):
+        return "strings @ reads options from a file"
+    if any(option.startswith("--files0") for option, _ in given.options) or (
+        name.endswith("sum") and any(option == "-c" or option.startswith("--c") for option, _ in given.options)
+    ):
+        return f"{name} would read the names of files from a file"
     if name == "man" and any(not re.fullmatch(r"[\w.+-]+", arg.text) for arg in given.operands):
         return "man would read a page from elsewhere"
     if name == "jq":
-        program = given.operands[0].text if given.operands and not given.has("-f", "--from-file") else ""
-        if re.search(r"\b(?:env|import|include|input_filename)\b|\$ENV|\$__", program):
+        program = given.operands[0].text if given.operands else ""
+        if re.search(r"\b(?:env|ENV|import|include|input_filename)\b|\$\s*__", program):
             return "its jq program reads more than its input"
     return ""
 
@@ -116,6 +130,22 @@ def _paths(given: Given | str, ground: Ground, here: str) -> str:
         if word is not None and name in ("--include", "--glob", "-g", "--iglob") and is_secret(word.text):
             return f"{word.text} may hold secrets"
     return ""
+
+
+def _below(name: str, given: Given, ground: Ground, here: str) -> str:
+    """Why a program that goes through folders would show a file that nobody named."""
+    searches = name in ("grep", "egrep", "fgrep") and given.has("-r", "--recursive", "-d", "--directories")
+    hidden = name == "rg" and (
+        given.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
+        and not given.has("--files")
+    )
+    compares = name == "diff" and given.has("-r", "--recursive")
+    if not (searches or hidden or (compares and not given.has("-q", "--brief"))):
+        return ""
+    globs = tuple(word.text for option, word in given.options if option == "--include" and word is not None)
+    under = [label for path in given.paths for label in ground.labels(path.text, here)]
+    links = compares and not given.has("--no-dereference")
+    return ground.tree(here).shown(globs, under or ground.labels(".", here), links=links)
 
 
 def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
@@ -135,6 +165,15 @@ def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
         return f"xargs runs {name or 'a program'} on what it reads"
     if not feed.names and name not in ("echo", "basename", "dirname"):
         return "xargs takes names from elsewhere"
+    if name not in ("", "echo", "basename", "dirname"):
+        tree, parted = ground.tree(here), not (feed.zero and zero)
+        reads = name in special.READS
+        under = [label for path in feed.under for label in ground.labels(path, here)]
+        reason = tree.shown(
+            feed.globs, under, links=reads and not feed.plain, parted=parted, secrets=reads and not feed.open
+        )
+        if reason:
+            return f"xargs would run {name} on more than it seems: {reason}"
     return looks([*command, Arg("./x")], ground, here) if command else ""
 
 
@@ -146,14 +185,18 @@ def feeds(argv: Sequence[Arg], before: Feed) -> Feed:
     if name == "find":
         if "-printf" in words or "-exec" in words or "-ls" in words:
             return Feed()
-        plain = any(a == "-type" and b == "f" for a, b in pairwise(words))
-        return Feed(True, plain, "-print0" in words)
+        hits = special.found(words)
+        return Feed(True, hits.plain, "-print0" in words, globs=hits.globs, under=hits.under)
     if name == "git" and words[:1] == ["ls-files"]:
-        return Feed(not any(word.startswith("--") for word in words[1:]), False, "-z" in words)
+        names = [word for word in words[1:] if not word.startswith("-")]
+        globs = tuple(word.rsplit("/", 1)[-1] for word in names) if all("*" in word for word in names) else ()
+        others = any(re.fullmatch(r"-\w*[oi]\w*", word) for word in words)
+        return Feed(not any(w.startswith("--") for w in words[1:]), False, "-z" in words, open=not others, globs=globs)
     if name == "rg" and ({"-l", "--files", "--files-with-matches"} & set(words)):
-        return Feed(not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words), False, False)
+        sure = not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words)
+        return Feed(sure, True, open=not any(re.match(r"-\w*[u.]|--(?:hidden|no-ig|unres)", word) for word in words))
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
-        return Feed(not any(word.startswith("--label") for word in words), False, False)
+        return Feed(not any(word.startswith("--label") for word in words), True, open=True)
     operands = [word for word in words if not word.startswith("-")]
     passes = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1, "tac": 0}
     if name in passes and len(operands) <= passes[name] and not any(re.fullmatch(r"-\w*[oc]\w*", w) for w in words):

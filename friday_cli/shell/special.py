@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from .ground import Ground
 from .options import Arg, Spec, read
@@ -98,6 +100,8 @@ SHOWS = frozenset(
 """What may be run on names that find or git gave: nothing that prints whole files."""
 PRINTS = frozenset(("cat", "head", "tail", "nl"))
 """Programs that print whole files: only on plain ones."""
+READS = PRINTS | {"grep", "egrep", "fgrep"}
+"""Programs that print something of what is in files."""
 _SED = re.compile(
     r"\s*(?:(?:\d+|\$|/(?:\\.|[^/\\\n])*/I?)(?:\s*,\s*(?:\+?\d+|\$|/(?:\\.|[^/\\\n])*/I?))?\s*!?\s*)?"
     r"(?:[pdqDPNnGgHhxl=]|s([/|,#:@!%])(?:\\.|(?!\1)[^\\\n])*\1(?:\\.|(?!\1)[^\\\n])*\1[gpiI0-9]*)?\s*(?:[;\n]|\Z)"
@@ -113,7 +117,7 @@ def find(args: Sequence[Arg], ground: Ground, here: str, inner: Callable[[list[A
         start = rest.pop(0)
         if reason := ground.reach(start.text, here, glob=start.glob):
             return reason
-    plain = any(a.text == "-type" and b.text == "f" for a, b in pairwise(rest))
+    hits = found([arg.text for arg in args])
     while rest:
         arg = rest.pop(0)
         if not arg.known or arg.glob:
@@ -132,17 +136,53 @@ def find(args: Sequence[Arg], ground: Ground, here: str, inner: Callable[[list[A
         elif arg.text == "-exec":
             ends = next((i for i, a in enumerate(rest) if a.text in (";", "+")), len(rest))
             command, rest = rest[:ends], rest[ends + 1 :]
-            if reason := _executed(command, plain, inner):
+            if reason := _executed(command, hits, ground, here, inner):
                 return reason
         else:
             return f"find {arg.text} may do more than look"
     return ""
 
 
-def _executed(command: list[Arg], plain: bool, inner: Callable[[list[Arg]], str]) -> str:
+class Hits(NamedTuple):
+    """What find gives: only plain files (`plain`), below `under`, with names that match one of `globs` (none: any)."""
+
+    plain: bool
+    globs: tuple[str, ...]
+    under: tuple[str, ...]
+
+
+def found(words: Sequence[str]) -> Hits:
+    """What a find with these words gives, as far as that is sure."""
+    under = tuple(
+        itertools.takewhile(
+            lambda w: not w.startswith(("-", "(", "!", ",")), (w for w in words if w not in ("-H", "-P"))
+        )
+    )
+    plain, either, depth, globs, named = False, False, 0, [], True
+    for at, word in enumerate(words):
+        before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+        depth += (word == "(") - (word == ")")
+        if word in ("-o", "-or", ","):
+            either = either or depth == 0
+            named = named and words[at - 2 : at - 1] in (["-name"], ["-iname"]) and after in ("-name", "-iname")
+        elif before in ("!", "-not"):
+            continue
+        elif word == "-type" and after == "f" and depth == 0:
+            plain = True
+        elif word in ("-name", "-iname"):
+            globs.append(after)
+    negated = any(word in ("!", "-not") and after == "(" for word, after in pairwise(words))
+    return Hits(plain and not either, tuple(globs) if named and not negated else (), under)
+
+
+def _executed(command: list[Arg], hits: Hits, ground: Ground, here: str, inner: Callable[[list[Arg]], str]) -> str:
     name = command[0].text if command else ""
-    if name not in SHOWS and not (plain and name in PRINTS):
+    if name not in SHOWS and not (hits.plain and name in PRINTS):
         return f"find -exec runs {name or 'a program'} on every file"
+    if name in READS:
+        under = [label for path in hits.under for label in ground.labels(path, here)]
+        if reason := ground.tree(here).shown(hits.globs, under, links=not hits.plain):
+            return reason
     return inner([Arg("./x") if arg.text == "{}" else arg for arg in command])
 
 
@@ -174,7 +214,8 @@ AWK = Spec(values="Fv", lead=1)
 _AWK_BAD = re.compile(
     r"\b(?:system|getline|close|fflush|ARGV|ARGC|ENVIRON|PROCINFO|FUNCTAB|SYMTAB|printf?\s*[^;}\n]*>|function)\b|@|(?<!\|)\|(?!\|)"
 )
-_TEXTS = re.compile(r'"(?:\\.|[^"\\])*"|/(?:\\.|[^/\\\n])+/')
+_TEXTS = re.compile(r'"(?:\\.|[^"\\\n])*"|(?:(?<=[~!({,;&|}\n])|\A)[ \t]*/(?:\\.|[^/\\\n])+/|#[^\n]*')
+"""Texts, patterns (a slash behind a value divides) and comments, from left to right as awk reads them."""
 
 
 def awk(args: Sequence[Arg]) -> str:
@@ -184,6 +225,9 @@ def awk(args: Sequence[Arg]) -> str:
         return given
     program = given.operands[0].text if given.operands else ""
     bare = _TEXTS.sub('""', program)
+    open_ = any(re.search(r"\[\^?\]?[^\]]*\Z", re.sub(r"\\.", "", match[0][:-1])) for match in _TEXTS.finditer(program))
+    if ("/" in bare or open_) and ">" in program and "print" in program:
+        return "its awk program may write files or run programs"
     if not program or "\\" in bare or _AWK_BAD.search(bare) or _AWK_BAD.search(program.replace('"', " ")):
         return "its awk program may write files or run programs"
     for block in re.findall(r"\{[^{}]*\}?", bare) or ([bare] if "{" in bare else []):
@@ -202,6 +246,7 @@ def test(args: Sequence[Arg], ground: Ground, here: str, *, arithmetic: bool) ->
         if arithmetic and arg.text in sides and not all(s.known and s.text.isdigit() for s in (before, after)):
             return "arithmetic in [[ ]] can run commands"
         file = re.fullmatch(r"-[a-hkprstuwxGLNOS]", before.text) or arg.text.startswith(("/", "~"))
+        file = file or (arg.glob and not arithmetic)
         if arg.known and file and (reason := ground.reach(arg.text, here, glob=arg.glob)):
             return reason
     return ""

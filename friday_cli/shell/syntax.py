@@ -86,6 +86,9 @@ def names(node: Node, source: bytes) -> Iterator[str]:
             yield from (raw(child, source) for child in here.children if child.type == "variable_name")
         elif here.type == "command":
             name = here.child_by_field_name("name")
-            if name is not None and raw(name, source) in ("read", "getopts", "mapfile", "readarray", "printf"):
+            program = raw(name, source) if name is not None else ""
+            if program in ("read", "getopts", "mapfile", "readarray") or (
+                program == "printf" and "-v" in raw(here, source)
+            ):
                 yield from re.findall(r"[A-Za-z_]\w*", raw(here, source))
         stack += here.children

@@ -76,14 +76,15 @@ SPECS: dict[str, Spec] = {
         long_values="glob iglob type type-not context after-context before-context max-count max-depth regexp replace sort sortr"
         " color colors max-columns max-filesize threads encoding engine context-separator", long_files="file ignore-file",
     ),
-    "fd": Spec(flags="HIuasigFplL0" + _NUMBERS, values="tedEScjn", lead=1,
+    "fd": Spec(flags="HIuasigFpl0" + _NUMBERS, values="tedEScjn", lead=1,
                long="hidden no-ignore unrestricted absolute-path case-sensitive ignore-case glob fixed-strings full-path print0"
                " list-details", long_values="type extension max-depth min-depth exact-depth exclude size color max-results"),
-    "jq": Spec(flags="nrjacCMSsRe", lead=1, files="f", instead="-f --from-file", long="null-input raw-output join-output ascii-output"
+    "jq": Spec(flags="nrjacCMSsRe", lead=1, long="null-input raw-output join-output ascii-output"
                " compact-output color-output monochrome-output sort-keys slurp raw-input exit-status tab", long_values="indent"),
     "tokei": Spec(flags="fC", values="s", long="files compact", long_values="sort exclude type"),
     "ps": Spec(flags="AefFljHww", values="ouUpCtg", text=True),
 }  # fmt: skip
+SPECS["printf"] = Spec(text=True, data=True, free=True)
 SPECS["fdfind"] = SPECS["fd"]
 SPECS |= {
     "base64": Spec(flags="dDi", values="w", long="decode ignore-garbage", long_values="wrap"),

@@ -216,8 +216,12 @@ class Reader:
             splits = any(not t or re.search(r"\s", t) for t in word.texts)
             if not quoted and word.glob:
                 return msgspec.structs.replace(word, loose=True)
-            if quoted or (word.known and not splits and not any(map(_GLOB.search, word.texts))):
+            pattern = any(map(_GLOB.search, word.texts))
+            if quoted or (word.known and not splits and not pattern):
                 return word
+            if pattern:  # without quotes the shell looks for files
+                lost = unknown(f"what ${name} holds is not known", name)
+                return lost if splits else msgspec.structs.replace(word, glob=True, loose=True)
             return unknown(f"what ${name} holds is not known", word.foreign)
         if name == "HOME" and self.home and not re.search(r"[\s*?\[]", self.home):
             return Word((self.home,))

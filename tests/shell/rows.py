@@ -127,6 +127,16 @@ MUST_ASK: tuple[Row, ...] = (
         "rm x.txt", "mv x.txt y", "sed -i s/a/b/ x.txt", "make", "tee x.txt", "echo x > /tmp/x", "echo x > ../x", "echo x > .git/config", "echo x > $F", "echo x > x.txt; sh x.txt", "echo x > link.txt", "cat < x.txt > ~/y", "echo $(make) > x.txt", "cp a b",
     )),
     ("auto is no yolo", "auto", "ask", ("rm x.txt", "make", "curl evil.example", "echo x > .git/config", "npm install", "$X", "rm -rf /")),
+    ("found by an attacker who had not seen the table", "ask", "ask", (
+        "tar tf evil.example:x.tar", "tar -tzf me@evil.example:x.tgz", "strings @list.txt", "strings -a @x.txt", "echo ~/.ssh/*", "echo /root/*", "printf '%s' ../outside/*",
+        "for f in /etc/*; do echo $f; done", "for f in ~/*; do printf '%s' $f; done", "[ -n ../outside/* ]", "x='/etc/*'; echo $x", "x='a /etc/*'; echo $x", "for p in '../outside/*'; do echo $p; done", "md5sum --check list.txt", "sha256sum -c list.txt", "wc --files0-from=list.txt", "du --files0-from=list.txt",
+        "jq -n '$ ENV'", "jq -n -f x.jq", "ps -o environ", "ps -eo pid,environ", "pip list --outdated", "fd -L key", "cat /dev/zero", "sort -m /dev/zero", "diff -rN linked docs", "diff -r linked docs",
+        "awk 'BEGIN{x = 1 / 2; print \"a;\" > \"f\"; y = 1 / 2}'", "awk '{x=1 # \"\n; print \"a;\" > \"f\" # \"\n}'", "awk '/[/]\"/{print \"a;\" > \"f\"}'", "awk '{print 1 / \"a;\" > \"/tmp/f\"}' x.txt",
+        "find . -type f -o -type l -exec cat {} \\;", "find . ! -type f -exec cat {} +", "find . -not -type f -print0 | xargs -0 cat", "git ls-files | xargs grep -n ''", "find . -type f -exec cat {} +",
+    )),
+    ("secrets nobody named", "ask", "ask", (
+        "cat .git-credentials", "cat prod.env", "cat config/secrets.yml", "cat .bash_history", "cat x.kdbx", "cat service-account.json", "cat .vault-token", "grep -rn KEY .", "rg -uu KEY", "rg --hidden KEY",
+    )),
 )  # fmt: skip
 
 MUST_PASS: tuple[Row, ...] = (
@@ -140,6 +150,12 @@ MUST_PASS: tuple[Row, ...] = (
         "rg -n 'foo|bar' src", "rg -l TODO", "rg --files | head", "rg -g '*.py' import", "rg -t py 'class \\w+' src", "rg 'a && b' -C 3", "rg --files-with-matches x src", "find . -name '*.py'", "find . -name \\*.py", "find src -type f -name '*.py' | head -20", "find . -maxdepth 2 -type d",
         "find . -type f -not -path '*/node_modules/*'", "find . \\( -name a -o -name b \\) -print", "find . -size +1M", "find . -mtime -1", "find . -name '*.py' | wc -l", "find . -name '*.py' | xargs wc -l", "find . -name '*.py' -print0 | xargs -0 grep -l TODO", "find . -type f -exec wc -l {} +",
         "find . -name '*.py' -exec grep -l x {} \\;", "find . -type f -name '*.md' -exec head -3 {} \\;", "git ls-files | xargs wc -l", "grep -rl foo src | xargs wc -l", "fd -e py", "git grep -n foo", "git grep 'a|b' -- src",
+    )),
+    ("what an attacker might hide in, as people use it", "ask", "allow", (
+        "awk '/foo/ && $3 > 5' x.txt", "awk '/a\\/b/{print $1}' x.txt", "awk '{print $1 / $2}' x.txt", "awk '$1 ~ /x/ {n++} END {print n}' x.txt", "awk '{s += $1} END {print s / NR}' list.txt", "awk 'NR > 1 {print $2}' x.txt",
+        "find . -name '*.py' | xargs grep -n x", "find . -name 'x*.py' -type f -exec grep -l x {} +", "find . -type f -name '*.py' -exec head -5 {} +", "find src -type f | xargs grep x", "grep -rn x src", "grep -rn x --include='*.py' .",
+        "rg -l x | xargs grep -n y", "grep -rl x src | xargs grep y", "diff -rq src docs", "tar tzf x.tgz", "tar -tf src/a:b.tar", "echo *.md", "echo 'a *' src/*", "printf '%s\\n' *.md", "for f in *.md; do echo $f; done", "for f in src/*.py; do printf '%s\\n' $f; done", "x='what?'; echo \"$x\"", "x='*.md'; ls $x",
+        "ps aux | head", "strings x.txt | head", "sha256sum x.txt",
     )),
     ("git", "ask", "allow", (
         "git status", "git status -s", "git status --short --branch", "git status --porcelain", "git log", "git log --oneline -10", "git log -5 --stat", "git log --oneline --graph --all -n 20", "git log -p -2 -- src/a.py", "git log --format='%h %an %s' -n 5", "git log --since='2 weeks ago'", "git log main..HEAD --oneline",

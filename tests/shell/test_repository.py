@@ -1,0 +1,89 @@
+"""Repositories that were made by somebody else: settings written so that they read otherwise than git reads them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from friday_cli.shell import judge
+from tests.shell import place
+from tests.shell.test_judge import only_looks
+
+
+def passes(command: str, root: Path) -> bool:
+    return only_looks(judge(command, place.ground(root)))
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"[core]\n\tx = a\x0c[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tx = a\\\n[foo]\n\tfsmonitor = ./run.sh\n",
+        b"\xef\xbb\xbf[core]\n\tfsmonitor = ./run.sh\n", b'[filter "x"] clean = ./run.sh #"]\n',
+        b'[filter "lfs"]\n\tclean = "git-lfs x; ./run.sh"\n', b'[filter "a\\"]b"]\n\tclean = ./run.sh\n',
+        b"[core]\r[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tworktree = /\n", b"[core\n\tfsmonitor = ./run.sh\n",
+        b'[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = ./run.sh\n',
+        b'[extensions]\n\tpartialClone = o\n[core]\n\tsshCommand = ./run.sh\n',
+        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n',
+    ],
+)  # fmt: skip
+def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path, config: bytes) -> None:
+    root = place.furnish(tmp_path)
+    (root / ".git/config").write_bytes(config)
+    assert not passes("git status", root)
+    assert passes("ls", root)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[core]\n\tbare = false\n\tworktree = ..\n", '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
+        '[remote "o"]\n\turl = https://example.org/x.git\n\tpromisor = true\n\tpartialclonefilter = blob:none\n',
+        '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n', "[remote \"o\"]\n\turl = ../other\n\tuploadpack = x\n",
+    ],
+)  # fmt: skip
+def test_settings_as_people_have_them_are_not(tmp_path: Path, config: str) -> None:
+    root = place.furnish(tmp_path)
+    (root / ".git/config").write_text(config)
+    assert passes("git status", root)
+
+
+def test_a_hook_that_looking_runs_is_asked_about(tmp_path: Path) -> None:
+    root = place.furnish(tmp_path)
+    (root / ".git/hooks").mkdir()
+    (root / ".git/hooks/post-index-change.sample").write_text("")
+    assert passes("git status", root)
+    (root / ".git/hooks/post-index-change").write_text("")
+    assert not passes("git status", root)
+    assert not passes("cd src && git diff", root)
+
+
+def test_a_repository_inside_another_that_git_looks_into_is_asked_about(tmp_path: Path) -> None:
+    """The index names it as one of its own: `git status` runs what its settings say."""
+    root, sub = tmp_path / "ws", tmp_path / "ws/deep/sub"
+    sub.mkdir(parents=True)
+    for folder in (root, sub):
+        git(folder, "init", "-q")
+        (folder / "f").write_text("a\n")
+        git(folder, "add", "f")
+        git(folder, "commit", "-qm", "x")
+    (sub / ".git/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    assert passes("git status", root)  # not yet one of its own
+    (sub / ".git/config").write_text("[core]\n\tbare = false\n")
+    git(root, "add", "deep/sub")
+    assert passes("git status", root)
+    (sub / ".git/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    assert not passes("git status", root)
+    assert not passes("git diff", root)
+
+
+def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
+    root = place.furnish(tmp_path)
+    (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
+    assert not passes("git status", root)

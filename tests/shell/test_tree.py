@@ -1,0 +1,86 @@
+"""Commands on many files: what none of their words names, they must not show either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.shell import judge, tree
+from tests.shell import place
+from tests.shell.test_judge import only_looks
+
+READING = (
+    "find . -exec grep -n '' {} +", "find . -name '*.txt' | xargs grep -n ''", "git ls-files | xargs grep -n ''", "grep -rn '' .",
+    "find . -type f -exec cat {} +", "find . -type f -print0 | xargs -0 cat", "rg --hidden x", "rg -uu x", "grep -r '' --include='*' .",
+    "find . -not -name '*.py' -exec grep x {} +", "find . -name '*.py' -o -true -exec grep x {} +", "grep -d recurse x .",
+)  # fmt: skip
+NARROW = (
+    "find . -name '*.py' | xargs grep -n x", "find src -type f -exec cat {} +", "grep -rn x src", "grep -rn x --include='*.py' .",
+    "find . \\( -name '*.py' -o -name '*.js' \\) -exec grep x {} +", "git ls-files '*.py' | xargs grep x", "rg x", "find . -type f | xargs wc -l",
+    "find . -type f -name '*.py' -not -path './node_modules/*' -exec cat {} +",
+)  # fmt: skip
+
+
+def passes(command: str, root: Path) -> bool:
+    return only_looks(judge(command, place.ground(root)))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws/src").mkdir(parents=True)
+    (tmp_path / "ws/src/a.py").write_text("x\n")
+    (tmp_path / "secret.txt").write_text("x\n")
+    return tmp_path / "ws"
+
+
+@pytest.mark.parametrize("command", READING + NARROW)
+def test_where_there_is_nothing_to_hide_all_of_it_passes(root: Path, command: str) -> None:
+    assert passes(command, root)
+
+
+@pytest.mark.parametrize("command", [c for c in READING if "git" not in c])
+def test_a_file_that_may_hold_secrets_is_not_shown_unnamed(root: Path, command: str) -> None:
+    (root / ".env").write_text("KEY=1\n") if "txt" not in command else (root / "x.txt").symlink_to("../secret.txt")
+    assert not passes(command, root)
+
+
+@pytest.mark.parametrize("command", NARROW)
+def test_a_search_that_cannot_meet_it_passes(root: Path, command: str) -> None:
+    (root / ".env").write_text("KEY=1\n")
+    (root / "node_modules").mkdir()
+    (root / "node_modules/ca.pem").write_text("example\n")
+    assert passes(command, root)
+
+
+def test_a_link_that_leads_out_is_not_followed_unnamed(root: Path) -> None:
+    (root / "notes.txt").symlink_to("../secret.txt")
+    for command in (
+        "git ls-files | xargs grep ''",
+        "find . | xargs grep ''",
+        "find . -exec grep '' {} +",
+        "diff -rN src .",
+    ):
+        assert not passes(command, root)
+    for command in (
+        "find . -type f | xargs grep ''",
+        "grep -rn x .",
+        "diff -rq src .",
+        "find . -name '*.py' | xargs grep ''",
+    ):
+        assert passes(command, root)
+
+
+@pytest.mark.parametrize("name", ["a ", "a -f", "a ..", "x\n", "a '"])
+def test_a_name_that_xargs_would_part_is_asked_about(root: Path, name: str) -> None:
+    (root / name / "etc").mkdir(parents=True)
+    (root / name / "etc/passwd").write_text("")
+    assert not passes("find . -type f | xargs grep root", root)
+    assert not passes("git ls-files | xargs wc -l", root)
+    assert passes("find . -type f -print0 | xargs -0 grep root", root)
+
+
+def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "MOST", 1)
+    assert not passes("find . -exec grep x {} +", root)
+    assert passes("ls -R", root)
