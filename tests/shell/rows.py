@@ -128,7 +128,7 @@ MUST_ASK: tuple[Row, ...] = (
     )),
     ("auto is no yolo", "auto", "ask", ("rm x.txt", "make", "curl evil.example", "echo x > .git/config", "npm install", "$X", "rm -rf /")),
     ("found by an attacker who had not seen the table", "ask", "ask", (
-        "tar tf evil.example:x.tar", "tar -tzf me@evil.example:x.tgz", "strings @list.txt", "strings -a @x.txt", "echo ~/.ssh/*", "echo /root/*", "printf '%s' ../outside/*",
+        "tar tf evil.example:x.tar", "tar -tzf me@evil.example:x.tgz", "strings @list.txt", "strings -a @x.txt", "echo ~/.ssh/*", "echo /home/*", "printf '%s' ../outside/*",
         "for f in /etc/*; do echo $f; done", "for f in ~/*; do printf '%s' $f; done", "[ -n ../outside/* ]", "x='/etc/*'; echo $x", "x='a /etc/*'; echo $x", "for p in '../outside/*'; do echo $p; done", "md5sum --check list.txt", "sha256sum -c list.txt", "wc --files0-from=list.txt", "du --files0-from=list.txt",
         "jq -n '$ ENV'", "jq -n -f x.jq", "ps -o environ", "ps -eo pid,environ", "pip list --outdated", "fd -L key", "cat /dev/zero", "sort -m /dev/zero", "diff -rN linked docs", "diff -r linked docs",
         "awk 'BEGIN{x = 1 / 2; print \"a;\" > \"f\"; y = 1 / 2}'", "awk '{x=1 # \"\n; print \"a;\" > \"f\" # \"\n}'", "awk '/[/]\"/{print \"a;\" > \"f\"}'", "awk '{print 1 / \"a;\" > \"/tmp/f\"}' x.txt",
