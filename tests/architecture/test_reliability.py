@@ -1,0 +1,60 @@
+"""docs/reliability.md names every requirement and figure once, and only tests that there are; what it says of our code holds."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+TEXT = (PROJECT / "docs" / "reliability.md").read_text(encoding="utf-8")
+COUNTS = {"Q": 76, "G": 11}
+ROWS = re.findall(r"^\| ([QG]\d+) \|(.*)\|$", TEXT, re.M)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+SHELLS = {"system", "popen", "create_subprocess_shell", "getoutput", "getstatusoutput"}
+"""Functions that take a text and hand it to a shell."""
+
+
+@cache
+def found_in(path: str) -> set[str]:
+    """The names of the tests in a file."""
+    tree = ast.parse((PROJECT / path).read_text(encoding="utf-8"))
+    return {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def test_every_requirement_and_figure_is_there_once() -> None:
+    assert [name for name, _ in ROWS] == [f"{key}{n}" for key, count in COUNTS.items() for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize(("name", "shown"), ROWS, ids=[name for name, _ in ROWS])
+def test_what_a_row_names_is_there(name: str, shown: str) -> None:
+    tests = TEST.findall(shown)
+    assert tests
+    for path, test in tests:
+        assert (PROJECT / path).is_file(), path
+        assert test in found_in(path), f"{path} has no {test}"
+        assert test.startswith("test_")
+    if name.startswith("G"):
+        _, reached, _ = (cell.strip() for cell in shown.strip().split(" | "))
+        assert reached
+
+
+def test_q44_nothing_of_friday_s_own_goes_through_a_shell() -> None:
+    """What a model wrote for `bash` is handed to it as one word of a list; nothing else ever is shell text."""
+    found = []
+    for path in (PROJECT / "friday_cli").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            named = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            owner = getattr(node.func.value, "id", "") if isinstance(node.func, ast.Attribute) else ""
+            shell = any(
+                word.arg == "shell" and not (isinstance(word.value, ast.Constant) and word.value.value is False)
+                for word in node.keywords
+            )
+            if shell or (named in SHELLS and owner in ("os", "asyncio", "subprocess")):
+                found.append(f"{path.name}:{node.lineno} {named}")
+    assert found == []
