@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from .pattern import pattern
+from .plain import mask
 
 FOUND_SHOWN = 20
 """Pages found by web searches that a receipt in words names."""
@@ -82,7 +83,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     found: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The receipt in words, one fact a line, for a parent model and for people."""
+        """The receipt in words, one fact a line, for a parent model and for people; keys in commands and addresses masked."""
         out = []
         runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
         out.append(f"tools run: {runs or 'none'}" + (f" ({self.failed} failed)" if self.failed else ""))
@@ -99,7 +100,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
         out.extend(f"WARNING: {text}" for text in self.warnings)
-        return out
+        return [mask(row) for row in out]
 
 
 class Tally:

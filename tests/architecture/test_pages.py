@@ -92,3 +92,13 @@ def test_decisions_are_numbered_one_by_one() -> None:
     assert [file.name[:3] for file in pages] == [f"{n:03}" for n in range(1, len(pages) + 1)]
     for file in pages:
         assert file.read_text(encoding="utf-8").startswith(f"# {file.name[:3]} ")
+
+
+def test_every_test_that_the_page_on_security_names_is_there() -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.py)?(?:::(\w+)(\*?))?`", text_of("docs/security.md"))
+    assert len(named) > 40
+    file = ""
+    for path, test, more in ((f or file, t, m) for f, t, m in named if f or t):
+        file = path
+        content = text_of(f"tests/{path}")
+        assert not test or re.search(rf"def {test}{'' if more else '[(]'}", content), f"{path}::{test}"

@@ -68,3 +68,11 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
     assert (seen.tools, seen.failed, seen.denied) == ({"look": 2}, 1, 2)
     log = [e for e in bench.envelopes if not (killed and isinstance(e.event, AgentFinished))]
     assert replay(log)["a"].receipt == State.of(log).agents["a"].receipt == seen
+
+
+def test_keys_in_commands_and_addresses_are_masked_in_words() -> None:
+    command = "curl -H 'Authorization: Bearer 0123456789abcdefghij' https://me:hush@x.example/"
+    urls = ("https://x.example/?k=ghp_0123456789abcdefghijABCDEFGHIJ",)
+    words = "\n".join(Receipt(commands=(CommandRun(command, 0),), urls=urls).lines())
+    assert "ran: curl -H 'Authorization: Bearer [secret]' https://[secret]@x.example/ -> exit 0" in words
+    assert "fetched: https://x.example/?k=[secret]" in words

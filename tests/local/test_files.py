@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ import pytest
 
 from friday_cli.core.errors import ToolError
 from friday_cli.local import LocalWorkspace
+from friday_cli.machine import disk
 
 
 def sha(data: bytes) -> str:
@@ -131,6 +133,53 @@ async def test_a_link_put_in_the_way_never_leads_a_write_out(workspace: LocalWor
     assert refused > 10
     assert os.listdir(outside) == ["f"]
     assert (outside / "f").read_bytes() == b"theirs"
+
+
+def test_q17_ten_thousand_swaps_between_check_and_write_lead_nowhere(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last name and the folder above it are swapped for links to the outside by a thread, as fast as it can."""
+    outside = root.parent / "outside"
+    (outside / "d").mkdir(parents=True)
+    (outside / "d/f").write_bytes(b"theirs")
+    (root / "d").mkdir()
+    os.symlink(outside / "d", root / "folder-link")
+    monkeypatch.setattr("friday_cli.machine.disk.os.fsync", lambda fd: None)  # 10,000 of them take a minute
+    stop = threading.Event()
+    swaps = itertools.count()
+
+    def swap() -> None:
+        while not stop.is_set():
+            next(swaps)
+            with contextlib.suppress(OSError):
+                os.symlink(outside / "d/f", root / "d/tmp-link")
+                os.rename(root / "d/tmp-link", root / "d/f")
+            with contextlib.suppress(OSError):
+                os.rename(root / "d", root / "away")
+                os.rename(root / "folder-link", root / "d")
+                os.rename(root / "d", root / "folder-link")
+                os.rename(root / "away", root / "d")
+            with contextlib.suppress(OSError):
+                os.unlink(root / "d/f")
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    written = refused = 0
+    try:
+        for turn in range(10_000):
+            try:
+                disk.write(root, root / "d/f", b"mine", None if turn % 2 else sha(b"mine"))
+                written += 1
+            except (OSError, ToolError):
+                refused += 1
+    finally:
+        stop.set()
+        thread.join()
+    assert written > 10
+    assert refused > 10
+    assert next(swaps) > 10
+    assert sorted(str(p.relative_to(outside)) for p in outside.rglob("*")) == ["d", "d/f"]
+    assert (outside / "d/f").read_bytes() == b"theirs"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux")

@@ -1,0 +1,92 @@
+"""Q31, G10: fake keys in the environment, the file of keys and the settings are found nowhere after all flows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.friday import Friday, Ran
+from tests.servers.brain import Say, Turn, thinking
+from tests.servers.play import Reply, document
+
+ENV = "canary-env-without-a-pattern-1"
+PATTERNED = "ghp_canary0123456789abcdefghijABCDEFGH"
+STORED = "canary-stored-without-a-pattern-2"
+HEADER = "canary-header-without-a-pattern-3"
+CANARIES = (ENV, PATTERNED, STORED, HEADER)
+LOOK = "env; for p in $PPID $$; do tr '\\0' '\\n' </proc/$p/environ; tr '\\0' ' ' </proc/$p/cmdline; done"
+
+
+@pytest.fixture
+def keyed(friday: Friday) -> Friday:
+    """Everything that can hold a key holds one; the files that a person put them into are the only ones that may."""
+    friday.setenv("GITHUB_TOKEN", PATTERNED)
+    friday.setenv("MY_SETTING", f"value with {PATTERNED}")
+    auth = friday.home / "auth.toml"
+    auth.write_text(f'[keys]\nopenai = "{STORED}"\n', encoding="utf-8")
+    auth.chmod(0o600)
+    return friday
+
+
+def reach(friday: Friday, brain: object) -> None:
+    friday.reach(brain, extra='[sandbox]\nkind = "none"')  # type: ignore[arg-type]
+    friday.setenv("ANTHROPIC_API_KEY", ENV)
+    with friday.config.open("a", encoding="utf-8") as file:
+        file.write(f'headers = {{ "X-Secret" = "{HEADER}" }}\n')
+
+
+def flow(turn: Turn) -> Say | Reply:
+    """A child that looks at every environment, beside a service that says its key in an error."""
+    if turn.agent == "a.1":
+        return Say("seen") if turn.results else Say(calls=[("bash", {"command": LOOK})])
+    if turn.turn == 0:
+        said = f"overloaded: x-api-key {ENV}, {HEADER}, {PATTERNED}"
+        if turn.tries < 2:
+            return document({"error": {"type": "overloaded_error", "message": said}}, 529)
+        return Say(calls=[("bash", {"command": LOOK}), ("delegate_task", {"profile": "looker", "task": "look"})])
+    return Say("done")
+
+
+def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> None:
+    friday = keyed
+    friday.profile("looker", "allowedTools: [bash]")
+    ran: list[Ran] = []
+    with thinking(flow) as brain:
+        reach(friday, brain)
+        for more in ((), ("--output-format", "json"), ("--output-format", "stream-json", "--debug")):
+            ran.append(friday.run("go", "--yolo", *more, timeout=90))
+            assert ran[-1].code == 0, ran[-1]
+    with thinking(
+        lambda turn: document({"error": {"type": "authentication_error", "message": f"bad {ENV} {HEADER}"}}, 401)
+    ) as brain:
+        reach(friday, brain)
+        ran.append(friday.run("go", "--debug", timeout=60))
+        assert ran[-1].code == 1
+    commands = (
+        "sessions list", "sessions show", "sessions export --format md", "sessions export --format json",
+        "sessions export --format atif", "sessions stats", "config show", "config show --json", "auth list", "models",
+        "doctor", "profiles", "permissions list",
+    )  # fmt: skip
+    for words in commands:
+        ran.append(friday.run(program=("-m", "friday_cli", *words.split()), model="", timeout=60))
+        assert "No such" not in ran[-1].err, (words, ran[-1].err)
+    crash = tmp_path / "crash.py"
+    crash.write_text(
+        "import runpy, sys\nfrom friday_cli.session import Session\n"
+        f"async def prompt(self, *a, **k): raise RuntimeError('boom {PATTERNED}')\nSession.prompt = prompt\n"
+        "sys.argv = ['friday', 'ask', *sys.argv[1:]]\nrunpy.run_module('friday_cli', run_name='__main__')\n"
+    )
+    ran.append(friday.run("go", program=(str(crash),), model="demo", timeout=60))
+    assert (ran[-1].code, "boom [secret]" in ran[-1].err) == (1, True), ran[-1]
+    for number, done in enumerate(ran):
+        for canary in CANARIES:
+            assert canary not in done.out + done.err, (number, canary)
+    kept = b"".join(path.read_bytes() for path in (friday.home / "data").glob("friday.db*"))
+    assert kept.count(b"GIT_TERMINAL_PROMPT=0") > 6  # the environments were looked at, and are in the log
+    own = {friday.config, friday.home / "auth.toml"}
+    for path in (
+        p for place in (friday.home, friday.project) for p in place.rglob("*") if p.is_file() and p not in own
+    ):
+        content = path.read_bytes()
+        assert not [c for c in CANARIES if c.encode() in content], path
