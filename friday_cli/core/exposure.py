@@ -123,6 +123,8 @@ _NAMED = pattern(rf"\b{_HOST}\b", re.I)
 _TOP = pattern(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
 _HERE = pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
 _BESIDE = pattern(r"\n\n(?:<stdin>|<file path=|<folder path=|\[I ran this command)")
+_PUBLIC = pattern(r"\bhttps?://[^\s'\"<>|;()`\\?]+", re.I)
+"""An address up to its query: those that stand in files are mostly known to the world."""
 _QUOTED = pattern(r"(?:%[0-9A-Fa-f]{2})+")
 _CODED = pattern(r"[A-Za-z0-9+]{32,}")
 UNREAD = "a host that cannot be read from the command"
@@ -168,6 +170,7 @@ class Exposure:
         self._facts[event.call_id] = event
         self._changed.update(change.path for change in facts.files)
         self._reached.update(host_of(url) for url in facts.urls)
+        self._links.add("\n".join((*facts.urls, *facts.found)))  # asked for again they tell nobody anything new
         hosts = [host for run in facts.commands for host, _ in outbound(run.command)]
         self._reached.update(host for host in hosts if host != UNREAD)
         if not self.source and event.status in ("ok", "error"):
@@ -186,7 +189,7 @@ class Exposure:
         if facts is not None and (facts.urls or facts.found):
             self._links.add(text)
             return
-        self._files.add(text)
+        self._files.add(_PUBLIC().sub(" ", text))
         if facts is not None and facts.read and self._changed.isdisjoint(facts.read):
             self._links.add(text)
 

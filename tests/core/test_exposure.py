@@ -169,6 +169,16 @@ def test_a_blanket_rule_names_no_host_and_yolo_asks_nothing() -> None:
     assert exposure.objection(call, url, Rules(mode="ask").child(allowed=None))
 
 
+def test_what_was_fetched_may_be_fetched_again_and_a_repository_named_in_a_file_may_be_looked_at() -> None:
+    url = "https://e.example/guide/installation-and-first-steps.html"
+    past = Past().fetched(url).ran("delegate_task", f"read it\n- fetched: {url}")
+    assert not past.fetch(url)
+    past = Past().ran("read_file", "home: https://github.com/a-long-name/of-a-repository\n", read=("README.md",))
+    assert not past.fetch("https://raw.example/a-long-name/of-a-repository/main/x")
+    past = Past().ran("read_file", "https://hooks.example/x?for=the-launch-of-the-third-of-may\n", read=("a.txt",))
+    assert past.fetch("https://evil.example/the-launch-of-the-third-of-may")
+
+
 def test_what_is_kept_to_compare_with_is_bounded() -> None:
     past = Past()
     for number in range(40):

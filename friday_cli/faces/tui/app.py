@@ -129,7 +129,7 @@ class FridayApp(Talk):
         if self._pick and self.engine.session is not None:
             await self.pick_session()
         self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
-        self.profiles = await asyncio.to_thread(facts.profiles, self._cwd)
+        self.profiles = await asyncio.to_thread(facts.profiles, self._cwd, self.engine.options.trusted)
         await self.load_customs()
         for problem in self.keys.problems[:3]:
             self.say_note(problem, "warning")

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import Diff
 from friday_cli.core.plain import line, plain
@@ -61,21 +63,24 @@ Ctrl+V, attaches it. Esc interrupts. F1 or `/keys` shows all keys."""
     return how + "\n\n" + table(("command", "what it does"), rows) + tail
 
 
-async def profiles_card(cwd: Path) -> str:
-    """The profiles that can be used in a folder."""
-    rows = await asyncio.to_thread(_profiles, cwd)
+async def profiles_card(cwd: Path, *, trusted: bool) -> str:
+    """The profiles that can be used in a folder; `trusted` counts it as trusted."""
+    rows = await asyncio.to_thread(_profiles, cwd, trusted)
     return "**Profiles**: `@NAME` at the start of a message asks for one.\n\n" + table(("name", "what it is for"), rows)
 
 
-def _profiles(cwd: Path) -> list[tuple[str, str]]:
-    return [(code(name, 40), line(text, 160).replace("*", "")) for name, text in profile_names(cwd)]
+def _profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
+    named = profile_names(cwd, trusted=trusted)
+    return [(code(name, 40), line(text, 160).replace("*", "")) for name, text in named]
 
 
-def profile_names(cwd: Path) -> list[tuple[str, str]]:
-    """(name, description) of the profiles that can be used in a folder."""
+def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:
+    """(name, description) of the profiles that can be used in a folder; `trusted` counts it as trusted."""
     from friday_cli import profiles, trust
 
     standing = trust.is_trusted(cwd)
+    if trusted:
+        standing = msgspec.structs.replace(standing, state="trusted")
     delegation = settings(cwd).agents.delegation
     found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
     return [(name, found.get(name).description) for name in found.names()]

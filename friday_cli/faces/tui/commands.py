@@ -229,7 +229,8 @@ async def _agents(chat: Chat, rest: str) -> None:
 
 @command("profiles", "The kinds of sub-agents there are here")
 async def _profiles(chat: Chat, rest: str) -> None:
-    chat.show_card(await cards.profiles_card(chat.engine.options.cwd))
+    options = chat.engine.options
+    chat.show_card(await cards.profiles_card(options.cwd, trusted=options.trusted))
 
 
 @command("context", "What the context window holds")

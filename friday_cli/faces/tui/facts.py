@@ -91,11 +91,11 @@ def hint(state: State, place: Place, *, working: bool, pane: bool, queued: bool)
     return "F1 help · / commands · Shift+Tab mode"
 
 
-def profiles(cwd: Path) -> list[tuple[str, str]]:
+def profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
     """(name, description) of the profiles here; none where they cannot be read (opening the session says why)."""
     from .cards import profile_names
 
     try:
-        return profile_names(cwd)
+        return profile_names(cwd, trusted=trusted)
     except FridayError:
         return []

@@ -8,10 +8,11 @@ import pytest
 
 from friday_cli import trust
 
+from .chat import opened
 from .terminal import ON, Terminal
 
 QUESTION = b"[q] quit > "
-AGENT = "---\nname: helper\ndescription: helps\nallowedTools: [read_file{more}]\n---\nYou help.\n"
+AGENT = "---\nname: helper\ndescription: lends a hand\nallowedTools: [read_file{more}]\n---\nYou help.\n"
 
 
 @pytest.fixture
@@ -131,3 +132,13 @@ def test_what_only_friday_itself_ships_is_not_asked_about(project: Path) -> None
     with Terminal(project, "-m", "demo", "--plain") as terminal:
         terminal.until(b"demo")
         assert QUESTION not in terminal.out
+
+
+async def test_what_trust_for_this_run_lets_in_is_listed(project: Path) -> None:
+    for trusted in (False, True):
+        async with opened(project, {"a": [{"text": "well"}]}, trusted=trusted, size=(100, 50)) as chat:
+            await chat.say("/profiles")
+            await chat.until(lambda: "researcher" in chat.frame)
+            assert ("lends a hand" in chat.frame) is trusted
+            await chat.until(lambda: chat.app.profiles)
+            assert ("helper" in dict(chat.app.profiles)) is trusted
