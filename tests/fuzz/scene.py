@@ -23,6 +23,7 @@ from friday_cli.core.rule import Rule
 from friday_cli.core.supervision import SYSTEM
 from friday_cli.core.tool import ToolContext
 from friday_cli.opening import _known, _resume
+from friday_cli.sandbox.choose import Choice
 from friday_cli.session import Session
 from tests.engine import Arguments, Bench, Profile, make, task_result
 from tests.strict import strict
@@ -114,7 +115,7 @@ class Scene(People):
         opened: Any = SimpleNamespace(
             id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
             profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(), apart=_Nothing(),
-            past=_Nothing(),
+            past=_Nothing(), sandbox=Choice("none"),
         )  # fmt: skip
         self.opened = opened
         session = Session(opened)
