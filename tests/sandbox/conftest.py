@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
 import sys
 import tempfile
@@ -41,8 +42,13 @@ def choice(request: pytest.FixtureRequest) -> Choice:
 
 @pytest.fixture
 def ground() -> Iterator[Path]:
-    """A folder that no private temp folder hides, where the project may be written."""
-    folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=Path.cwd() if os.access(".", os.W_OK) else None)
+    """A folder that no private temp folder hides."""
+    for place in (os.getcwd(), pwd.getpwuid(os.getuid()).pw_dir, "/opt", "/srv"):
+        if os.access(place, os.W_OK) and not os.path.realpath(place).startswith(("/tmp", "/var/tmp")):
+            break
+    else:
+        pytest.skip("NOT TESTED HERE: every folder that can be written is a temporary one")
+    folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=place)
     yield Path(os.path.realpath(folder))
     shutil.rmtree(folder)
 
