@@ -1,6 +1,6 @@
 """The list above the prompt: commands after `/`, files and profiles after `@`, earlier prompts with Ctrl+R.
 
-Interface: `Popup`, `offer(choices)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None), `open`.
+Interface: `Popup`, `offer(choices)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None), `meant(typed)`, `open`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Popup(OptionList, can_focus=False):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._choices: list[Choice] = []
+        self._moved = False
         self.display = False
 
     @property
@@ -44,11 +45,21 @@ class Popup(OptionList, can_focus=False):
         index = self.highlighted
         return self._choices[index] if self.open and index is not None and index < len(self._choices) else None
 
+    def meant(self, typed: str) -> Choice | None:
+        """What Enter takes for the command `typed`: the line moved to, else the first that `typed` begins; none where
+        `typed` is itself one of them."""
+        if self._moved or self.chosen is None:
+            return self.chosen
+        if any(choice.text.strip() == typed for choice in self._choices):
+            return None
+        return next((choice for choice in self._choices if choice.text.startswith(typed)), None)
+
     def offer(self, choices: list[Choice]) -> None:
         """Show `choices`; none hides the list."""
         if choices == self._choices and self.open:
             return
         self._choices = choices[:200]
+        self._moved = False
         self.display = bool(choices)
         self.clear_options()
         if choices:
@@ -63,6 +74,7 @@ class Popup(OptionList, can_focus=False):
     def move(self, by: int) -> None:
         """Move the cursor; it goes round."""
         if self._choices:
+            self._moved = True
             self.highlighted = ((self.highlighted or 0) + by) % len(self._choices)
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
