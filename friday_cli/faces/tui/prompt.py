@@ -219,8 +219,8 @@ class Composer(Vertical):
         """Send what is typed, or take what the list offers."""
         popup = self.popup
         self._settle()
-        command = self.text.startswith("/") and not self._recalling
-        if popup.open and (choice := popup.meant(self.text.strip()) if command else popup.chosen):
+        slash = self.text.startswith("/") and not self._recalling
+        if popup.open and (choice := popup.meant(self.text.strip()) if slash else popup.chosen):
             whole = self._recalling or choice.text.startswith("/")
             self._take(choice)
             if not whole or self._recalling or choice.text.endswith(" "):
