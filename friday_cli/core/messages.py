@@ -77,7 +77,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+        return tuple([p for p in self.parts if isinstance(p, ToolCall)])  # a generator takes twice the time
 
     @property
     def results(self) -> tuple[ToolResult, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -116,9 +117,11 @@ class AnthropicProvider:
                 async for event in events:
                     for chunk in fold.take(event):
                         yield chunk
-            done = fold.done(estimate_request(request))
+            done = fold.done(partial(estimate_request, request))
         except ProviderError as error:
-            usage = fold.usage(estimate_request(request)) if error.usage is None and fold.begun else error.usage
+            usage = (
+                fold.usage(partial(estimate_request, request)) if error.usage is None and fold.begun else error.usage
+            )
             error.usage = self._priced(usage) if isinstance(usage, Usage) else None
             raise
         yield msgspec.structs.replace(done, usage=self._priced(done.usage))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -155,14 +155,15 @@ class Fold:
     def _size(self) -> int:
         return sum(b.text.size + b.json.size for b in self._blocks)
 
-    def usage(self, prompt: int) -> Usage:
-        """The tokens as reported; where the service reports none that can be true, estimated from `prompt` and the size."""
+    def usage(self, prompt: Callable[[], int]) -> Usage:
+        """The tokens as reported; where the service reports none that can be true, estimated from `prompt`
+        (which is asked then: it counts a whole history) and the size."""
         said = self._usage
         fresh, written = _tokens(said.get("input_tokens")), _tokens(said.get("cache_creation_input_tokens"))
         read, output = _tokens(said.get("cache_read_input_tokens")), _tokens(said.get("output_tokens"))
         estimated = False
         if not fresh + written + read:
-            fresh, estimated = prompt, True
+            fresh, estimated = prompt(), True
         guess = (self._size + 3) // 4
         if (not output and guess) or (not self._stop and guess > output):
             output, estimated = guess, True
@@ -196,7 +197,7 @@ class Fold:
                 made.append(search_of(str(call_id)[:256], query, pages, error=error))
         return tuple(made)
 
-    def done(self, prompt: int) -> Done:
+    def done(self, prompt: Callable[[], int]) -> Done:
         """The reply, once its events are over. Raises ProviderError with the usage known: truncated or empty."""
         usage = self.usage(prompt)
         if not self._stop or not (self._ended or all(b.closed for b in self._blocks)):

@@ -132,7 +132,7 @@ def folded(wire: Wire, found: list[Any]) -> None:
         reply = Fold("Own", "own/m")
         for event in found:
             list(reply.take(event))
-        reply.done(100)
+        reply.done(lambda: 100)
         return
     fold = ChatFold(HERE, "own/m", set()) if wire == "chat" else ResponsesFold(HERE, "own/m", set())
     for event in found:

@@ -28,7 +28,7 @@ from tests.providers.anthropic_cases import (
 def fold(events: list[Event], *, prompt: int = 100, taken: set[str] | None = None) -> tuple[list[Chunk], Done]:
     folding = Fold("anthropic", ORIGIN, taken=taken)
     chunks = [chunk for event in events for chunk in folding.take(event)]
-    return chunks, folding.done(prompt)
+    return chunks, folding.done(lambda: prompt)
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])

@@ -54,6 +54,11 @@ def _palette() -> type[Provider]:
     return Palette
 
 
+def _ahead() -> None:
+    """Load what draws answers, while nobody waits for one."""
+    from . import markdown  # noqa: F401
+
+
 class FridayApp(Talk):
     """See the module."""
 
@@ -82,6 +87,8 @@ class FridayApp(Talk):
         self._tick: Timer | None = None
         self._due = self._looked = 0.0
         self._pause = BEAT_S
+        self._ended = False
+        """Whether the main agent had ended when the screen last followed."""
         self._places = facts.Places(cwd)
         self._asked: set[str] = set()
         self.notice = notice.Notice()
@@ -133,6 +140,7 @@ class FridayApp(Talk):
         await self.load_customs()
         for problem in self.keys.problems[:3]:
             self.say_note(problem, "warning")
+        await asyncio.to_thread(_ahead)
         if not gc.isenabled():
             gc.freeze()  # what was loaded stays; from here on a long day must not grow by its cycles
             gc.enable()
@@ -182,8 +190,14 @@ class FridayApp(Talk):
     # ---- what changed -------------------------------------------------------------------
 
     def _changed(self) -> None:
-        """Something of the session is new: look at once after a rest, else when the pause is over."""
-        self._look_in(max(self._looked + self._pause - time.monotonic(), SOON_S))
+        """Something of the session is new: look at once after a rest or when all is said, else when the pause is over."""
+        over = self._ended != self._root_ended
+        self._look_in(SOON_S if over else max(self._looked + self._pause - time.monotonic(), SOON_S))
+
+    @property
+    def _root_ended(self) -> bool:
+        root = self.engine.state.root
+        return root is not None and root.ended
 
     @property
     def quiet(self) -> bool:
@@ -204,7 +218,7 @@ class FridayApp(Talk):
 
     def _beat(self) -> None:
         """Tell every pane what changed; the only place where the screen follows the session."""
-        begun = time.monotonic()
+        begun = time.thread_time()  # the clock would count what other programs do meanwhile
         self._tick = None
         if not self.is_running or not self.query("#status"):
             return
@@ -222,8 +236,8 @@ class FridayApp(Talk):
                 self.run_worker(self.deliver(waiting))
         self._follow_status()
         self.notice.follow(self)
-        self._looked = time.monotonic()
-        self._pause = max(BEAT_S, 3 * (self._looked - begun))
+        self._looked, self._ended = time.monotonic(), self._root_ended
+        self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
         if self.engine.working and state.root is not None and state.root.ended:
             self._look_in(BEAT_S)  # its end is told a moment before it is over
         elif state.working and any(not a.status.startswith("waiting") for a in state.working):
