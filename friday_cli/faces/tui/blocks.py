@@ -26,8 +26,8 @@ FOLDED_LINES = 14
 """Lines of a person's message that are shown while it is folded."""
 
 
-KEPT, LEAST = 1_000, 60
-"""Lines, and blocks, that stay drawn: more than a screen shows."""
+KEPT, LOOKS = 400, 16
+"""Lines that stay drawn, and looks at the screen in which what was seen stays drawn however long it is."""
 
 
 class Recent:
@@ -35,22 +35,28 @@ class Recent:
     for longest are forgotten."""
 
     def __init__(self) -> None:
-        self._lines: dict[Block, int] = {}
-        self._sum = 0
+        self._lines: dict[Block, tuple[int, int]] = {}
+        self._sum = self._looks = 0
+
+    def look(self) -> None:
+        """A look at the screen begins."""
+        self._looks += 1
 
     def note(self, block: Block, lines: int) -> None:
         """A block of so many lines was looked at."""
         self.drop(block)
-        self._lines[block] = lines
+        self._lines[block] = lines, self._looks
         self._sum += lines
-        while self._sum > KEPT and len(self._lines) > LEAST:
-            oldest = next(iter(self._lines))
+        while self._sum > KEPT:
+            oldest, (_, seen) = next(iter(self._lines.items()))
+            if seen > self._looks - LOOKS:
+                break
             self.drop(oldest)
             oldest.forget()
 
     def drop(self, block: Block) -> None:
         """A block is not there any more."""
-        self._sum -= self._lines.pop(block, 0)
+        self._sum -= self._lines.pop(block, (0, 0))[0]
 
 
 @dataclass

@@ -141,6 +141,7 @@ class Column:
         moved = 0
         if not self.blocks or not self._width:
             return 0
+        self.scene.recent.look()
         index = self.at(max(y, 0))[0]
         while index < len(self.blocks) and self.tops[index] < y + moved + height:
             moved += self._measure(index, y + moved)
