@@ -120,6 +120,7 @@ class FridayApp(Talk):
             except (NotImplementedError, RuntimeError, ValueError):
                 pass  # not the main thread: a test
         self.theme_changed_signal.subscribe(self, self._new_look)
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the screen was given to the shell
         self.set_timer(BEAT_S, self._start)  # what was typed so far is shown first
 
     def _new_scene(self) -> Scene:

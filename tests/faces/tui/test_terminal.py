@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .terminal import ON, Terminal
+from .terminal import OFF, ON, Terminal
 
 
 def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:
@@ -107,6 +107,21 @@ def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals
         terminal.until(b"at work")
         os.kill(terminal.pid, number)
         assert terminal.end() == code
+        assert terminal.is_clean()
+
+
+def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--model", "demo") as terminal:
+        terminal.until(b"Ask, or / for commands")
+        terminal.until_quiet()
+        os.kill(terminal.pid, signal.SIGTSTP)
+        terminal.until_quiet()
+        assert terminal.is_clean()
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.until(ON[0], after=OFF[0])
+        terminal.until(b"Ask, or / for commands", after=ON[0])
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.end() == 143
         assert terminal.is_clean()
 
 
