@@ -14,7 +14,7 @@ import msgspec
 from .core.agent import Agent, World
 from .core.delegation import Tree
 from .core.errors import PermissionDenied, ToolError
-from .core.events import AnyEvent, Notice, WorktreeChanged, is_under
+from .core.events import AnyEvent, Notice, WorktreeChanged, is_under, parent_of
 from .core.fence import defused
 from .core.replay import AgentRecord
 from .core.rule import Call
@@ -100,7 +100,6 @@ class Apart:
             if own is None:
                 return None
             if own.open:
-                own.state = "opened"
                 return self.worktrees.enter(own, self.main)
             return await self._open(parent, again=own.card.name)
 
@@ -108,6 +107,7 @@ class Apart:
         """Give the worktree that `agent` is to start in to it, for good."""
         made = self._made.claim(agent.workspace, agent.path) if self._made else None
         if made is not None:
+            made.state = "opened"
             agent.news.append(made.event)
             agent.news += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
 
@@ -124,12 +124,17 @@ class Apart:
     # ---- after a run --------------------------------------------------------------------
 
     async def settle(self, path: str) -> None:
-        """An agent ended: see what is in the worktree it worked in, if it was the last one there. Never raises."""
-        inside = self._made.around(path) if self._made else None
-        if inside is None:
-            return
+        """An agent ended, or was not continued after all: see what is in the worktrees it worked in or below, wherever
+        nobody is at work any more. Never raises."""
+        while path:
+            inside = self._of(path)
+            if inside is not None:
+                await self._settle(inside)
+            path = parent_of(path)
+
+    async def _settle(self, inside: Worktree) -> None:
         async with self._lock:
-            if not inside.open or self.tree.living(inside.path):
+            if inside.state != "opened" or self.tree.living(inside.path):
                 return
             try:
                 await self.worktrees.look(inside)
@@ -151,7 +156,10 @@ class Apart:
                 await self._world.log.emit(path, *_news(worktree))
         for path, record in records.items():
             if record.worktree is not None and path not in found:
-                self.worktrees.remember(_past(path, record.worktree, self.worktrees))
+                gone = _past(path, record.worktree, self.worktrees)
+                self.worktrees.remember(gone)
+                if gone.state != record.worktree.state:  # somebody removed it from outside
+                    await self._world.log.emit(path, *_news(gone))
 
     def sweep(self, own: Own, environ: Mapping[str, str]) -> None:
         """Begin to look through what dead processes left: what is empty goes, and of work here the person is told."""
@@ -223,24 +231,25 @@ class Apart:
 
     async def apply(self, ctx: ToolContext, path: str) -> Landed:
         """Take the work of a descendant of the caller over into the caller's files. Raises ToolError."""
-        made = self._ready(path, by=ctx.agent)
+        self._ready(path, by=ctx.agent)
         if not isinstance(ctx.workspace, LocalWorkspace):
             raise ToolError("There are no worktrees here.")
         allowed = self._asked.get(path, ())
         await self._may_write(ctx, allowed)
-        return await self._apply(made, ctx.workspace, allowed)
+        return await self._apply(path, ctx.workspace, allowed)
 
     async def discard(self, ctx: ToolContext, path: str, keep_branch: bool) -> str:
         """Remove the worktree of a descendant of the caller; what became of the work, in words. Raises ToolError."""
-        return await self._discard(self._ready(path, by=ctx.agent), keep_branch)
+        self._ready(path, by=ctx.agent)
+        return await self._discard(path, keep_branch)
 
     async def apply_for_person(self, path: str) -> Landed:
         """Take the work of an agent over into the files of the session. Raises ToolError."""
-        return await self._apply(self._ready(path), self.main, None)
+        return await self._apply(path, self.main, None)
 
     async def discard_for_person(self, path: str, *, keep_branch: bool) -> str:
         """As `discard`, for a person."""
-        return await self._discard(self._ready(path), keep_branch)
+        return await self._discard(path, keep_branch)
 
     def _ready(self, path: str, *, by: str = "") -> Worktree:
         made = self._of(path)
@@ -250,14 +259,20 @@ class Apart:
             raise ToolError(f"{', '.join(below)} still works in that worktree.", hint="Wait for its end, or cancel it.")
         return made
 
-    async def _apply(self, made: Worktree, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
+    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
         async with self._lock:
-            applied = await self.worktrees.apply(made, target, allowed=allowed)
-            await self._world.log.emit(made.path, *_news(made))
+            made = self._ready(path)  # while a person was asked its agent may have been continued
+            before = made.state
+            try:
+                applied = await self.worktrees.apply(made, target, allowed=allowed)
+            finally:
+                if made.state != before:
+                    await self._world.log.emit(made.path, *_news(made))
         return Landed(applied.files, applied.merged, applied.diffs)
 
-    async def _discard(self, made: Worktree, keep_branch: bool) -> str:
+    async def _discard(self, path: str, keep_branch: bool) -> str:
         async with self._lock:
+            made = self._ready(path)
             await self.worktrees.discard(made, keep_branch=keep_branch)
             await self._world.log.emit(made.path, *_news(made))
         if keep_branch:

@@ -24,7 +24,8 @@ class Tree:
 
     `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
     both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
-    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that.
+    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that, or
+    could not be begun.
     """
 
     def __init__(
@@ -94,7 +95,11 @@ class Tree:
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
             raise ToolError(f"There is no sub-agent {path!r} to go on with.")
         async with self._resuming:
-            return await self._resumed(path, spec, by)
+            try:
+                return await self._resumed(path, spec, by)
+            except ToolError:
+                await self.on_end(path)
+                raise
 
     async def _resumed(self, path: str, spec: Spec, by: str | None) -> Node:
         self._may_resume(path, by)

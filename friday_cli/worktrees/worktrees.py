@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ..core.errors import ToolError, UsageError
-from ..core.events import Diff, parent_of
+from ..core.events import Diff
 from ..core.fence import defused
 from ..core.receipt import FileChange
 from ..local import LocalWorkspace
@@ -79,15 +79,6 @@ class Worktrees:
     def of(self, path: str) -> Worktree | None:
         """The newest worktree of an agent itself."""
         return next((w for w in reversed(self._all) if w.path == path), None)
-
-    def around(self, path: str) -> Worktree | None:
-        """The open worktree that an agent works in: its own or that of the nearest agent above it."""
-        while path:
-            found = self.of(path)
-            if found is not None and found.open:
-                return found
-            path = parent_of(path)
-        return None
 
     def at(self, workspace: object) -> Worktree | None:
         """The open worktree that a workspace is the inside of."""
@@ -212,6 +203,8 @@ class Worktrees:
                 raise ToolError("A worktree cannot be applied to itself.")
             trees = await self._look(worktree)
             if not worktree.changes:
+                if worktree.state == "unchanged":
+                    await self._remove(worktree, "unchanged")
                 raise ToolError(f"Nothing changed in the worktree of {worktree.path or worktree.card.name}.")
             if allowed is not None and not set(self.touched(worktree, target)) <= set(allowed):
                 raise ToolError(

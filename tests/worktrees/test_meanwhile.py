@@ -1,0 +1,58 @@
+"""What happens to a worktree's child while somebody decides on its work, and after one below it went on alone."""
+
+from __future__ import annotations
+
+from friday_cli.core.events import AgentFinished, PermissionAsked, ToolFinished
+from friday_cli.core.permission import Answer
+from tests.session.stage import Stage, delegates, does, says
+
+APART = delegates("worker", isolation="worktree")
+
+
+async def test_a_child_that_was_continued_while_a_person_was_asked_keeps_its_worktree(stage: Stage) -> None:
+    both = (("apply_delegation", {"id": "a.1"}), ("delegate_task", {"resume": "a.1", "task": "more"}))
+    apply = does(("apply_delegation", {"id": "a.1"}))
+    early, late = ({"path": "x", "content": text} for text in ("early", "late"))
+    stage.plays({
+        "a": [APART, does(*both), apply, says("Done.")],
+        "a.1": [does(("write_file", early)), says("ok"), does(("read_file", {"path": "x"}), ("write_file", late)), says("more")],
+    })  # fmt: skip
+    flags = {"permissions.ask": ("edit_file(x)", "write_file(x)")}
+    asked: list[str] = []
+    async with stage.session(mode="yolo", flags=flags, attended=True) as session:
+        node = session.start("go")
+        async for envelope in session.events():
+            match envelope.event:
+                case PermissionAsked() as event:
+                    asked.append(event.id)
+                    if len(asked) in (1, 4):
+                        await session.answer(event.id, Answer("allow"))
+                    if len(asked) == 3:  # the main agent wants to apply, and the child is at work again
+                        await session.answer(asked[1], Answer("allow"))
+                    if len(asked) == 4:
+                        break
+                case AgentFinished() if envelope.agent == "a":
+                    break
+                case ToolFinished(tool="apply_delegation"):
+                    await session.answer(asked[2], Answer("allow"))
+        await node.over()
+        results = await stage.results(session.id, "a")
+    assert (results[1][0], "a.1 still works in that worktree" in results[1][1]) == ("error", True)
+    assert results[3][0] == "ok"
+    assert (stage.project / "x").read_text() == "late"
+
+
+async def test_work_still_waits_after_a_grandchild_went_on_alone(stage: Stage) -> None:
+    again = does(("delegate_task", {"resume": "a.1.1", "task": "more"}))
+    write = does(("write_file", {"path": "x", "content": "x"}))
+    stage.plays({
+        "a": [APART, again, does(("list_sub_agents", {})), does(("apply_delegation", {"id": "a.1"})), says("Done.")],
+        "a.1": [write, delegates("helper", "write y", isolation="worktree"), says("ok")],
+        "a.1.1": [does(("write_file", {"path": "y", "content": "y"})), says("ok"), says("more")],
+    })  # fmt: skip
+    async with stage.session(mode="yolo") as session:
+        await session.prompt("go")
+        results = await stage.results(session.id, "a")
+    assert results[2][1].count("its changes wait in its worktree") == 2
+    assert results[3][0] == "ok"
+    assert (stage.project / "x").read_text() == "x"
