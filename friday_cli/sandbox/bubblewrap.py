@@ -18,6 +18,11 @@ _FLAGS = (
     "--cap-drop", "ALL",
 )  # fmt: skip
 _FIRST = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+_KERNEL = tuple(
+    f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "mtrr", "fs", "acpi", "scsi", "driver")
+)
+"""Settings of the whole machine. Root needs no capability to write most of them: `core_pattern` alone is a way out.
+(bubblewrap covers a few itself, but not where the folder looks read-only, as it does to root in a namespace.)"""
 SOCKETS = ("/run", "/var/run")
 """Where services listen (docker, the system bus, agents of keys): covered, whatever lies below."""
 _RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/wrappers", "/run/NetworkManager/resolv.conf",
@@ -36,6 +41,7 @@ def wrapped(plan: Plan, words: list[bytes]) -> list[bytes]:
     """`words` as a call of bubblewrap that confines them as `plan` (resolved) says."""
     mounts = _mounts(plan)
     argv = [plan.program, *_FLAGS, *([] if plan.network else ["--unshare-net"]), *_FIRST]
+    argv += [word for path in _KERNEL if os.path.exists(path) for word in ("--ro-bind", path, path)]
     sealed: list[str] = []
     for mount in mounts:
         path, act = mount

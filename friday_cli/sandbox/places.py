@@ -15,7 +15,8 @@ SECRETS = (
     "~/.pgpass", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials", "~/.vault-token",
     "~/.terraform.d/credentials.tfrc.json", "~/.password-store", "~/.local/share/keyrings", "~/.config/op",
     "~/.1password", "~/.config/containers/auth.json", "~/.claude/.credentials.json", "~/.codex/auth.json", "~/.mozilla",
-    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.docker/run", "~/.docker/desktop",
+    "~/.config/google-chrome", "~/.config/chromium", "~/Library/Keychains", "~/.bash_history", "~/.zsh_history", "~/.python_history", "~/.node_repl_history",
+    "~/.psql_history", "~/.mysql_history", "~/.docker/run", "~/.docker/desktop",
     "~/.colima", "~/.orbstack",
 )  # fmt: skip
 """Files and folders of a person that no confined command reads; the last few are where docker listens."""
@@ -81,7 +82,7 @@ def ground(root: str) -> Ground:
         top = above
     if os.path.isdir(git) and not os.path.islink(git):
         parts = [os.path.join(git, name) for name in _FOLDERS]
-        return Ground((git,), (*freeze, *parts, *_present(git, _FILES)))
+        return Ground((git,), (*freeze, *parts, *_present(git, _FILES), *_others(git)))
     freeze.append(git)
     linked = _linked(git)
     if linked is None:
@@ -96,6 +97,18 @@ def ground(root: str) -> Ground:
 def _present(folder: str, names: Sequence[str]) -> list[str]:
     """The files there are: one that is missing cannot be mounted over, for git takes an empty one for a broken one."""
     return [path for name in names if os.path.lexists(path := os.path.join(folder, name))]
+
+
+def _others(git: str) -> list[str]:
+    """What leads the person's other linked worktrees of a repository; those of sub-agents come and go."""
+    folder = os.path.join(git, "worktrees")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    admins = [os.path.join(folder, name) for name in names]
+    kept = [path for path in admins if not _line(os.path.join(path, "HEAD")).startswith(f"ref: refs/heads/{_OWN}")]
+    return [file for path in kept if not os.path.islink(path) for file in _present(path, _FILES)]
 
 
 def _linked(git: str) -> tuple[str, str] | None:

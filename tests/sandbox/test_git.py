@@ -93,6 +93,22 @@ async def test_where_it_cannot_be_kept_a_change_is_told(
     assert ran.tampered == ((told,) if choice.kind == "landlock" or "commondir" in told else ())
 
 
+async def test_the_person_s_other_worktrees_lead_where_they_led(
+    workspace: LocalWorkspace, choice: Choice, repository: Path, ground: Path
+) -> None:
+    await git(repository, "worktree", "add", "-q", "-b", "feature", str(ground / "feature"))
+    file = repository / ".git/worktrees/feature/commondir"
+    ran = await run(workspace, "echo /evil > .git/worktrees/feature/commondir")
+    if choice.kind == "landlock":
+        assert ran.tampered == (".git/worktrees/feature/commondir",)
+        return
+    assert (file.read_text(), ran.tampered) == ("../..\n", ())
+    await run(
+        workspace, "mv .git/worktrees old; cp -r old .git/worktrees; echo /evil > .git/worktrees/feature/commondir"
+    )
+    assert file.read_text() == "../..\n"
+
+
 async def test_what_is_missing_cannot_be_made(workspace: LocalWorkspace, choice: Choice, repository: Path) -> None:
     if choice.kind == "landlock":
         pytest.skip("NOT TESTED HERE: landlock can only grant; the change is told (see above)")
