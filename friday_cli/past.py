@@ -142,9 +142,18 @@ class Past:
         return await asyncio.to_thread(plan, list(wanted), self.workspace, self.blobs, most=self._most, force=force)
 
     async def land(self, made: Plan) -> None:
-        """Do what was planned, all of it or nothing. Raises UsageError."""
+        """Do what was planned, all of it or nothing. Raises UsageError, also where it could not be taken back."""
         if not made.steps:
             return
+        try:
+            for step in made.steps:
+                if step.old is not None:
+                    await asyncio.to_thread(self.blobs.put, step.old.data)
+        except OSError as error:
+            raise UsageError(
+                f"What {self.workspace.label(step.path)} holds now cannot be kept: {error.strerror}. Nothing was changed.",
+                hint=f"Make room in {self.blobs.folder.parent}, then try again.",
+            ) from None
         try:
             await self.workspace.land(made.steps)
         except ToolError as error:

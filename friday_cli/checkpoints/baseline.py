@@ -167,23 +167,33 @@ class Baseline:
             self._contents = self._file()
         start = self._end
         self._contents.seek(start)
-        self._contents.write(data)
+        left = memoryview(data)
+        while left:  # not buffered: a full disk must be told of this content, and of no other
+            left = left[self._contents.write(left) :]
         self._end += len(data)
         return start
 
     def _file(self) -> IO[bytes]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return tempfile.TemporaryFile(dir=self._folder)
+        return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
     def _tighten(self) -> None:
         """Leave out of the contents what no file holds any more."""
         if self._contents is None or sum(seen.size for seen in self._files.values()) > self._end // 2:
             return
-        old, self._contents, self._end = self._contents, self._file(), 0
-        for path, seen in self._files.items():
-            if not seen.lost:
-                old.seek(seen.start)
-                self._files[path] = msgspec.structs.replace(seen, start=self._store(old.read(seen.size)))
+        old, end, kept = self._contents, self._end, {}
+        try:
+            self._contents, self._end = self._file(), 0
+            for path, seen in self._files.items():
+                if not seen.lost:
+                    old.seek(seen.start)
+                    kept[path] = msgspec.structs.replace(seen, start=self._store(old.read(seen.size)))
+        except OSError:  # no room for both
+            if self._contents is not old:
+                self._contents.close()
+            self._contents, self._end = old, end
+            return
+        self._files |= kept
         old.close()
 
     def _before(self, old: Seen | None) -> Sight:
