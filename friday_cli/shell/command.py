@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ from .options import Arg
 from .programs import Feed
 from .suggest import suggested
 from .syntax import Unclear
-from .table import ENVIRONMENT, INTERPRETERS, RUNNERS
+from .table import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS
 from .words import Word, shown, unknown
 
 STEPS = 50
@@ -51,6 +52,12 @@ class Commands:
     def _forget(self, names: set[str]) -> None:
         for name in names:
             self._vars[name] = unknown(f"what ${name} holds is not known")
+
+    def _define(self, name: str, *, sure: bool) -> None:
+        """A function counts where it is `sure` to be there when its name is run, and no program would be run if it were not."""
+        fine = re.fullmatch(r"[A-Za-z_]\w*", name) and name not in BUILTINS | RUNNERS
+        if sure and fine and not self.ground.has(name):
+            self._functions.add(name)
 
     def _file(self, text: str, target: Word, *, write: bool) -> None:
         """A file that the shell itself opens."""
@@ -89,7 +96,7 @@ class Commands:
         foreign = next((w.foreign for w in words if w.foreign), "")
         if name in ("cd", "read"):
             return self._moving(text, name, words)
-        if name in self._functions:
+        if first.text in self._functions:
             return Step(text, text, looks=True, why="a function of this command")
         variants = self._variants(words)
         if variants is None:

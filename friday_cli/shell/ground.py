@@ -84,6 +84,10 @@ class Ground:
                 return f"{name} would be run from {folder or 'the workspace'}"
         return ""
 
+    def has(self, name: str) -> bool:
+        """Whether there is a program of that name."""
+        return shutil.which(name, path=self._path) is not None
+
     def git(self, here: str) -> str:
         """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
         return repository.danger(here, tuple(map(str, self._workspace.roots)))

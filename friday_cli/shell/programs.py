@@ -157,6 +157,12 @@ def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
             at += 1
         if isinstance(options, str):
             return options
+        if any(
+            word and word.text not in ("\\n", "\\0")
+            for option, word in options.options
+            if option in ("-d", "--delimiter")
+        ):
+            return "xargs divides names in its own way"
         zero = zero or options.has("-0", "--null")
         at += 1
     command = args[at:]
@@ -198,7 +204,11 @@ def feeds(argv: Sequence[Arg], before: Feed) -> Feed:
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
         return Feed(not any(word.startswith("--label") for word in words), True, open=True)
     operands = [word for word in words if not word.startswith("-")]
-    passes = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1, "tac": 0}
-    if name in passes and len(operands) <= passes[name] and not any(re.fullmatch(r"-\w*[oc]\w*", w) for w in words):
+    passes = {"sort": 0, "uniq": 0, "head": 1, "tail": 1, "grep": 1}
+    if (
+        name in passes
+        and len(operands) <= passes[name]
+        and not any(re.fullmatch(r"--.*|-\w*[oc]\w*", w) for w in words)
+    ):
         return before
     return Feed()

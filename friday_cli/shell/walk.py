@@ -20,17 +20,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BODIES = frozenset(
-    [
-        "if_statement",
-        "elif_clause",
-        "else_clause",
-        "while_statement",
-        "do_group",
-        "case_statement",
-        "case_item",
-        "compound_statement",
-        "program",
-    ]
+    (
+        "if_statement elif_clause else_clause while_statement do_group case_statement case_item compound_statement program"
+    ).split()
 )
 _TOKENS = frozenset(
     [
@@ -92,6 +84,7 @@ class Walker(Commands):
         self.source = source
         self._reader = Reader(source, self._vars, ground.home)
         self._depth = 0
+        self._root: Node | None = None
 
     # ---- statements ----------------------------------------------------------------
 
@@ -101,6 +94,7 @@ class Walker(Commands):
         if self._depth > DEEPEST:
             raise Unclear("it is nested too deeply")
         kind = node.type
+        self._root = self._root or node
         if kind in ("command", "test_command", "declaration_command", "unset_command"):
             self._simple(node)
         elif kind in ("variable_assignment", "variable_assignments"):
@@ -222,7 +216,8 @@ class Walker(Commands):
         parts = [c for c in children(node, self.source) if c.type not in _TOKENS]
         if len(parts) != 2 or parts[0].type != "word":
             raise Unclear("a function is not understood")
-        self._functions.add(raw(parts[0], self.source))
+        after = node.next_sibling.type if node.next_sibling else ""
+        self._define(raw(parts[0], self.source), sure=node.parent == self._root and after != "&")
         self._forget(set(names(node, self.source)) | set(self._vars))
         self._loops += 1
         self.walk(parts[1])

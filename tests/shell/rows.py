@@ -134,6 +134,15 @@ MUST_ASK: tuple[Row, ...] = (
         "awk 'BEGIN{x = 1 / 2; print \"a;\" > \"f\"; y = 1 / 2}'", "awk '{x=1 # \"\n; print \"a;\" > \"f\" # \"\n}'", "awk '/[/]\"/{print \"a;\" > \"f\"}'", "awk '{print 1 / \"a;\" > \"/tmp/f\"}' x.txt",
         "find . -type f -o -type l -exec cat {} \\;", "find . ! -type f -exec cat {} +", "find . -not -type f -print0 | xargs -0 cat", "git ls-files | xargs grep -n ''", "find . -type f -exec cat {} +",
     )),
+    ("functions that are not there when their name is run", "ask", "ask", (
+        "false && rm() { ls; }; rm x.txt", "(rm() { ls; }); rm x.txt", "if false; then nosuch() { ls; }; fi; nosuch", "rm() { ls; } | cat; rm x.txt", "nosuch() { ls; } & nosuch", "true || nosuch() { ls; }; nosuch",
+        "for i in; do nosuch() { ls; }; done; nosuch", "case x in y) nosuch() { ls; };; esac; nosuch", "f() { nosuch() { ls; }; }; nosuch", "x=$(nosuch() { ls; }); nosuch", "make() { ls; }; make", "make() { ls; }; ./make",
+        "run() { ls; }; ./run", "run() { ls; }; src/run", "eval() { ls; }; eval rm x", "exec() { ls; }; exec make", "{ false; } && nosuch() { ls; }; nosuch", "nosuch() { ls; }; sh -c nosuch", "nosuch() { rm x; }; nosuch",
+    )),
+    ("names that come through a pipe otherwise", "ask", "ask", (
+        "find . -name '*.py' | grep --only-matching '/.*' | xargs grep root", "find . -name '*.py' | xargs -d q grep root", "find . -name '*.py' | xargs -d/ grep root", "find . -name '*.py' | xargs --delimiter=q grep root",
+        "find . -name '*.py' | tac -s/ | xargs grep root", "find . -name '*.py' | head --bytes=9 | xargs grep root",
+    )),
     ("secrets nobody named", "ask", "ask", (
         "cat .git-credentials", "cat prod.env", "cat config/secrets.yml", "cat .bash_history", "cat x.kdbx", "cat service-account.json", "cat .vault-token", "grep -rn KEY .", "rg -uu KEY", "rg --hidden KEY",
     )),
@@ -154,6 +163,7 @@ MUST_PASS: tuple[Row, ...] = (
     ("what an attacker might hide in, as people use it", "ask", "allow", (
         "awk '/foo/ && $3 > 5' x.txt", "awk '/a\\/b/{print $1}' x.txt", "awk '{print $1 / $2}' x.txt", "awk '$1 ~ /x/ {n++} END {print n}' x.txt", "awk '{s += $1} END {print s / NR}' list.txt", "awk 'NR > 1 {print $2}' x.txt",
         "find . -name '*.py' | xargs grep -n x", "find . -name 'x*.py' -type f -exec grep -l x {} +", "find . -type f -name '*.py' -exec head -5 {} +", "find src -type f | xargs grep x", "grep -rn x src", "grep -rn x --include='*.py' .",
+        "f() { ls; }; f", "count() { wc -l src/*.py; }; count | head -1; count", "find . -name '*.py' | sort | head -3 | xargs -d '\\n' wc -l",
         "rg -l x | xargs grep -n y", "grep -rl x src | xargs grep y", "diff -rq src docs", "tar tzf x.tgz", "tar -tf src/a:b.tar", "echo *.md", "echo 'a *' src/*", "printf '%s\\n' *.md", "for f in *.md; do echo $f; done", "for f in src/*.py; do printf '%s\\n' $f; done", "x='what?'; echo \"$x\"", "x='*.md'; ls $x",
         "ps aux | head", "strings x.txt | head", "sha256sum x.txt",
     )),
