@@ -12,7 +12,7 @@ import msgspec
 
 from ..core.danger import is_secret
 
-MOST = 50_000
+MOST = 20_000
 """Names that are looked through; in a larger tree nothing is known for sure."""
 _OTHERS = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of other people's work: what looks like a key in them is an example."""
@@ -69,7 +69,7 @@ def look(root: str, here: str, inside: Callable[[str], bool]) -> Tree:
         if seen > MOST:
             return Tree(whole=False)
         for entry in entries:
-            label = os.path.relpath(entry.path, root)
+            label = entry.path[len(root.rstrip("/")) + 1 :]
             if _ODD.search(entry.name) or (folder in (root, here) and _ODD_FIRST.match(entry.name)):
                 odd.append(label)
             if entry.is_symlink():
