@@ -6,7 +6,7 @@ import fnmatch
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from ..core.danger import is_secret
@@ -92,10 +92,12 @@ class Ground:
         """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
         return repository.danger(here, tuple(map(str, self._workspace.roots)))
 
-    def tree(self, here: str) -> Tree:
+    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True) -> Tree:
         """What a command on many files would meet in the workspace without naming it."""
         roots = tuple(map(str, self._workspace.roots))
-        return look(self.root, here, lambda path: any(path == r or path.startswith(r + os.sep) for r in roots))
+        return look(
+            self.root, here, lambda path: any(path == r or path.startswith(r + os.sep) for r in roots), under, deep=deep
+        )
 
     def _one(self, path: str, here: str) -> str:
         try:

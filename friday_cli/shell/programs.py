@@ -143,9 +143,9 @@ def _below(name: str, given: Given, ground: Ground, here: str) -> str:
     if not (searches or hidden or (compares and not given.has("-q", "--brief"))):
         return ""
     globs = tuple(word.text for option, word in given.options if option == "--include" and word is not None)
-    under = [label for path in given.paths for label in ground.labels(path.text, here)]
+    under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
     links = compares and not given.has("--no-dereference")
-    return ground.tree(here).shown(globs, under or ground.labels(".", here), links=links)
+    return ground.tree(here, under, deep=links).shown(globs, under, links=links)
 
 
 def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
@@ -172,9 +172,9 @@ def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
     if not feed.names and name not in ("echo", "basename", "dirname"):
         return "xargs takes names from elsewhere"
     if name not in ("", "echo", "basename", "dirname"):
-        tree, parted = ground.tree(here), not (feed.zero and zero)
-        reads = name in special.READS
+        parted, reads = not (feed.zero and zero), name in special.READS
         under = [label for path in feed.under for label in ground.labels(path, here)]
+        tree = ground.tree(here, under, deep=parted or not feed.plain)
         reason = tree.shown(
             feed.globs, under, links=reads and not feed.plain, parted=parted, secrets=reads and not feed.open
         )

@@ -12,7 +12,7 @@ import msgspec
 
 from ..core.danger import is_secret
 
-MOST = 20_000
+MOST = 50_000
 """Names that are looked through; in a larger tree nothing is known for sure."""
 _OTHERS = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of other people's work: what looks like a key in them is an example."""
@@ -55,10 +55,11 @@ class Tree(msgspec.Struct, frozen=True):
         return f"{self.odd[0]!r} reads as several names" if parted and self.odd else ""
 
 
-def look(root: str, here: str, inside: Callable[[str], bool]) -> Tree:
-    """What lies below `root` for a command in `here`; `inside` tells whether a real path belongs to the workspace."""
+def look(root: str, here: str, inside: Callable[[str], bool], under: Sequence[str] = (), *, deep: bool = True) -> Tree:
+    """What lies below `root`, or below `under` in it, for a command in `here`; `inside` tells whether a real path belongs to
+    the workspace. Without `deep` other people's work is passed over."""
     links, secrets, odd, seen = [], [], [], 0
-    waiting = [root]
+    waiting = [os.path.join(root, top) if top != "." else root for top in under] or [root]
     while waiting:
         folder = waiting.pop()
         try:
@@ -75,6 +76,8 @@ def look(root: str, here: str, inside: Callable[[str], bool]) -> Tree:
             if entry.is_symlink():
                 if _leads_out(entry.path, inside):
                     links.append(label)
+            elif entry.is_dir() and not deep and entry.name in _OTHERS:
+                continue
             elif entry.is_dir():
                 waiting.append(entry.path)
                 continue
