@@ -145,7 +145,7 @@ def _below(name: str, given: Given, ground: Ground, here: str) -> str:
     globs = tuple(word.text for option, word in given.options if option == "--include" and word is not None)
     under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
     links = compares and not given.has("--no-dereference")
-    return ground.tree(here, under, deep=links).shown(globs, under, links=links)
+    return ground.tree(here, under, deep=links).shown(globs, links=links)
 
 
 def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
@@ -175,9 +175,7 @@ def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
         parted, reads = not (feed.zero and zero), name in special.READS
         under = [label for path in feed.under for label in ground.labels(path, here)]
         tree = ground.tree(here, under, deep=parted or not feed.plain)
-        reason = tree.shown(
-            feed.globs, under, links=reads and not feed.plain, parted=parted, secrets=reads and not feed.open
-        )
+        reason = tree.shown(feed.globs, links=reads and not feed.plain, parted=parted, secrets=reads and not feed.open)
         if reason:
             return f"xargs would run {name} on more than it seems: {reason}"
     return looks([*command, Arg("./x")], ground, here) if command else ""

@@ -181,7 +181,7 @@ def _executed(command: list[Arg], hits: Hits, ground: Ground, here: str, inner: 
         return f"find -exec runs {name or 'a program'} on every file"
     if name in READS:
         under = [label for path in hits.under for label in ground.labels(path, here)]
-        if reason := ground.tree(here, under, deep=not hits.plain).shown(hits.globs, under, links=not hits.plain):
+        if reason := ground.tree(here, under, deep=not hits.plain).shown(hits.globs, links=not hits.plain):
             return reason
     return inner([Arg("./x") if arg.text == "{}" else arg for arg in command])
 

@@ -32,13 +32,12 @@ class Tree(msgspec.Struct, frozen=True):
     def shown(
         self,
         globs: Sequence[str],
-        under: Sequence[str] = (),
         *,
         links: bool,
         parted: bool = False,
         secrets: bool = True,
     ) -> str:
-        """Why a program may not be run unseen on all files below `under` whose names match one of `globs` (all, without
+        """Why a program may not be run unseen on all these files whose names match one of `globs` (all, without
         one): links are followed with `links`, blanks divide names with `parted`, contents are printed with `secrets`."""
         if not self.whole:
             return "there are too many files to look through"
@@ -46,8 +45,6 @@ class Tree(msgspec.Struct, frozen=True):
             (links, self.links, "leads out of the workspace"), (secrets, self.secrets, "may hold secrets"),
         ):  # fmt: skip
             for path in paths if wanted else ():
-                if under and not any(top == "." or path == top or path.startswith(f"{top}/") for top in under):
-                    continue
                 if not globs or any(
                     fnmatch.fnmatchcase(os.path.basename(path).lower(), glob.lower()) for glob in globs
                 ):
