@@ -20,18 +20,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _BODIES = frozenset(
-    [
-        "if_statement",
-        "elif_clause",
-        "else_clause",
-        "while_statement",
-        "do_group",
-        "case_statement",
-        "case_item",
-        "compound_statement",
-        "program",
-    ]
-)
+    ("if_statement", "elif_clause", "else_clause", "while_statement", "do_group", "case_statement", "case_item",
+     "compound_statement", "program")
+)  # fmt: skip
 _TOKENS = frozenset(
     [
         ";",
