@@ -20,6 +20,8 @@ END_S = 2.0
 """How long ending a command with all it started may take."""
 PIPE = 512 * 1024
 """Bytes a pipe may hold, where the kernel lets us say so."""
+FLOOD, FLOOD_S = 64 * 1024, 0.002
+"""Bytes after which output counts as a flood, and the pause between two looks at it: a look at each line costs more."""
 PIPE_S = 1.0
 """How long the pipes of a command that is gone may stay open."""
 
@@ -89,11 +91,17 @@ class Process:
         pipe = os.fdopen(fd, "rb", buffering=0)
         transport, _ = await self._loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         gone = asyncio.create_task(self._stay(reader))
+        taken = 0
         try:
             while data := await reader.read(256 * 1024):
                 waiting = take(data)
                 if asyncio.iscoroutine(waiting):
                     await waiting
+                taken += len(data)
+                if taken > FLOOD:
+                    transport.pause_reading()
+                    await asyncio.sleep(FLOOD_S)
+                    transport.resume_reading()
         finally:
             gone.cancel()
             transport.close()

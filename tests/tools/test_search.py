@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -94,6 +95,24 @@ async def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 def without_ripgrep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+@pytest.mark.skipif(not RIPGREP, reason="ripgrep is not installed")
+async def test_a_ripgrep_with_one_thread_is_understood_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It parts files in another way; that is what a machine with one processor has."""
+    root, bin = tmp_path / "ws", tmp_path / "bin"
+    root.mkdir()
+    plant(root)
+    many = Desk(root, *tools())
+    expected = [await many.text("grep", pattern="needle", context=context) for context in (0, 2)]
+    await many.workspace.close()
+    bin.mkdir()
+    (bin / "rg").write_text(f'#!/bin/sh\nexec {shutil.which("rg")} -j1 "$@"\n')
+    (bin / "rg").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin}{os.pathsep}{os.environ['PATH']}")
+    one = Desk(root, *tools())
+    assert [await one.text("grep", pattern="needle", context=context) for context in (0, 2)] == expected
+    await one.workspace.close()
 
 
 VISIBLE = [
@@ -299,7 +318,7 @@ async def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch:
 
 
 async def test_too_much_to_look_through_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("friday_cli.tools.search.engine.BYTES", 300)
+    monkeypatch.setattr("friday_cli.tools.search.engine.BYTES", 100)
     text = await desk.text("grep", pattern=".", path="numbers.txt")
     assert text.endswith("[there is more than can be looked through]")
     assert "numbers.txt\n1:1\n2:2\n" in text

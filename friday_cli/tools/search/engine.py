@@ -25,9 +25,8 @@ SECONDS, BYTES = 30.0, 16 * 1024 * 1024
 """How long a search may take, and how much it may print."""
 WIDTH = 2000
 """Bytes of a line that come back."""
-_BINARY = pattern(rb'[^\0\n]*binary file[^\0\n]*found "[^\0\n]*\n', re.I)
-_BLOCK = pattern(rb"([^\0]*)\0[^\n]*\n(?:\1\0[^\n]*\n)*+")
 _ROW = pattern(rb"(\d+)([:-])([^\n]*)\n")
+_COUNT = pattern(rb"([^\0]+)\0(\d+)\r?\n")
 _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 
 Mode = Literal["list", "content", "files", "count"]
@@ -60,35 +59,29 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """`paths` relative to the base, sorted: of a list the first of `total`. `raw` gives the rows printed for each, `path
-    NUL text` as they came; `rows` gives them without the path.
+    """`paths` relative to the base, sorted: of a list the first of `total`. `rows` gives what was printed for each: its
+    lines with their numbers, or how many match. Only few files are shown, so the rest is never taken apart.
 
     `partial` says why there may be more, "" when this is all; `secret` counts files left out for what they may hold.
     """
 
     paths: list[str]
     total: int
-    raw: dict[str, bytes] = {}
+    rows: dict[str, bytes] = {}
     partial: str = ""
     secret: int = 0
 
     def lines(self, path: str) -> list[Line]:
         return [
             Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
-            for row in _ROW().finditer(self.rows(path))
+            for row in _ROW().finditer(self.rows[path])
         ]
-
-    def rows(self, path: str) -> bytes:
-        """The text of a file's rows. Only few files are shown, so the rest is never taken apart."""
-        block = self.raw[path]
-        head = block[: block.index(b"\0") + 1]
-        return re.sub(b"^" + re.escape(head), b"", block, flags=re.M)
 
     def hits(self, path: str, *, around: bool) -> int:
         """How many of a file's lines match; `around` tells that others were printed, too."""
         if around:
-            return sum(row[2] == b":" for row in _ROW().finditer(self.rows(path)))
-        return self.raw[path].count(b"\0")
+            return sum(row[2] == b":" for row in _ROW().finditer(self.rows[path]))
+        return self.rows[path].count(b"\n")
 
 
 async def ask(context: ToolContext, search: Search) -> Found:
@@ -139,38 +132,40 @@ def printable(path: str) -> str:
 
 
 def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collection[str]], partial: str) -> Found:
-    raw: dict[str, bytes] = {}
+    rows: dict[str, bytes] = {}
     if search.mode in ("list", "files"):
         names = out.removeprefix(b"./") if search.only else out
         kept = sift(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
     else:
-        raw = _blocks(out)
-        kept = sift(raw)
+        rows = _blocks(out) if search.mode == "content" else {_path(row[1]): row[2] for row in _COUNT().finditer(out)}
+        kept = sift(rows)
     if search.mode == "list":
         return Found(nsmallest(search.most, kept), len(kept), {}, partial)
     open_ = sorted(path for path in kept if not secret(search, path))
-    return Found(open_, len(open_), raw, partial, len(kept) - len(open_))
+    return Found(open_, len(open_), rows, partial, len(kept) - len(open_))
+
+
+def _path(printed: bytes) -> str:
+    return printed.removeprefix(b"./").decode("utf-8", "surrogateescape")
 
 
 def _blocks(out: bytes) -> dict[str, bytes]:
-    """The `path NUL line \n` rows of each file; files that turned out to be binary halfway are left out."""
-    gathered: dict[bytes, list[bytes]] = {}
-    binary: set[bytes] = set()
-    for found in _BLOCK().finditer(out):
-        path, rows = found[1], found[0]
-        while notice := _BINARY().match(path):
-            binary.add(notice[0].partition(b": ")[0])
-            path, rows = path[notice.end() :], rows[notice.end() :]
-        gathered.setdefault(path, []).append(rows)
-    tail = out[out.rfind(b"\0") + 1 :].partition(b"\n")[2]
-    while notice := _BINARY().match(tail):
-        binary.add(notice[0].partition(b": ")[0])
-        tail = tail[notice.end() :]
-    return {
-        path.removeprefix(b"./").decode("utf-8", "surrogateescape"): b"".join(rows)
-        for path, rows in gathered.items()
-        if path not in binary
-    }
+    """The rows of each file from `path NUL rows`, blocks parted by an empty line; a path may hold one, a row is never empty.
+
+    Files that turned out to be binary halfway are left out: a remark that begins with their path, so with a dot, is
+    among their rows, which begin with a number.
+    """
+    whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n")
+    if b"\n\r\n" in whole:  # a ripgrep with one thread ends its empty lines so
+        whole = whole.replace(b"\n\r\n", b"\n\n")
+    gathered: dict[str, bytes] = {}
+    begun = b""
+    for piece in whole.split(b"\n\n"):
+        path, nul, rows = (begun + piece).partition(b"\0")
+        begun = b"" if nul else path + b"\n\n"
+        if nul and b"\n./" not in rows:
+            gathered[_path(path)] = rows + b"\n"
+    return gathered
 
 
 async def _command(context: ToolContext, search: Search, hidden: bool) -> list[str]:
@@ -200,7 +195,7 @@ async def _command(context: ToolContext, search: Search, hidden: bool) -> list[s
 
 
 def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
-    argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-heading", "--no-require-git"]
+    argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-require-git"]
     argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]
     if ignored:
         argv.append("--no-ignore")
@@ -217,10 +212,11 @@ def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
     pattern = search.pattern if search.literal else regex.for_ripgrep(search.pattern)
     if search.mode == "content":
         argv += ["--line-number", f"--max-columns={WIDTH}", "--max-columns-preview", "--no-context-separator"]
-        argv.append(f"--context={search.context}")
+        argv += ["--heading", f"--context={search.context}"]
     else:
         argv.append("--files-with-matches" if search.mode == "files" else "--count")
-    return [*argv, f"--regexp={pattern}", *(["--", f"./{search.only}"] if search.only else ())]
+    named = search.only or search.mode == "content"  # by the dot a path is told from a row
+    return [*argv, f"--regexp={pattern}", *(["--", f"./{search.only}"] if named else ())]
 
 
 def _matcher(glob: str) -> Callable[[str], object] | None:

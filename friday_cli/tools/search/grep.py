@@ -81,23 +81,23 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
         prefix=prefix,
     )
     result = await engine.ask(context, search)
-    page, total = _Page(args.limit), 0
-    for path in result.paths:
+    page, total, left = _Page(args.limit), 0, iter(result.paths)
+    for path in left:
         name = engine.printable(prefix + path)
         if args.mode == "content":
             total += _content(page, name, result, path, args.context)
         else:
             total += 1
-            if not page.full():
-                count = f": {result.rows(path).strip().decode()}" if args.mode == "count" else ""
-                page.add(f"{name}{count}", counts=True)
+            count = f": {result.rows[path].decode()}" if args.mode == "count" else ""
+            page.add(f"{name}{count}", counts=True)
+        if page.full():
+            break
+    total += sum(result.hits(path, around=args.context > 0) if args.mode == "content" else 1 for path in left)
     return _output(args, page, total, result)
 
 
 def _content(page: _Page, name: str, result: engine.Found, path: str, around: int) -> int:
     """Add what fits of one file's lines; returns how many match."""
-    if page.full():
-        return result.hits(path, around=around > 0)
     lines = result.lines(path)
     if page.lines:
         page.add("", counts=False)

@@ -1,4 +1,4 @@
-"""Our own search, for machines without ripgrep: prints what `rg --null` prints for the same question.
+"""Our own search, for machines without ripgrep: prints what `rg --null --heading` prints for the same question.
 
 It runs as a program (so that a pattern that never ends, or a folder that never ends, can be stopped) with nothing but
 the standard library; its one argument is a `Question` as JSON.
@@ -54,12 +54,16 @@ def answer(question: Question, out: BinaryIO) -> None:
         paths = _files(
             base, level, question["hidden"], re.compile(question["name"], re.S) if question["name"] else None
         )
+    between = b""
     for path in paths:
         relative = os.fsencode("./" * bool(question["only"]) + os.path.relpath(path, base))
         if question["mode"] == "list":
             out.write(relative + b"\0")
-        elif (text := _text(path)) is not None:
-            _report(out, relative, text, pattern, question["mode"], question["context"])
+        elif (text := _text(path)) is not None and (
+            found := _report(relative, text, pattern, question["mode"], question["context"])
+        ):
+            out.write(between + found)
+            between = b"\n" if question["mode"] == "content" else b""
 
 
 def _files(folder: str, level: Level | None, hidden: bool, name: re.Pattern[str] | None) -> Iterator[str]:
@@ -98,20 +102,21 @@ def _text(path: str) -> str | None:
     return None if b"\0" in data else data.decode("utf-8", "replace")
 
 
-def _report(out: BinaryIO, path: bytes, text: str, pattern: re.Pattern[str], mode: str, context: int) -> None:
+def _report(path: bytes, text: str, pattern: re.Pattern[str], mode: str, context: int) -> bytes:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     hits = [at for at, line in enumerate(lines) if pattern.search(line.removesuffix("\r"))]
     if not hits:
-        return
+        return b""
     if mode == "files":
-        out.write(path + b"\0")
-    elif mode == "count":
-        out.write(b"%s\0%d\n" % (path, len(hits)))
-    else:
-        matching = set(hits)
-        shown = sorted({at for hit in hits for at in range(max(hit - context, 0), min(hit + context + 1, len(lines)))})
-        for at in shown:
-            mark = b":" if at in matching else b"-"
-            out.write(b"%s\0%d%s%s\n" % (path, at + 1, mark, lines[at].encode("utf-8", "replace")[:WIDTH]))
+        return path + b"\0"
+    if mode == "count":
+        return b"%s\0%d\n" % (path, len(hits))
+    matching = set(hits)
+    shown = sorted({at for hit in hits for at in range(max(hit - context, 0), min(hit + context + 1, len(lines)))})
+    rows = (
+        b"%d%s%s\n" % (at + 1, b":" if at in matching else b"-", lines[at].encode("utf-8", "replace")[:WIDTH])
+        for at in shown
+    )
+    return path + b"\0" + b"".join(rows)
