@@ -16,8 +16,22 @@ def _cheap(option: Any) -> Any:
     return option
 
 
+class _AsWritten:
+    """How a text of the command line is read: as it is. Typer loads pydantic (50 ms) to see that a text is one."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        return value
+
+
 class Command(TyperCommand):
     """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for param in self.params:
+            about: Any = getattr(param, "type_descriptor", None)
+            if about is not None and about.annotation is str and not about.parameter_info.parser and not param.multiple:
+                param.get_runtime_param = _AsWritten  # type: ignore[attr-defined]
+        return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
         return _cheap(super().get_help_option(ctx))

@@ -20,6 +20,8 @@ END_S = 2.0
 """How long ending a command with all it started may take."""
 PIPE = 512 * 1024
 """Bytes a pipe may hold, where the kernel lets us say so."""
+READ = 256 * 1024
+"""Bytes that are taken at once."""
 FLOOD, FLOOD_S = 64 * 1024, 0.002
 """Bytes after which output counts as a flood, and the pause between two looks at it: a look at each line costs more."""
 PIPE_S = 1.0
@@ -93,12 +95,12 @@ class Process:
         gone = asyncio.create_task(self._stay(reader))
         taken = 0
         try:
-            while data := await reader.read(256 * 1024):
+            while data := await reader.read(READ):
                 waiting = take(data)
                 if asyncio.iscoroutine(waiting):
                     await waiting
                 taken += len(data)
-                if taken > FLOOD:
+                if taken > FLOOD and len(data) < READ:  # all that was there, so the reader itself has not paused it
                     transport.pause_reading()
                     await asyncio.sleep(FLOOD_S)
                     transport.resume_reading()

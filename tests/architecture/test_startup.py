@@ -61,6 +61,7 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
         (["--help"], ["httpx2", "rich", "friday_cli.session"]),
         (["ask", "--help"], ["httpx2", "rich", "friday_cli.session"]),
         (["profiles", "list"], ["httpx2", "friday_cli.session"]),
+        (["profiles", "show", "researcher"], ["httpx2", "pydantic", "friday_cli.session"]),
         (["sessions", "list"], ["httpx2", "friday_cli.session"]),
         (["config", "path"], ["httpx2", "friday_cli.session"]),
     ],

@@ -83,11 +83,11 @@ class Watcher:
 
     def until(self, words: str) -> None:
         with self._news:
-            assert self._news.wait_for(lambda: any(words in line for line in self.lines), 20), (words, self.lines)
+            assert self._news.wait_for(lambda: any(words in line for line in self.lines), 60), (words, self.lines)
 
     def over(self) -> tuple[int, list[str], str]:
         """Its exit code, what it said, and what it said on standard error."""
-        code = self.process.wait(20)
+        code = self.process.wait(60)
         self._reader.join(20)
         assert self.process.stderr is not None
         return code, self.lines, self.process.stderr.read()
