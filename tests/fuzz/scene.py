@@ -115,7 +115,7 @@ class Scene(People):
         opened: Any = SimpleNamespace(
             id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
             profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(), apart=_Nothing(),
-            past=_Nothing(), sandbox=Choice("none"),
+            keeper=_Nothing(), sandbox=Choice("none"),
         )  # fmt: skip
         self.opened = opened
         session = Session(opened)
