@@ -11,8 +11,6 @@ import shlex
 
 from .pattern import pattern
 
-_SPECIAL = pattern(r"[;&|<>$()`\n\r\\!{}\x00-\x08\x0b-\x1f\x7f]")
-_INVISIBLE = pattern(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SPLIT = pattern(r"[;&|\n\r()`{}]|\$\(|<\(|>\(")
 _ASSIGNMENT = pattern(r"[A-Za-z_]\w*=")
 WRAPPERS = frozenset(
@@ -64,17 +62,6 @@ _SECRET = pattern(
     r"|(?:.*/)?(?:\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.password-store|\.config/(?:gcloud|gh|hub|op)|\.gem/credentials)(?:/.*)?"
     r"|/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem)"
 )
-
-
-def is_plain(command: str) -> bool:
-    """Whether a command is one program with words and nothing else."""
-    text = command.strip(" \t")
-    if not text or _SPECIAL().search(text) or _INVISIBLE().search(text) or _ASSIGNMENT().match(text):
-        return False
-    try:
-        return bool(shlex.split(text))
-    except ValueError:
-        return False
 
 
 def simple_commands(command: str) -> list[str]:

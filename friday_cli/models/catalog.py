@@ -31,9 +31,6 @@ class Quirks(msgspec.Struct, frozen=True):
     efforts: tuple[Effort, ...] = ()
     thinking: Literal["", "adaptive", "budget", "reasoning", "none"] = ""
     off: Literal["", "disabled", "between_tools", "effort", "never"] = ""
-    forced: bool = True
-    sampling: bool = True
-    binds: bool = False
     chat: Literal["any", "no_effort", "never"] = "any"
 
 

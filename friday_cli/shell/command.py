@@ -24,7 +24,6 @@ READINGS = 64
 """Word lists that one simple command may stand for (the values of its variables, multiplied)."""
 NESTED = 3
 """Levels of `sh -c` that are looked into."""
-_CHANGERS = frozenset(("eval", "source", ".", "exec", "trap", "alias", "hash", "enable", "coproc"))
 _SHELLS = frozenset(("eval", "source", ".", "exec", "sh", "bash", "zsh", "dash", "ksh"))
 
 

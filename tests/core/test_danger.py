@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.core.danger import catastrophe, is_plain, is_protected, is_secret, simple_commands
+from friday_cli.core.danger import catastrophe, is_protected, is_secret, simple_commands
 from friday_cli.core.permission import MODES, Rules
 from friday_cli.core.rule import Call, parse_rule
 
@@ -44,23 +44,8 @@ def test_everyday_work_is_not_taken_for_destruction(command: str) -> None:
 @given(st.text(st.sampled_from("rm -rf/~$'\"`;&|(){}\\ \x1f\n=c!"), max_size=30))
 @settings(max_examples=500)
 def test_no_text_breaks_the_reader(command: str) -> None:
-    catastrophe(command)
-    if is_plain(command):
-        assert len(simple_commands(command)) <= 1 or any(w in command for w in ("sudo", "env"))
-
-
-@pytest.mark.parametrize("command", ["ls", "git status", "rm 'a b'", "grep -n x y", "a [x]", "make -j 4"])
-def test_plain_is_one_program_with_words(command: str) -> None:
-    assert is_plain(command)
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["", " ", "a; b", "a & b", "a | b", "a > b", "a < b", "a $b", "$(a)", "`a`", "(a)", "{a}", "a\nb", "a\rb", "A=1 b", "a 'b",
-     "a \\b", "a !b", "a \x00", "a \x1b[0m", "a \u200b", "a \u202eb", "a \ufeff"],
-)  # fmt: skip
-def test_anything_by_which_a_shell_could_do_more_is_not_plain(command: str) -> None:
-    assert not is_plain(command)
+    assert isinstance(catastrophe(command), str)
+    assert all(simple_commands(command))
 
 
 def test_the_commands_inside_a_compound_one_are_found() -> None:

@@ -53,18 +53,17 @@ def test_a_model_that_thinks_always_takes_no_effort_none_and_the_others_do() -> 
 
 
 @pytest.mark.parametrize(
-    ("model", "efforts", "off", "forced", "binds"),
+    ("model", "efforts", "off"),
     [
-        ("claude-opus-5-5", ("low", "medium", "high", "xhigh", "max"), "never", False, True),
-        ("claude-sonnet-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "between_tools", False, True),
-        ("claude-haiku-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled", True, True),
-        ("claude-opus-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled", True, False),
+        ("claude-opus-5-5", ("low", "medium", "high", "xhigh", "max"), "never"),
+        ("claude-sonnet-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "between_tools"),
+        ("claude-haiku-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled"),
+        ("claude-opus-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled"),
     ],
 )
-def test_quirks_of_claude(model: str, efforts: tuple[str, ...], off: str, forced: bool, binds: bool) -> None:
+def test_quirks_of_claude(model: str, efforts: tuple[str, ...], off: str) -> None:
     quirks = catalog.find("anthropic", model).quirks
-    assert (quirks.efforts, quirks.off, quirks.forced, quirks.binds) == (efforts, off, forced, binds)
-    assert not quirks.sampling
+    assert (quirks.efforts, quirks.off) == (efforts, off)
 
 
 def test_gpt_sol_rejects_effort_none_and_terra_takes_it() -> None:
