@@ -21,6 +21,8 @@ from .look import Pen
 
 LONGEST = 200_000
 """Characters that are read as Markdown; a longer text is shown as it is."""
+LINES, ROWS = 1_000, 400
+"""Lines, and of these rows of tables, that are read as Markdown: more would hold the screen up for over 100 ms."""
 HIGHLIGHTED = 20_000
 """Characters of a code block that are coloured."""
 
@@ -82,7 +84,10 @@ def _tidy(line: list[Segment]) -> list[Segment]:
 
 
 def _has_monster(text: str) -> bool:
-    return len(text) > 20_000 and max(map(len, text.split("\n"))) > 20_000
+    if len(text) < ROWS * 2:
+        return False
+    lines = text.split("\n")
+    return len(lines) > LINES or sum("|" in line for line in lines) > ROWS or max(map(len, lines)) > 20_000
 
 
 class Growing:

@@ -1,0 +1,28 @@
+"""What would hold the screen up is shown as it is written; the rest as what it means."""
+
+from __future__ import annotations
+
+import pytest
+from rich.style import Style
+
+from friday_cli.faces.tui.look import Look, Pen
+from friday_cli.faces.tui.markdown import LINES, ROWS, draw
+
+PEN = Pen(Look(*[Style()] * 14, "monokai"))
+HEAD = "| a | b |\n|---|---|\n"
+
+
+def shown(text: str) -> list[str]:
+    return [strip.text.rstrip() for strip in draw(text, PEN, 60)]
+
+
+def test_a_table_is_drawn_and_one_without_end_is_shown_as_it_is() -> None:
+    assert not any("|" in line for line in shown(HEAD + "| 1 | 2 |\n" * 20))
+    whole = HEAD + "| 1 | 2 |\n" * ROWS
+    assert shown(whole) == whole.splitlines()
+
+
+@pytest.mark.parametrize("line", ["- a", "# a", "a **b**"])
+def test_more_lines_than_anybody_reads_are_shown_as_they_are(line: str) -> None:
+    assert shown(f"{line}\n" * 5) != [line] * 5
+    assert shown(f"{line}\n" * (LINES + 1)) == [line] * (LINES + 1)
