@@ -179,6 +179,13 @@ def keep_rule(rule: str) -> None:
     add_value("permissions.allow", rule)
 
 
+def drop_rule(rule: str) -> bool:
+    """Take what `keep_rule` kept back; False where the settings do not have it. Raises FridayError as that."""
+    from .config.edit import remove_value
+
+    return remove_value("permissions.allow", rule) is not None
+
+
 def _as_before(options: Options, record: AgentRecord | None) -> Options:
     """The options of a session that goes on: its profile and model, where no others are named."""
     if record is None:

@@ -17,13 +17,13 @@ from .core import news
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
 from .core.errors import FridayError, ToolError, UsageError
-from .core.events import Envelope, ModeChanged, Notice, RuleAdded, StopReason
+from .core.events import Envelope, ModeChanged, Notice, RuleAdded, RuleRemoved, StopReason
 from .core.messages import AnyPart, Image, Message, Text
 from .core.permission import Answer, Mode, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
 from .core.rule import Rule
-from .opening import Opened, Options, keep_rule, open_session
+from .opening import Opened, Options, drop_rule, keep_rule, open_session
 from .prompt import mode_message
 
 __all__ = ["Options", "Session"]
@@ -227,6 +227,16 @@ class Session(Between):
         self.rules.mode = mode
         self._notes.append(mode_message(mode))
         await self.log.emit("a", ModeChanged(mode))
+
+    async def revoke(self, rule: Rule) -> None:
+        """Take what a person allowed back, from the next call on: in this session, and in the user's settings where it is
+        kept there. Raises UsageError for a rule that stands elsewhere, FridayError where the settings cannot be written."""
+        kept = rule.decision == "allow" and not rule.profile and await asyncio.to_thread(drop_rule, str(rule))
+        if rule.source and not kept:
+            raise UsageError(f"{rule} stands in {rule.source}.", hint="Change it there.")
+        gone = (str(rule), rule.decision, rule.profile)
+        self.rules.rules[:] = [r for r in self.rules.rules if (str(r), r.decision, r.profile) != gone]
+        await self.log.emit("a", RuleRemoved(str(rule), rule.decision))
 
     async def close(self) -> None:
         """Stop what runs, write what is open, and let go of the session. May be called twice."""

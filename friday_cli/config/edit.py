@@ -82,6 +82,19 @@ def add_value(name: str, item: str, *, file: Path | None = None) -> Saved | None
     return set_value(name, tomli_w.dumps({"x": [*known, item]}).partition("=")[2].strip(), file=file)
 
 
+def remove_value(name: str, item: str, *, file: Path | None = None) -> Saved | None:
+    """Take `item` out of the list `name`; None when it is not in it. Raises as `set_value`."""
+    path = Path(os.path.realpath(file or user_file()))
+    here: Any = parse(str(path), text(path))
+    for part in name.split("."):
+        here = here.get(part, {}) if isinstance(here, dict) else {}
+    known = [str(entry) for entry in here] if isinstance(here, list) else []
+    if item not in known:
+        return None
+    left = [entry for entry in known if entry != item]
+    return set_value(name, tomli_w.dumps({"x": left}).partition("=")[2].strip(), file=file)
+
+
 def value_of(parts: tuple[str, ...], written: str) -> Any:
     """What `written` means for the setting `parts`. Raises UsageError."""
     name = ".".join(parts)

@@ -66,10 +66,9 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
-    """A run of an agent begins; written before anything of it happens. `run` counts from 1.
-
-    Budgets are what was granted: `tokens` and `cost_usd` for its life, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit.
-    """
+    """A run of an agent begins; written before anything of it happens. `run` counts from 1. Budgets are what was
+    granted: `tokens` and `cost_usd` for its life, `turns` and `time_s` (active seconds) for this run; 0 or None means
+    no limit."""
 
     run: int
     profile: str
@@ -125,11 +124,8 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
-    """A request to the model begins. `wrap_up` marks the last one, where no tool may run.
-
-    `context` is the tokens it sends: those of the last reply, and an estimate of what came since; `window` the tokens
-    that the model can hold.
-    """
+    """A request to the model begins. `wrap_up` marks the last one, where no tool may run. `context` is the tokens it
+    sends: those of the last reply, and an estimate of what came since; `window` the tokens that the model can hold."""
 
     turn: int
     wrap_up: bool = False
@@ -179,10 +175,8 @@ class StatusChanged(Event, frozen=True, tag="status_changed"):
 
 
 class InboxMessage(Event, frozen=True, tag="inbox_message"):
-    """A message was handed to the agent; it joins the history at the next turn boundary.
-
-    A `quiet` one is no reason for a turn: an agent that has nothing else to do is not woken by it.
-    """
+    """A message was handed to the agent; it joins the history at the next turn boundary. A `quiet` one is no reason for
+    a turn: an agent that has nothing else to do is not woken by it."""
 
     text: str
     source: Literal["person", "parent", "harness"] = "person"
@@ -250,6 +244,13 @@ class RuleAdded(Event, frozen=True, tag="rule_added"):
     decision: Literal["allow", "ask", "deny"]
 
 
+class RuleRemoved(Event, frozen=True, tag="rule_removed"):
+    """A person took what they had allowed back: no such rule is the session's any more."""
+
+    rule: str
+    decision: Literal["allow", "ask", "deny"]
+
+
 class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
     """A request failed; `retry_s` is the wait before the next try, None when there is none."""
 
@@ -262,10 +263,8 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
 
 
 class Compacted(Event, frozen=True, tag="compacted"):
-    """The history was replaced by `messages`, a new prefix; all that came before stays in the log.
-
-    `before` and `after` are tokens of the context, `usage` what the summary took.
-    """
+    """The history was replaced by `messages`, a new prefix; all that came before stays in the log. `before` and `after`
+    are tokens of the context, `usage` what the summary took."""
 
     messages: tuple[Message, ...]
     before: int
@@ -374,8 +373,8 @@ LIVE = (TextDelta, ThinkingDelta, CallDelta, ToolOutput)
 AnyEvent = (
     SessionStarted | AgentStarted | AgentFinished | Detached | Prefix | TurnStarted | TurnFinished | MessageAdded
     | ToolStarted | ToolFinished | StatusChanged | InboxMessage | PermissionAsked | PermissionAnswered | Denied
-    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | AttemptFailed | Compacted
-    | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | Notice
+    | QuestionAsked | QuestionAnswered | AskWithdrawn | ModeChanged | RuleAdded | RuleRemoved | AttemptFailed
+    | Compacted | IntentStated | Verdict | WorktreeChanged | Checkpoint | Rewound | Reviewed | Notice
     | TextDelta | ThinkingDelta | CallDelta | ToolOutput
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ from .events import (
     QuestionAsked,
     Rewound,
     RuleAdded,
+    RuleRemoved,
     Status,
     StatusChanged,
     ToolFinished,
@@ -285,6 +286,11 @@ def _mode(record: AgentRecord, event: ModeChanged) -> None:
     record.mode = event.mode
 
 
+def _rule_removed(record: AgentRecord, event: RuleRemoved) -> None:
+    gone = event.rule, event.decision
+    record.rules = [added for added in record.rules if (added.rule, added.decision) != gone]
+
+
 def _asked(record: AgentRecord, event: PermissionAsked | QuestionAsked) -> None:
     record.asks[event.id] = event
 
@@ -308,6 +314,7 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     Rewound: _rewound,
     ModeChanged: _mode,
     RuleAdded: lambda record, event: record.rules.append(event),
+    RuleRemoved: _rule_removed,
     WorktreeChanged: _worktree,
     InboxMessage: lambda record, event: record.inbox.append(event),
     ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),

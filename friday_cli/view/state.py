@@ -31,6 +31,7 @@ from friday_cli.core.events import (
     QuestionAsked,
     Rewound,
     RuleAdded,
+    RuleRemoved,
     SessionStarted,
     StatusChanged,
     TextDelta,
@@ -341,6 +342,11 @@ def _rule_added(state: State, agent: AgentView, event: RuleAdded, at: float) -> 
     state.rules.append(event)
 
 
+def _rule_removed(state: State, agent: AgentView, event: RuleRemoved, at: float) -> None:
+    gone = event.rule, event.decision
+    state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
+
+
 _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
@@ -368,6 +374,7 @@ _FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
     AskWithdrawn: _settled,
     ModeChanged: _mode_changed,
     RuleAdded: _rule_added,
+    RuleRemoved: _rule_removed,
     TextDelta: live.text,
     ThinkingDelta: live.thinking,
     CallDelta: live.call,

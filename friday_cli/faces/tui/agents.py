@@ -13,11 +13,12 @@ from friday_cli.view import worktree_words
 
 from . import taste
 from .approval import Approval
+from .area import Prompt
 from .chooser import Chooser
 from .clipboard import copy, has_desktop
 from .engine import Engine
 from .facts import Place
-from .prompt import Composer, Prompt
+from .prompt import Composer
 from .reader import Reader
 from .side import Side
 from .theme import Themed
@@ -153,7 +154,11 @@ class AgentKeys(Themed):
         self.run_worker(self.detach(message.path))
 
     async def detach(self, path: str) -> None:
-        done = await self.engine.detach(path)
+        try:
+            done = await self.engine.detach(path)
+        except FridayError as error:
+            self.say_note(str(error), "error")
+            return
         self.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
 
     def on_reader_links(self, message: Reader.Links) -> None:
@@ -195,7 +200,11 @@ class AgentKeys(Themed):
         self.run_worker(self._stop(path, message.level))
 
     async def _stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
-        count = await self.engine.stop(path, level)
+        try:
+            count = await self.engine.stop(path, level)
+        except FridayError as error:
+            self.say_note(str(error), "error")
+            return
         self.say_note(f"{count} agent{'s' if count != 1 else ''} ended." if count else f"{path} has ended already.")
 
     # ---- worktrees ----------------------------------------------------------------------

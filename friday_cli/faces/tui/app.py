@@ -23,6 +23,7 @@ from friday_cli.core.errors import FridayError, NotConfigured
 
 from . import facts, keymap, keys, notice, taste, theme
 from .approval import Approval
+from .area import Prompt
 from .bindings import EVERYWHERE
 from .blocks import Scene
 from .delegation import block_of
@@ -31,7 +32,7 @@ from .files import Files
 from .find import FindBar
 from .history import History
 from .look import Look, Pen
-from .prompt import Composer, Prompt
+from .prompt import Composer
 from .reader import Reader
 from .side import Side
 from .status import StatusLine
@@ -134,7 +135,7 @@ class FridayApp(Talk):
     async def _begin(self) -> None:
         await self.reopen()
         self._places.look()
-        if self._pick and self.engine.session is not None:
+        if self._pick and self.engine.shown is not None:
             await self.pick_session()
         self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
         self.profiles = await asyncio.to_thread(facts.profiles, self._cwd, self.engine.options.trusted)
@@ -148,8 +149,9 @@ class FridayApp(Talk):
 
     async def reopen(self, **changes: Any) -> None:
         """Open a session in place of the one that is open."""
-        old = self.engine.options if self.engine.session else None
-        was = self.engine.session.id if self.engine.session and self.engine.state.root else None
+        shown = self.engine.shown
+        old = self.engine.options if shown else None
+        was = shown.id if shown and self.engine.state.root else None
         try:
             await self.engine.open(**changes)
         except NotConfigured as error:
@@ -225,6 +227,9 @@ class FridayApp(Talk):
             return
         if self.engine.failure is not None:
             raise self.engine.failure
+        for words in self.engine.told:
+            self.say_note(words, "warning")
+        self.engine.told.clear()
         dirty, self.engine.dirty = self.engine.dirty, set()
         state = self.engine.state
         self.query_one("#chat", Transcript).follow()
@@ -267,7 +272,8 @@ class FridayApp(Talk):
         composer = self.query_one(Composer)
         composer.show_mode(state.mode)
         shown = self.query_one(Side).has_class("shown")
-        hint = facts.hint(state, self.place, working=self.engine.working, pane=shown, queued=not composer.waiting.empty)
+        composer.watch_only(facts.watched(self.engine))
+        hint = facts.hint(self.engine, self.place, pane=shown, queued=not composer.waiting.empty)
         told = facts.of(self.engine, self._places, hint)
         self.query_one(StatusLine).tell(told, self.scene.pen.look)
 
@@ -291,7 +297,8 @@ class FridayApp(Talk):
             area.insert(event.character)
 
     async def action_back(self) -> None:
-        """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting."""
+        """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting. Twice where there
+        is none of these: going back."""
         side, composer = self.query_one(Side), self.query_one(Composer)
         if isinstance(self.focused, Reader) and self.focused.leave_marking():
             return
@@ -301,9 +308,13 @@ class FridayApp(Talk):
             self.leave_side()
         elif self.focused is not composer.area and not self.query(Welcome):
             composer.area.focus()
-        elif not composer.escape() and not self.stop_shell() and self.engine.working:
+        elif composer.escape() or self.stop_shell():
+            pass
+        elif self.engine.working:
             self.run_worker(self.engine.stop("a", "abort"))
             self.say_note("Interrupted.")
+        elif not composer.text and self.engine.state.root is not None and self.twice("rewind"):
+            self.run_worker(self.deliver(Draft("/rewind")))
 
     def action_interrupt(self) -> None:
         """Ctrl+C: copy what is selected, clear what is typed, interrupt; twice in a row: quit."""
@@ -359,9 +370,6 @@ class FridayApp(Talk):
     def action_redraw(self) -> None:
         self.refresh(layout=True, repaint=True)
 
-    def action_help(self) -> None:
-        self.run_worker(self.deliver(Draft("/help")))
-
     async def command(self, draft: Draft) -> bool:
         from . import commands
 
@@ -369,21 +377,8 @@ class FridayApp(Talk):
 
     # ---- what commands and panes ask for -------------------------------------------------
 
-    def last_reply(self) -> str:
-        return self.query_one("#chat", Transcript).last_reply()
-
-    def look_for(self, text: str) -> None:
-        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
-
     def use_theme(self, name: str) -> None:
         self.say_note(f"Theme: {self.choose_theme(name)}")
-
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
-        self.run_worker(self.copy_text(message.text))
-
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        found = message.transcript
-        self.query_one(FindBar).open(found, "")
 
     def _handle_exception(self, error: Exception) -> None:
         """A defect ends the app; it is said in one line when the terminal is a person's again."""

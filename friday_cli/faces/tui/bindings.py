@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 EVERYWHERE: list[BindingType] = [
-    Binding("escape", "back", "Close, take back, or interrupt: the nearest", id="app.back"),
+    Binding("escape", "back", "Close, take back, or interrupt: the nearest; twice: go back to a message of yours", id="app.back"),
     Binding("ctrl+c", "interrupt", "Copy, clear, interrupt; twice: quit", id="app.interrupt"),
     Binding("ctrl+d", "leave_empty", "Quit, when the prompt is empty", id="app.quit"),
     Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.quit_now"),

@@ -134,7 +134,8 @@ class Block:
         return ""
 
     def wants(self, what: str) -> bool:
-        """Whether it is one of those a jump looks for: "error", "agent", "question"."""
+        """Whether it is one of those a jump looks for: "error", "agent", "question", "user" (said
+        to the agent), "own" (said by the person)."""
         return False
 
     def _draw(self, pen: Pen, width: int) -> list[Strip]:
@@ -154,7 +155,7 @@ class UserBlock(Block):
         return self._item.text
 
     def wants(self, what: str) -> bool:
-        return what == "user"
+        return what == "user" or (what == "own" and self._item.source == "person")
 
     def toggle(self, at: int) -> bool:
         if self._item.text.count("\n") + len(self._item.text) // 200 < FOLDED_LINES:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli.core.errors import FridayError, UsageError
-from friday_cli.core.events import Diff
 from friday_cli.core.plain import line, plain
 from friday_cli.view import State, ToolRun, cost, tokens
 
 from .engine import Engine
 
 if TYPE_CHECKING:
+    from friday_cli.checkpoints.review import FileDiff
     from friday_cli.config import Settings
 
 MODES = (
@@ -126,7 +126,7 @@ def context_card(state: State, window: int) -> str:
     """What the root's context holds."""
     root = state.root
     used = root.context if root else 0
-    share = f" of {window:,} ({used / window:.0%})" if window else ""
+    share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
     counts: dict[str, int] = {}
     for item in root.transcript if root else ():
         name = item.tool if isinstance(item, ToolRun) else type(item).__name__.lower()
@@ -152,28 +152,22 @@ def _price(model: str, text: str) -> str:
     return "demo" if model == "demo" or model.startswith("demo/") else text
 
 
-def rules_card(state: State, rules: Sequence[tuple[str, str]]) -> str:
-    """The mode and the rules."""
-    rows = [(decision, code(rule)) for rule, decision in rules]
-    body = table(("decision", "rule"), rows) if rows else "No rules: the mode alone decides."
+def rules_card(state: State, rules: Sequence[tuple[str, str, str]]) -> str:
+    """The mode and the rules: each with its decision and where it stands, "" for what was said in this session."""
+    rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
+    body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
     denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({line(d.reason, 80)})" for d in state.denials[-10:]]
     tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
     return f"**Mode** `{state.mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
 
 
-def diff_card(state: State) -> str:
-    """Every change the agents' own tools made, by agent and file."""
+def diff_card(rows: Sequence[FileDiff]) -> str:
+    """What each agent did to each file."""
     parts = []
-    for agent in state.agents.values():
-        runs = [item for item in agent.transcript if isinstance(item, ToolRun) and isinstance(item.display, Diff)]
-        if not runs:
-            continue
-        parts.append(f"**{code(agent.path, 30)} {code(agent.profile, 30)}**")
-        for run in runs:
-            assert isinstance(run.display, Diff)
-            parts.append(f"{code(run.display.path)} +{run.display.added} -{run.display.removed}")
-            parts.append(_fence(run.display.diff, "diff"))
-    return "\n\n".join(parts) or "No file was changed by the agents' own tools in this session."
+    for row in rows:
+        parts.append(f"**{code(row.agent, 30)}** {row.kind} {code(row.path)} +{row.added} -{row.removed}")
+        parts.append(_fence(row.diff, "diff") if row.diff else line(row.remark, 100))
+    return "\n\n".join(parts)
 
 
 def _fence(text: str, language: str = "") -> str:

@@ -1,8 +1,11 @@
-"""A question of the chat itself, over the screen: one line to choose. Interface: `Chooser(title, choices)` gives a key or None."""
+"""A question of the chat itself, over the screen: one line to choose.
+
+Interface: `Chooser(title, choices, at=..., about=...)` gives a key or None.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -14,20 +17,25 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from friday_cli.core.plain import line
+from friday_cli.core.plain import line, plain
+
+from .chat import NOTHING
 
 
 class Chooser(ModalScreen[str | None]):
-    """`choices` are (key, label); a digit, Enter or a click takes one, Esc none."""
+    """`choices` are (key, label); a digit, Enter or a click takes one, Esc none. `at` is where the cursor stands first;
+    `about` says more of the key it stands on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         *(Binding(str(n), f"number({n})", show=False) for n in range(1, 10)),
     ]
 
-    def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+    ) -> None:
         super().__init__()
-        self._title, self._choices = title, choices
+        self._title, self._choices, self._at, self._about = title, choices, at, about
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -35,11 +43,20 @@ class Chooser(ModalScreen[str | None]):
             yield OptionList(
                 *(Option(Content(f"{n} {line(label, 120)}")) for n, (_, label) in enumerate(self._choices, 1)),
                 compact=True,
+                classes="one-line" if self._about else "",
             )
+            if self._about:
+                yield Static(id="about")
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).highlighted = 0
-        self.query_one(OptionList).focus()
+        options = self.query_one(OptionList)
+        options.highlighted = self._at
+        options.focus()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self._about:
+            more = self._about.get(self._choices[event.option_index][0], "")
+            self.query_one("#about", Static).update(Text(plain(more)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.action_number(event.option_index + 1)

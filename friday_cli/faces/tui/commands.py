@@ -1,78 +1,25 @@
 """The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
 
-Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`; `Chat` is what
-a command may do. What the engine cannot do is not in the table. The person's own commands stand behind Friday's.
+Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`. What the
+engine cannot do is not in the table. The person's own commands stand behind Friday's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.permission import MODES
-from friday_cli.custom import Custom, Customs, called
+from friday_cli.custom import Customs, called
 
-from . import cards
-from .engine import Engine
-from .keymap import Keys
+from . import cards, past
+from .chat import Chat
 from .keymap import file as keys_file
 from .popup import Choice
 from .waiting import Draft
-
-
-class Chat(Protocol):
-    """What commands do to the chat."""
-
-    engine: Engine
-    customs: Customs
-    keys: Keys
-
-    def show_card(self, markdown: str) -> None:
-        """Show a text of our own in the transcript."""
-
-    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
-        """Say one line."""
-
-    async def reopen(self, **changes: Any) -> None:
-        """Open another session, or this one with other options."""
-
-    async def send(self, text: str) -> None:
-        """Send a message to the main agent."""
-
-    async def send_custom(self, custom: Custom, rest: str, draft: Draft) -> None:
-        """Send what a command of the person's own says, now or when the agent has time."""
-
-    async def load_customs(self) -> None:
-        """Look for the person's own commands again."""
-
-    async def pick_session(self) -> None:
-        """Let the person choose a session to go on with."""
-
-    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
-        """Let the person choose one of (key, label); None when it was none."""
-
-    async def copy_text(self, text: str) -> None:
-        """Put a text on the clipboards."""
-
-    async def leave(self) -> None:
-        """Quit."""
-
-    def last_reply(self) -> str:
-        """The newest words of the main agent."""
-
-    def look_for(self, text: str) -> None:
-        """Search the transcript."""
-
-    def focus_tree(self) -> None:
-        """Go to the tree of agents."""
-
-    def use_theme(self, name: str) -> None:
-        """Change the theme; "" goes to the next. Raises FridayError."""
-
 
 Run = Callable[[Chat, str], Awaitable[None]]
 
@@ -199,9 +146,11 @@ async def _effort(chat: Chat, rest: str) -> None:
 
 
 def _resumable(chat: Chat) -> str | None:
-    """The open session, if anything was said in it."""
-    session = chat.engine.session
-    return session.id if session is not None and chat.engine.state.root is not None else None
+    """The open session, if anything was said in it. Raises UsageError while another process drives it."""
+    if chat.engine.shown is None:
+        return None
+    session = chat.engine.driven()
+    return session.id if chat.engine.state.root is not None else None
 
 
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
@@ -245,16 +194,60 @@ async def _cost(chat: Chat, rest: str) -> None:
     chat.show_card(cards.cost_card(chat.engine.state))
 
 
-@command("permissions", "The mode and the rules that hold")
+@command("permissions", "The mode and the rules that hold; take one back", usage="[remove [RULE]]")
 async def _permissions(chat: Chat, rest: str) -> None:
     session = chat.engine.session
-    rules = [(str(rule), rule.decision) for rule in session.rules.rules] if session else []
-    chat.show_card(cards.rules_card(chat.engine.state, rules))
+    verb, _, wanted = rest.partition(" ")
+    if not rest:
+        state = chat.engine.state
+        rows = [(str(r), r.decision, r.source) for r in session.rules.rules] if session else []
+        rows = rows or [(added.rule, added.decision, "") for added in state.rules]
+        chat.show_card(cards.rules_card(state, rows))
+    elif verb == "remove":
+        await _revoke(chat, wanted.strip())
+    else:
+        raise UsageError("Write /permissions, or /permissions remove [RULE].")
 
 
-@command("diff", "What the agents changed, by agent and file")
+async def _revoke(chat: Chat, wanted: str) -> None:
+    """Take a rule back that was allowed for the session or for always."""
+    session = chat.engine.driven()
+    found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
+    if not found:
+        raise UsageError("No rule was allowed for this session or for always.")
+    rows = [(name, f"{name}{f' (always: {r.source})' if r.source else ''}") for name, r in found.items()]
+    wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
+    if not wanted:
+        return
+    if wanted not in found:
+        raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
+    await session.revoke(found[wanted])
+    chat.say_note(f"{wanted} is not allowed by a rule any more.")
+
+
+@command("rewind", "Go back to a message of yours, with the files or without", usage="[NUMBER | undo]")
+async def _rewind(chat: Chat, rest: str) -> None:
+    await past.rewind(chat, rest)
+
+
+@command("fork", "A second session that begins before a message of yours", usage="[NUMBER | all]")
+async def _fork(chat: Chat, rest: str) -> None:
+    await past.fork(chat, rest)
+
+
+@command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
+async def _compact(chat: Chat, rest: str) -> None:
+    chat.say_note("Compacting the conversation. An interrupt stops it, and then nothing has changed.")
+    await chat.engine.compact(rest)
+
+
+@command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))
 async def _diff(chat: Chat, rest: str) -> None:
-    chat.show_card(cards.diff_card(chat.engine.state))
+    bench = past.Bench(chat)
+    rows = await bench.changed_files()
+    if not rows:
+        raise UsageError("No change of an agent waits for a review.")
+    await chat.review(rows, bench)
 
 
 @command("resume", "Go on with an earlier session of this folder", usage="[ID]", idle=True)

@@ -1,28 +1,34 @@
 """Between the session and the screen: opens and closes sessions, folds their events, and knows who looks different.
 
 Interface: `Engine(options, on_change=..., env=...)`; `await open(**changes)`, `await close()`; `state`, `dirty` (paths;
-the reader empties it), `session` (None until it is open), `working`; `say`, `say_to`, `stop`, `answer`, `detach`, `set_mode`.
+the reader empties it), `session` (None until it is open) or `window` (another process drives it), `working`; `say`,
+`say_to`, `stop`, `answer`, `detach`, `set_mode`, `compact`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.messages import Image
 from friday_cli.view import State
 
 if TYPE_CHECKING:
     from friday_cli.core.permission import Answer, Mode, Rules
     from friday_cli.session import Options, Session
+    from friday_cli.window import Window
 
 Make = Callable[[], "Options"]
 """Makes the options of the first session, when everything they need is loaded."""
 BREATH = 200
 """Events that are folded between two breaths of the event loop."""
+AGAIN_S = 1.0
+"""Seconds between two looks at who drives a session that is only shown."""
 
 
 class Engine:
@@ -32,6 +38,10 @@ class Engine:
         self.state = State()
         self.dirty: set[str] = set()
         self.session: Session | None = None
+        self.window: Window | None = None
+        """Shows a session that another process drives, in place of `session`; that one takes over when it has ended."""
+        self.told: list[str] = []
+        """What a person should be told; the reader empties it."""
         self.caught_up = asyncio.Event()
         """Set when everything from before the opening is folded."""
         self._options = options
@@ -40,6 +50,9 @@ class Engine:
         self._env = env
         self._pump: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._heir: asyncio.Task[None] | None = None
+        """Waits until a session that is only shown can be taken over."""
+        self._compacting: asyncio.Task[tuple[int, int]] | None = None
         self._beside: list[str] = []
         self.failure: BaseException | None = None
         """What broke the fold; the screen does not follow the session any more."""
@@ -54,22 +67,85 @@ class Engine:
         return self._made
 
     async def open(self, **changes: Any) -> None:
-        """Open a session, in place of the one that is open; `changes` are fields of the options.
+        """Open a session, in place of the one that is open; `changes` are fields of the options. One that another process
+        drives is shown until that has ended.
 
         Raises FridayError with a line for a person; then the old one is closed, too, and none is open.
         """
         session_module = await asyncio.to_thread(_imported)
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
-        session = await session_module.Session.open(self._made, env=self._env)
+        try:
+            self.session = await session_module.Session.open(self._made, env=self._env)
+        except UsageError:
+            self.window = await self._watched(self._made)
+            if self.window is None:
+                raise
+            self._heir = asyncio.create_task(self._inherit(self.window), name="wait for the session")
         self.state, self.dirty = State(), set()
         self.caught_up = asyncio.Event()
-        self.session = session
-        self._pump = asyncio.create_task(self._fold(session, self.state), name="fold events")
-        self._pump.add_done_callback(self._ended)
+        self._begin_folding()
+        assert self._pump is not None
         caught_up = asyncio.ensure_future(self.caught_up.wait())
         await asyncio.wait([self._pump, caught_up], return_when=asyncio.FIRST_COMPLETED)
         caught_up.cancel()
+
+    async def _watched(self, options: Options) -> Window | None:
+        """A window on the session that was to be opened; None where no other process drives it."""
+        from friday_cli.window import Window
+
+        if not options.resume:
+            return None
+        window = await Window.open(options, env=self._env)
+        if window.driver is None:
+            await window.close()
+            return None
+        return window
+
+    async def _inherit(self, window: Window) -> None:
+        """Take the session over as soon as nobody drives it; where somebody else was faster, wait for that one's end."""
+        seen = window.driver
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(window.free.wait(), AGAIN_S)
+            if window.driver != seen:
+                seen = window.driver
+                self._on_change()
+            if not window.free.is_set():
+                continue
+            try:
+                session = await window.take_over()
+            except UsageError:
+                await asyncio.sleep(AGAIN_S)
+            except FridayError as error:
+                self.told.append(f"This window cannot go on with the session: {error}")
+                self._on_change()
+                return
+            else:
+                break
+        await self._end_pump()  # what it did not read yet comes from the session
+        self.session, self.window = session, None
+        self.told.append("The other window has ended. This one goes on with the session.")
+        self._begin_folding()
+        self._on_change()
+
+    async def _end_pump(self) -> None:
+        """Fold no more."""
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+            self._pump = None
+
+    def _begin_folding(self) -> None:
+        source = self.shown
+        assert source is not None
+        self._pump = asyncio.create_task(self._fold(source, self.state), name="fold events")
+        self._pump.add_done_callback(self._ended)
+
+    @property
+    def shown(self) -> Session | Window | None:
+        """What is on the screen, whether it is driven from here or not."""
+        return self.session or self.window
 
     def _ended(self, pump: asyncio.Task[None]) -> None:
         """The stream of events is over; a defect in the fold must not pass for silence."""
@@ -79,10 +155,20 @@ class Engine:
 
     async def close(self) -> None:
         """Stop what runs and let go of the session."""
+        if self._heir is not None:
+            self._heir.cancel()
+            await asyncio.gather(self._heir, return_exceptions=True)
+            self._heir = None
+        if self._compacting is not None:
+            self._compacting.cancel()
         session, self.session = self.session, None
+        window, self.window = self.window, None
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if window is not None:
+            await self._end_pump()  # it reads from the window
+            await window.close()
         if session is not None:
             if self.state.root is not None:
                 self.last = session.id
@@ -91,11 +177,11 @@ class Engine:
             await asyncio.gather(self._pump, return_exceptions=True)
             self._pump = None
 
-    async def _fold(self, session: Session, state: State) -> None:
+    async def _fold(self, session: Session | Window, state: State) -> None:
         count = 0
-        if not session.since:
+        if session.since <= state.seq:
             self.caught_up.set()
-        async for envelope in session.events():
+        async for envelope in session.events(state.seq):
             self.dirty.update(state.apply(envelope) or ("a",))
             count += 1
             if count % BREATH == 0:
@@ -110,8 +196,8 @@ class Engine:
 
     @property
     def working(self) -> bool:
-        """Whether the main agent is at work."""
-        return self.session is not None and not self.session.idle
+        """Whether the main agent is at work, or its history is being compacted."""
+        return self.session is not None and (self._compacting is not None or not self.session.idle)
 
     async def say(
         self, text: str, *, task: str = "", images: tuple[Image, ...] = (), bounds: Rules | None = None
@@ -123,7 +209,7 @@ class Engine:
         """
         from friday_cli.attach import attached
 
-        session = self._open()
+        session = self.driven()
         body, named, remarks = await attached(text, session.world.workspace)
         images = (*images, *named)
         body = "\n\n".join([body, *self._beside])
@@ -137,7 +223,7 @@ class Engine:
 
     async def say_to(self, path: str, text: str) -> None:
         """Give any agent a message; one that has ended goes on with it. Raises UsageError when it cannot."""
-        session = self._open()
+        session = self.driven()
         agent = self.state.agents.get(path)
         if agent is not None and not agent.ended:
             await session.send(path, text)
@@ -164,26 +250,28 @@ class Engine:
 
     async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, with no sandbox; gives its exit code and output."""
-        ran = await self._open().world.workspace.run(
+        ran = await self.driven().world.workspace.run(
             command, agent="person", timeout_s=600.0, on_output=on_output, access="outside"
         )
         return ran.exit_code, ran.output
 
     async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:
-        """End an agent and all below it; gives how many runs ended."""
-        return await self._open().stop(path, level=level) if self.session else 0
+        """End an agent and all below it; gives how many runs ended. What compacts the history ends with the main agent."""
+        if self._compacting is not None and path == "a":
+            self._compacting.cancel()
+        return await self.driven().stop(path, level=level)
 
     async def answer(self, ask_id: str, answer: Answer | str) -> bool:
         """Answer what an agent asks; False when that is not open any more."""
-        return await self._open().answer(ask_id, answer)
+        return await self.driven().answer(ask_id, answer)
 
     async def detach(self, path: str) -> bool:
         """Let a child go on in the background; False when it cannot."""
-        return await self._open().detach(path)
+        return await self.driven().detach(path)
 
     async def settle(self, path: str, what: str) -> str:
         """Decide on the worktree of an agent: "apply", "keep" its branch, or "discard". Says what was done. Raises UsageError."""
-        session = self._open()
+        session = self.driven()
         if what == "apply":
             files = await session.apply_worktree(path)
             return f"{len(files)} file{'s' if len(files) != 1 else ''} of {path} taken over."
@@ -192,18 +280,33 @@ class Engine:
 
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking."""
-        await self._open().set_mode(mode)
+        await self.driven().set_mode(mode)
 
     def below(self, path: str) -> int:
         """How many agents at work are below one."""
         return sum(agent.path.startswith(path + ".") for agent in self.state.working)
 
-    def _open(self) -> Session:
-        from friday_cli.core.errors import UsageError
+    async def compact(self, instructions: str) -> tuple[int, int]:
+        """Put a summary in place of the history; gives the tokens before and after. Raises UsageError, also when it was
+        stopped."""
+        session = self.driven()
+        self._compacting = task = asyncio.ensure_future(session.compact(instructions))
+        self._on_change()
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._compacting = None
+            task.cancel()
+            self._on_change()
+        if task.cancelled():
+            raise UsageError("Stopped: nothing was compacted.")
+        return task.result()
 
-        if self.session is None:
-            raise UsageError("No session is open.")
-        return self.session
+    def driven(self) -> Session:
+        """The session, to do something with it. Raises UsageError where none is open, or another process drives it."""
+        if self.session is not None:
+            return self.session
+        raise self.window.refusal if self.window is not None else UsageError("No session is open.")
 
 
 def _imported() -> Any:

@@ -1,4 +1,4 @@
-"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `Places`, `profiles`."""
+"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `watched`, `Places`, `profiles`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from friday_cli.core.errors import FridayError
-from friday_cli.view import State, cost
+from friday_cli.view import cost
 
 from .engine import Engine
 from .status import Facts
@@ -42,22 +42,21 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
     state, session = engine.state, engine.session
     provider = session.root.provider if session else None
     root = state.root
-    window = (root.window if root else 0) or (provider.window if provider else 0)
-    badge = provider.badge if provider else ""
+    badge = provider.badge if provider else "read only" if engine.window else ""
+    demo = (provider.name if provider else root.model.partition("/")[0] if root else "") == "demo"
     effort = f":{session.root.effort}" if session and session.root.effort else ""
     totals = state.totals
     working = state.working
     waiting = sum(agent.status.startswith("waiting") or agent.status == "queued" for agent in working)
-    demo = bool(provider and provider.name == "demo")
     return Facts(
         folder=places.folder,
         branch=places.branch,
         model=f"{provider.model}{effort}" if provider else "",
-        badge=badge,
+        badge=badge if provider or not demo else f"{badge} · demo: scripted",
         mode=state.mode or (session.rules.mode if session else ""),
         sandbox=session.sandbox if session else "",
-        context=root.context / window if root and root.context and window else None,
-        free=max(window - root.context, 0) if root and root.context and window else None,
+        context=root.context / root.window if root and root.context and root.window else None,
+        free=root.free if root and root.context else None,
         cost="" if demo or not totals.billed else cost(totals),
         running=len(working) - waiting,
         waiting=waiting,
@@ -78,8 +77,20 @@ _HINTS: dict[Place, str] = {
 }
 
 
-def hint(state: State, place: Place, *, working: bool, pane: bool, queued: bool) -> str:
+def watched(engine: Engine) -> str:
+    """Why nothing can be sent, "" where it can."""
+    if engine.window is None:
+        return ""
+    if engine.window.driver is None:
+        return "Read only: the other window has ended"
+    return f"Read only: window {engine.window.driver} drives this session; it goes on here when that ends"
+
+
+def hint(engine: Engine, place: Place, *, pane: bool, queued: bool) -> str:
     """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait."""
+    state, working = engine.state, engine.working
+    if engine.window is not None and place in ("prompt", "panel"):
+        return "F1 help · / commands"
     if place == "prompt" and state.asks:
         return "Ctrl+Y answers"
     if place in _HINTS:

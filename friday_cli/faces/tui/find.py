@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from textual.widgets import Input
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widgets import Input, Static
 
 from .transcript import Transcript
 
 
-class FindBar(Input):
+class FindBar(Horizontal):
     """Enter goes to the next entry that has the text; Esc closes."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id, placeholder="Search · Enter: next · Esc: close", compact=True)
+        super().__init__(id=id)
         self._in: Transcript | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Input(placeholder="Search · Enter: next · Esc: close", compact=True)
+        yield Static(id="found")
 
     def open(self, transcript: Transcript, text: str) -> None:
         """Search in `transcript`, for `text` at once where there is one."""
         self._in = transcript
         self.display = True
-        self.value = text
-        self.focus()
+        self.query_one(Input).value = text
+        self.query_one(Input).focus()
         if text:
             self._count()
             transcript.next_found()
@@ -45,5 +51,8 @@ class FindBar(Input):
 
     def _count(self) -> None:
         if self._in is not None and self.display:
-            count = self._in.search(self.value)
-            self.border_subtitle = f"{count} found"
+            words = self.query_one(Input).value
+            count = self._in.search(words)
+            self.query_one("#found", Static).update(
+                f"{count} {'entries have' if count != 1 else 'entry has'} it" if words else ""
+            )

@@ -17,6 +17,7 @@ _NAMES = {
     "pageup": "PageUp",
     "pagedown": "PageDown",
     "N": "N",
+    "P": "P",
     "X": "X",
 }
 _INTRO = """# Keys
@@ -28,9 +29,10 @@ By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. 
 def places() -> list[tuple[str, list[Binding]]]:
     """Every place with its bindings."""
     from .approval import Approval
+    from .area import Prompt
     from .bindings import EVERYWHERE
-    from .prompt import Prompt
     from .reader import Reader
+    from .review import Review
     from .side import Side
     from .transcript import Transcript
     from .tree import AgentTree
@@ -42,6 +44,7 @@ def places() -> list[tuple[str, list[Binding]]]:
         ("Tree of agents", AgentTree.BINDINGS),
         ("Tree and sub-agent's transcript", Side.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),
+        ("Review of changes", Review.BINDINGS),
     ]
     return [(place, [b for b in bindings if isinstance(b, Binding)]) for place, bindings in found]
 

@@ -13,28 +13,37 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import QuestionAsked
 from friday_cli.core.permission import Answer
 from friday_cli.core.plain import line, plain, visible
 from friday_cli.custom import Custom, Customs, load
-from friday_cli.view import Ask, Note, Said, ToolRun, cost, seconds, tokens
+from friday_cli.view import Ask, Item, Note, Said, ToolRun, cost, seconds, tokens
 
 from . import commands
 from .agents import AGAIN_S
 from .approval import GRACE_S, options_of
+from .cards import diff_card
+from .chat import NOTHING, Chat
 from .engine import Engine, Make
+from .facts import watched
 from .keymap import Keys
 from .waiting import Draft
+
+if TYPE_CHECKING:
+    from friday_cli.checkpoints.review import FileDiff
+
+    from .review import Desk
 
 _ENDS = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 READ = 65_536
 
 
-class Linear(commands.Chat):
+class Linear(Chat):
     """See the module."""
 
     def __init__(
@@ -55,6 +64,7 @@ class Linear(commands.Chat):
     def _begin_anew(self) -> None:
         """Forget what was said of another session."""
         self._taken = 0
+        self._shown: list[Item] = []
         self._said = ""
         """How much of the reply that is being written was printed."""
         self._agents: dict[str, tuple[int, bool]] = {}
@@ -75,6 +85,8 @@ class Linear(commands.Chat):
         await self.engine.open()
         badge = self.engine.session.root.provider.badge if self.engine.session else ""
         self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
+        if watched_now := watched(self.engine):
+            self._say(f"{watched_now}.")
         if self._pick:
             await self.pick_session()
         if self._first:
@@ -96,6 +108,9 @@ class Linear(commands.Chat):
             self._news.clear()
             if self.engine.failure is not None:
                 raise self.engine.failure
+            for words in self.engine.told:
+                self._say(f"Note: {words}")
+            self.engine.told.clear()
             self._follow()
             if self._idle and self._queue and not self.engine.working:
                 waiting, self._queue = "\n\n".join(self._queue), []
@@ -210,6 +225,10 @@ class Linear(commands.Chat):
         state = self.engine.state
         root = state.root
         if root is not None:
+            if root.transcript is not self._shown:  # the conversation was rewound: what both have was said
+                both = zip(root.transcript, self._shown, strict=False)
+                self._taken = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+                self._shown = root.transcript
             for item in root.transcript[self._taken :]:
                 self._item(item)
             self._taken = len(root.transcript)
@@ -321,10 +340,21 @@ class Linear(commands.Chat):
             self._say(f"{known.id[:8]}: {line(known.title, 100)}")
         self._say("/resume ID goes on with one.")
 
-    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
-        names = [line(label, 200) for _, label in choices]
+    async def choose(
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+    ) -> str | None:
+        rows = [
+            label if label == key or label.startswith(f"{key}:") else f"{key}: {label}" for key, label in choices if key
+        ]
+        names = [line(row, 200) for row in rows]
         self._say("\n".join([title, *names, "Write the command again, with one of them behind it."]))
         return None
+
+    async def review(self, rows: Sequence[FileDiff], desk: Desk) -> None:
+        self._say(diff_card(rows))
+
+    def offer(self, text: str) -> None:
+        self._say(f"Your message was:\n{visible(text)}")
 
     async def copy_text(self, text: str) -> None:
         raise UsageError("There is no clipboard in plain text.", hint="Select it in your terminal, or use /export.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -21,6 +22,9 @@ from friday_cli.paths import store_path
 from friday_cli.store.rows import SessionRow
 from friday_cli.view import Said, State
 
+MARKED = 200
+"""Sessions of which it is told whether they are open: the newest."""
+
 
 class Picker(ModalScreen[str | None]):
     """Typing filters, Enter goes on with the session, Esc stays where one is."""
@@ -36,6 +40,8 @@ class Picker(ModalScreen[str | None]):
         super().__init__()
         self._cwd = cwd
         self._rows: list[SessionRow] = []
+        self._drivers: dict[str, int] = {}
+        """The processes that drive sessions now."""
         self._shown: list[SessionRow] = []
 
     def compose(self) -> ComposeResult:
@@ -50,6 +56,9 @@ class Picker(ModalScreen[str | None]):
         store = Store(store_path())
         try:
             self._rows = await store.list_sessions(self._cwd)
+            for row in self._rows[:MARKED]:
+                if (driver := await store.driver(row.id)) is not None:
+                    self._drivers[row.id] = driver
         finally:
             await store.close()
         self._offer("")
@@ -63,7 +72,7 @@ class Picker(ModalScreen[str | None]):
         self._shown = [r for r in self._rows if all(w in f"{r.id} {r.title} {r.model}".lower() for w in words)][:200]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Option(_line(row)) for row in self._shown])
+        options.add_options([Option(_line(row, self._drivers.get(row.id))) for row in self._shown])
         if self._shown:
             options.highlighted = 0
         else:
@@ -101,7 +110,8 @@ class Picker(ModalScreen[str | None]):
         self.query_one("#preview", Static).update(text)
 
 
-def _line(row: SessionRow) -> Content:
+def _line(row: SessionRow, driver: int | None) -> Content:
+    open_ = "" if driver is None else "open here · " if driver == os.getpid() else f"open in window {driver} · "
     when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
     agents = f" · {row.agents} sub-agents" if row.agents else ""
-    return Content(f"{row.id[:8]}  {when}  {line(row.title, 80)}  ({row.status}{agents})")
+    return Content(f"{row.id[:8]}  {when}  {line(row.title, 80)}  ({open_}{row.status}{agents})")

@@ -1,7 +1,7 @@
 """The prompt: what a person types, 1 to 8 rows; with its list above it and the queue of messages not sent yet.
 
 Interface: `Composer(history, files, words)`; `text`, `clear()`, `put(text)`, `queue(draft)`, `take_queue()`, `escape()`
-(True when it had something to close or give back), `aim(path, label)` (whom it writes to). Messages: `Sent(draft, path)`,
+(True when it had something to close or give back), `aim(path, label)` (whom it writes to), `watch_only(words)`. Messages: `Sent(draft, path)`,
 `Shell(command, keep)`, `Nudge` (Enter on an empty prompt: send the queue now), `Scroll(by)`.
 Completion comes from `words`: commands for `/`, profiles for `@`; file names from `Files`.
 """
@@ -11,11 +11,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from typing import ClassVar
 
-from textual import events, work
+from textual import work
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import TextArea
@@ -24,7 +22,7 @@ from friday_cli.core.errors import FridayError
 from friday_cli.core.plain import line, plain
 
 from . import images
-from .area import Area
+from .area import Prompt
 from .chips import Chips
 from .files import Files
 from .history import History
@@ -35,70 +33,6 @@ _WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 Words = Callable[[str, str], list[Choice]]
 """(kind, query) -> choices; kind is "/" or "@"."""
-
-
-class Prompt(Area):
-    """The text itself."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "Send; while the agent works: queue", id="prompt.send"),
-        Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline"),
-        Binding("tab", "complete", "Complete, or go to the next pane", id="prompt.complete"),
-        Binding("ctrl+r", "recall", "Search earlier prompts", id="prompt.search"),
-        Binding("ctrl+v", "picture", "Paste; a picture too", show=False, id="prompt.paste"),
-        Binding("ctrl+g", "editor", "Write in your editor", id="prompt.editor"),
-        Binding("ctrl+c", "app.interrupt", "Copy, clear, interrupt; twice: quit", show=False, id="prompt.interrupt"),
-        Binding("ctrl+d", "app.leave_empty", "Quit, when it is empty", show=False, id="prompt.quit"),
-        Binding("pageup", "page(-1)", "Scroll the chat up", show=False, id="prompt.page_up"),
-        Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
-    ]
-
-    @property
-    def composer(self) -> Composer:
-        found = self.parent
-        assert isinstance(found, Composer)
-        return found
-
-    def action_send(self) -> None:
-        if self.before.endswith("\\"):  # a backslash and Enter is a new line on every terminal
-            self.action_delete_left()
-            self.insert("\n")
-            return
-        self.composer.send()
-
-    def action_newline(self) -> None:
-        self.insert("\n")
-
-    def action_complete(self) -> None:
-        if not self.composer.complete():
-            self.screen.focus_next()
-
-    def action_recall(self) -> None:
-        self.composer.recall()
-
-    def action_editor(self) -> None:
-        self.composer.edit()
-
-    def action_page(self, by: int) -> None:
-        self.post_message(Composer.Scroll(by))
-
-    def action_cursor_up(self, select: bool = False) -> None:
-        if select or not self.composer.up(first_row=self.cursor_location[0] == 0):
-            super().action_cursor_up(select)
-
-    def action_cursor_down(self, select: bool = False) -> None:
-        last = self.document.line_count - 1
-        if select or not self.composer.down(last_row=self.cursor_location[0] == last):
-            super().action_cursor_down(select)
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        await self.composer.paste(event.text)
-
-    async def action_picture(self) -> None:
-        if not await self.composer.paste(""):
-            self.action_paste()
 
 
 class Composer(Vertical):
@@ -132,7 +66,7 @@ class Composer(Vertical):
         super().__init__(id=id)
         self.history, self._files, self._words = history, files, words
         self._chips = Chips()
-        self._aim = ""
+        self._aim = self._aimed = self._watching = ""
         self._recalling = False
         self._named = ""
         """For which name the list of names was made."""
@@ -161,6 +95,10 @@ class Composer(Vertical):
     @property
     def popup(self) -> Popup:
         return self.query_one(Popup)
+
+    def turn(self, by: int) -> None:
+        """Let the chat scroll by pages."""
+        self.post_message(self.Scroll(by))
 
     def show_mode(self, mode: str) -> None:
         """Let the border say in which mode the agents are."""
@@ -211,9 +149,19 @@ class Composer(Vertical):
     def aim(self, path: str, label: str = "") -> None:
         """Write to the agent at `path` from now on; "" is the main one again."""
         self._aim = path
-        self.area.border_title = f"to {path} {line(label, 40)} · Esc: back to the main agent" if path else ""
+        self._aimed = f"to {path} {line(label, 40)} · Esc: back to the main agent" if path else ""
         self.set_class(bool(path), "aimed")
+        self._name_border()
         self.area.focus()
+
+    def watch_only(self, words: str) -> None:
+        """Say on the border why nothing can be sent; "" where it can."""
+        if words != self._watching:
+            self._watching = words
+            self._name_border()
+
+    def _name_border(self) -> None:
+        self.area.border_title = self._watching or self._aimed
 
     def send(self) -> None:
         """Send what is typed, or take what the list offers."""

@@ -2,7 +2,7 @@
 
 `v` or Shift with an arrow puts a caret into the text; arrows mark from there, `v` begins anew where it stands, `c` copies,
 Esc leaves. Interface: `Reader`, a `Transcript`; `marking`, `leave_marking()`. Messages: `Marking`, it began or ended;
-`Links(urls)`, a person wants one.
+`Links(urls)`, a person wants one; `Fork(number)`, a second session from their message with that number.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Reader(Transcript):
         Binding("shift+right", "extend(1, 0)", "Mark to the right", show=False, id="transcript.mark_right"),
         Binding("left", "side(-1)", "While marking: left", show=False, id="transcript.left"),
         Binding("right", "side(1)", "While marking: right", show=False, id="transcript.right"),
+        Binding("f", "fork", "Fork the session before your message", id="transcript.fork"),
         Binding("l", "links", "Links of the entry, or of the last answer", id="transcript.links"),
     ]
 
@@ -47,6 +48,13 @@ class Reader(Transcript):
 
         def __init__(self, urls: list[str]) -> None:
             self.urls = urls
+            super().__init__()
+
+    class Fork(Message):
+        """A person wants a second session that begins before their message `number`, counted from 1."""
+
+        def __init__(self, number: int) -> None:
+            self.number = number
             super().__init__()
 
     def __init__(self, scene: Scene, path: str = "a", *, id: str | None = None) -> None:
@@ -179,3 +187,12 @@ class Reader(Transcript):
             self.post_message(self.Links(urls))
         else:
             self.notify("No links here.", timeout=2)
+
+    # ---- forks --------------------------------------------------------------------------------
+
+    def action_fork(self) -> None:
+        own = [i for i, block in enumerate(self.column.blocks) if block.wants("own")] if self.path == "a" else []
+        if self._cursor in own:
+            self.post_message(self.Fork(own.index(self._cursor) + 1))
+        else:
+            self.notify("Go to a message of yours first: u.", timeout=3)

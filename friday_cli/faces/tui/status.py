@@ -1,6 +1,6 @@
 """The line at the bottom: where, with what, how much of it is used, who works, and the key that matters now.
 
-Interface: `StatusLine`, `tell(facts)`; `Facts` is plain data.
+Interface: `StatusLine`, `tell(facts)`; `Facts` is plain data; `drawn(facts, look, width)` is the line itself.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from friday_cli.core.plain import line
 from .look import Look
 
 MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "yolo": "error"}
+
+LEAST = 12
+"""Columns that are worth a hint."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class StatusLine(Static):
         key = (facts, look, self.size.width)
         if key != self._shown:
             self._shown = key
-            self.update(_line(facts, look, self.size.width or 80), layout=False)
+            self.update(drawn(facts, look, self.size.width or 80), layout=False)
 
 
 def short(count: int) -> str:
@@ -57,20 +60,23 @@ def short(count: int) -> str:
     return str(count) if count < 1_000 else f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-def _line(facts: Facts, look: Look, width: int) -> Text:
+def drawn(facts: Facts, look: Look, width: int) -> Text:
+    """The line: what matters first, as far as there is room beside the hint."""
     parts: list[Text] = []
 
     def add(text: str, style: object = look.dim) -> None:
         if text:
             parts.append(Text(text, style=style))  # type: ignore[arg-type]
 
+    unsafe = facts.sandbox == "none" and facts.mode == "auto"
     add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)
     if facts.badge:
         add(facts.badge, look.warn)
-    if facts.sandbox == "none":
+    if unsafe:
         add("sandbox: none", look.warn)
     if facts.asks:
         add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
+    must = len(parts)
     if facts.running or facts.waiting:
         words = f"{facts.running} agent{'' if facts.running == 1 else 's'} at work" if facts.running else ""
         words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
@@ -82,19 +88,22 @@ def _line(facts: Facts, look: Look, width: int) -> Text:
         add(f"context {facts.context:.0%}{left}", style)
     if not facts.badge:
         add(line(facts.model, 40))
-    if facts.sandbox != "none":
+    if not unsafe:
         add(facts.sandbox and f"sandbox: {facts.sandbox}")
     add(line(facts.folder, 40) + (f" ⎇ {line(facts.branch, 30)}" if facts.branch else ""))
     out = Text(no_wrap=True, overflow="ellipsis")
-    hint = Text(facts.hint, style=look.dim)
-    for part in parts:
+    hint = Text(facts.hint, style=look.dim, no_wrap=True, overflow="ellipsis")
+    held = hint.cell_len + 2 if width >= 80 or hint.cell_len <= width // 2 else 0
+    for number, part in enumerate(parts):
         gap = " · " if out and not out.plain.endswith(" ") else " " if out else ""
-        if out.cell_len + len(gap) + part.cell_len > width - (hint.cell_len + 2 if width >= 100 else 0):
-            break
+        if out.cell_len + len(gap) + part.cell_len > width - (held if number >= must else 0):
+            continue
         out.append(gap, style=look.dim)
         out.append_text(part)
-    room = width - out.cell_len - hint.cell_len - 1
-    if room >= 1:
-        out.append(" " * room)
+    room = width - out.cell_len - 1
+    if held and hint.cell_len > room - 1 >= LEAST:
+        hint.truncate(room - 1, overflow="ellipsis")
+    if room > hint.cell_len:
+        out.append(" " * (room - hint.cell_len))
         out.append_text(hint)
     return out

@@ -1,13 +1,13 @@
 """How a person's words reach the session: messages, the queue, commands, commands of the shell, answers.
 
-`Talk` is the part of the app that knows this; `app.FridayApp` is the rest. It is what `commands.Chat` asks for, too.
+`Talk` is the part of the app that knows this; `app.FridayApp` is the rest. It is a `chat.Chat`, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from textual.worker import Worker
 
@@ -17,14 +17,23 @@ from friday_cli.custom import Custom, Customs, called, load
 
 from .agents import AgentKeys
 from .approval import Approval
+from .area import Prompt
 from .blocks import CardBlock, Scene
+from .chat import NOTHING
 from .chooser import Chooser
+from .find import FindBar
 from .keymap import Keys
 from .popup import Choice
-from .prompt import Composer, Prompt
+from .prompt import Composer
+from .reader import Reader
 from .shell import ShellBlock
 from .transcript import Transcript
 from .waiting import Draft
+
+if TYPE_CHECKING:
+    from friday_cli.checkpoints.review import FileDiff
+
+    from .review import Desk
 
 
 class Talk(AgentKeys):
@@ -44,9 +53,27 @@ class Talk(AgentKeys):
         super().__init__()
         self._turn = asyncio.Lock()  # one message after the other: with each the agent may begin
 
-    async def choose(self, title: str, choices: Sequence[tuple[str, str]]) -> str | None:
-        """Let the person choose one of (key, label); None when it was none."""
-        return await self.push_screen_wait(Chooser(title, choices))
+    async def choose(
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+    ) -> str | None:
+        """Let the person choose one of (key, label); see `chat.Chat`."""
+        return await self.push_screen_wait(Chooser(title, choices, at=at, about=about))
+
+    async def review(self, rows: Sequence[FileDiff], desk: Desk) -> None:
+        """Let the person look through what the agents changed."""
+        from .review import Review
+
+        await self.push_screen_wait(Review(rows, self.scene.pen, desk))
+
+    def offer(self, text: str) -> None:
+        """Put a text into the prompt, unless something stands there."""
+        composer = self.query_one(Composer)
+        if not composer.text:
+            composer.put(text)
+        composer.area.focus()
+
+    def on_reader_fork(self, message: Reader.Fork) -> None:
+        self.run_worker(self.deliver(Draft(f"/fork {message.number}")))
 
     async def load_customs(self) -> None:
         """Look for commands of one's own; what is newly wrong with them is said."""
@@ -63,7 +90,10 @@ class Talk(AgentKeys):
     async def send_custom(self, custom: Custom, rest: str, draft: Draft) -> None:
         """Send what a command of the person's own says, now or when the agent has time."""
         async with self._turn:
-            if self.engine.session is None or self.engine.working:
+            if self.engine.window is not None:
+                self.say_note(str(self.engine.window.refusal), "warning")
+                self.offer(draft.text)
+            elif self.engine.session is None or self.engine.working:
                 self.query_one(Composer).queue(draft)
                 self.look_again()
             else:
@@ -88,7 +118,10 @@ class Talk(AgentKeys):
     async def deliver(self, draft: Draft, path: str = "") -> None:
         """Do what a message of the person says: to an agent, as a command, now or later."""
         text = draft.text
-        if path:
+        if self.engine.window is not None and not text.startswith("/"):
+            self.say_note(str(self.engine.window.refusal), "warning")
+            self.offer(text)
+        elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
             await self._try(self.engine.say_to(path, text))
@@ -143,7 +176,9 @@ class Talk(AgentKeys):
             self.say_note("A command of yours still runs; Esc stops it.", "warning")
             self.query_one(Composer).put(("!" if message.keep else "!!") + message.command)
         elif self.engine.session is None:
-            self.say_note("No session is open yet.", "warning")
+            window = self.engine.window
+            self.say_note(str(window.refusal) if window else "No session is open yet.", "warning")
+            self.query_one(Composer).put(("!" if message.keep else "!!") + message.command)
         else:
             self._shell_run = self.run_worker(self._shell(message.command, message.keep))
 
@@ -183,9 +218,12 @@ class Talk(AgentKeys):
         (chat.action_page_up if message.by < 0 else chat.action_page_down)()
 
     def on_approval_answered(self, message: Approval.Answered) -> None:
-        self.run_worker(self.engine.answer(message.ask_id, message.answer))
+        self.run_worker(self._try(self._answer(message)))
         if len(self.engine.state.asks) <= 1:
             self.query_one(Prompt).focus()
+
+    async def _answer(self, message: Approval.Answered) -> None:
+        await self.engine.answer(message.ask_id, message.answer)
 
     def on_approval_left(self, message: Approval.Left) -> None:
         area = self.query_one(Prompt)
@@ -195,3 +233,22 @@ class Talk(AgentKeys):
     def show_card(self, markdown: str) -> None:
         chat = self.query_one("#chat", Transcript)
         chat.add(CardBlock(self.scene, markdown))
+
+    def action_help(self) -> None:
+        self.run_worker(self.deliver(Draft("/help")))
+
+    def action_find(self) -> None:
+        self.look_for("")
+
+    def last_reply(self) -> str:
+        return self.query_one("#chat", Transcript).last_reply()
+
+    def look_for(self, text: str) -> None:
+        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
+
+    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+        self.run_worker(self.copy_text(message.text))
+
+    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
+        found = message.transcript
+        self.query_one(FindBar).open(found, "")

@@ -224,6 +224,7 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
                 await chat.until(lambda: app.engine.session is not None or "Welcome" in chat.frame)
                 if app.engine.session is not None:
                     app.engine.session.sandbox = "bubblewrap"  # whatever this machine has
+                    app.look_again()
                 stage = Stage(chat)
                 await stage.settle()
                 yield stage

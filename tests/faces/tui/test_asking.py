@@ -90,6 +90,45 @@ async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, ho
     assert "touch it" in (home / "friday" / "config.toml").read_text()
 
 
+async def test_a_rule_of_the_session_is_taken_back_and_the_next_call_asks(tmp_path: Path, no_grace: None) -> None:
+    call = {"calls": [run("touch it")]}
+    async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call, {"text": "Again."}]}) as chat:
+        await chat.say("/permissions remove")
+        await chat.until(lambda: "No rule was allowed" in chat.frame)
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("2")
+        await chat.idle()
+        await chat.say("/permissions")
+        await chat.until(lambda: "this session" in chat.frame)
+        await chat.say("/permissions remove")
+        await chat.until(lambda: "1 bash(touch it)" in chat.frame)
+        await chat.pilot.press("1")
+        await chat.until(lambda: chat.app.engine.state.rules == [])
+        session = chat.app.engine.session
+        assert session is not None
+        session_id = session.id
+    async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
+        await chat.say("again")
+        await asked(chat)
+
+
+async def test_what_was_allowed_for_always_leaves_the_settings_too(tmp_path: Path, no_grace: None, home: Path) -> None:
+    settings = home / "friday" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('# mine\n[permissions]\nallow = ["bash(touch it)", "bash(make)"]\n')
+    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
+    async with opened(tmp_path, agents, deny=("bash(rm *)",)) as chat:
+        await chat.say("/permissions remove bash(rm *)")
+        await chat.until(lambda: "is none of them" in chat.frame)
+        await chat.say("/permissions remove bash(touch it)")
+        await chat.until(lambda: "touch it" not in settings.read_text())
+        assert "# mine" in settings.read_text()
+        assert "bash(make)" in settings.read_text()
+        await chat.say("go")
+        await asked(chat)
+
+
 async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(tmp_path: Path, no_grace: None) -> None:
     two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
     agents = {

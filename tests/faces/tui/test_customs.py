@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from friday_cli.custom import Customs
+from friday_cli.faces.tui import commands
+
 from .chat import opened
 
 TWO = {"a": [{"text": "I read: {task}"}, {"text": "Second."}]}
@@ -38,6 +41,11 @@ async def test_a_command_that_is_written_while_the_chat_is_open_is_found(tmp_pat
         put(home, "late", "Better late.")
         await chat.say("/late")
         await chat.until(lambda: "› Better late." in chat.frame)
+
+
+def test_a_whole_name_comes_first() -> None:
+    assert next(c.text for c in commands.choices("mode", Customs())) == "/mode"
+    assert next(c.text for c in commands.choices("clear", Customs())) == "/new"
 
 
 async def test_a_built_in_name_stays_friday_s_and_a_bad_file_is_said(tmp_path: Path, home: Path) -> None:

@@ -78,3 +78,24 @@ def test_signals_end_it_with_their_code(tmp_path: Path, number: signal.Signals, 
         terminal.until(b"/help lists the commands")
         os.kill(terminal.pid, number)
         assert terminal.end() == code
+
+
+def test_what_is_said_after_a_rewind_is_printed(tmp_path: Path) -> None:
+    agents = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
+    with Terminal(tmp_path, "--plain", "-i", "first", "-m", scripted(tmp_path, agents)) as terminal:
+        terminal.until(b"One.")
+        terminal.until_quiet()
+        terminal.type(b"second\n")
+        terminal.until(b"Two.")
+        terminal.until_quiet()
+        terminal.type(b"/rewind\n")
+        terminal.until(b"Write the command again, with one of them behind it.")
+        assert b"1: " in terminal.out
+        terminal.type(b"/rewind 1\n")
+        terminal.until(b"Note: Rewound the conversation.")
+        terminal.until(b"Your message was:\r\nfirst")
+        terminal.until_quiet()
+        terminal.type(b"third\n")
+        terminal.until(b"Three.")
+        terminal.type(b"\x04")
+        assert terminal.end() == 0

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from friday_cli.faces.tui.status import short
+import pytest
+
+from friday_cli.faces.tui.look import Look
+from friday_cli.faces.tui.status import Facts, drawn, short
 
 from .chat import opened
 
@@ -38,6 +41,33 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
         chat.log.focus()
         await chat.until(lambda: "v marks" in chat.frame)
         await chat.app.engine.stop("a", "abort")
+
+
+@pytest.mark.parametrize("width", [80, 90, 100])
+async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(width, 24)) as chat:
+        await chat.say("hello")
+        await chat.idle()
+        await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
+
+
+async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 24)) as chat:
+        look = Look.of(chat.app)
+        for mode, style in (("auto", look.warn), ("ask", look.dim)):
+            text = drawn(Facts(mode=mode, sandbox="none"), look, 100)
+            at = text.plain.index("sandbox: none")
+            assert [s.style for s in text.spans if s.start <= at < s.end] == [style]
+        demo = Facts(mode="ask", badge="demo: scripted, no AI model", folder="~/a/long/folder", hint="x" * 53)
+        assert "no AI model" in drawn(demo, look, 80).plain
+        assert drawn(demo, look, 80).plain.endswith("…")
+        assert drawn(demo, look, 80).cell_len == 79
+        assert drawn(Facts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents"), look, 60).plain.endswith(
+            "Ctrl+T agents"
+        )
+        assert chat.app.engine.session
+        kind = chat.app.engine.session.sandbox
+        await chat.until(lambda: f"sandbox: {kind}" in chat.frame)
 
 
 def test_numbers_of_tokens_are_short() -> None:

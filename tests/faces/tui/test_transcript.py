@@ -246,3 +246,17 @@ async def test_foreign_text_breaks_no_line_and_reaches_no_terminal(tmp_path: Pat
                 assert "owned" not in strip.text
             top = int(chat.log.scroll_y)
             await chat.pilot.press("pagedown")
+
+
+async def test_the_chat_is_searched_from_the_prompt_too(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "A needle in hay."}]}) as chat:
+        await chat.say("hello")
+        await chat.idle()
+        await chat.type("draft")
+        await chat.pilot.press("ctrl+f")
+        await chat.type("needle")
+        await chat.until(lambda: "1 entry has it" in chat.frame)
+        await chat.pilot.press("enter")
+        assert chat.composer.text == "draft"
+        await chat.pilot.press("escape")
+        assert not chat.app.query_one("#find").display

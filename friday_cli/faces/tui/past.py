@@ -1,0 +1,239 @@
+"""Going back and forking, as a conversation with the person: which message, what of it, and what of files in the way.
+
+Interface: `rewind(chat, rest)`, `fork(chat, rest)`, where `rest` is what stands behind the command and is not asked then;
+`Bench(chat)` is the desk of a review.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.plain import line
+
+from .chat import Chat
+
+if TYPE_CHECKING:
+    from friday_cli.checkpoints.review import FileDiff
+    from friday_cli.past import Point, Resolve, Rewinding, What
+
+    Attempt = Callable[[Resolve], Awaitable[Rewinding]]
+
+SHOWN = 8
+"""Files that are named before the rest is counted."""
+_WHATS = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
+
+
+async def rewind(chat: Chat, rest: str) -> None:
+    """Go back to a message, or take that back. Raises UsageError, with everything as it was."""
+    session = chat.engine.driven()
+    wanted = _Wanted(rest)
+    number = wanted.number or await _which(chat, await session.points())
+    if number == "undo":
+        await _undo(chat, wanted.resolve)
+    elif number:
+        what = wanted.what or await _what(chat, int(number))
+        if what:
+            done = await settled(
+                chat, lambda resolve: session.rewind(int(number), what, conflicts=resolve), wanted.resolve
+            )
+            if done is not None:
+                _tell(chat, f"Went back: {_WHATS[what]}.", done, "/rewind undo takes it back.")
+                if what != "files" and done.point is not None:
+                    chat.offer(done.point.text)
+
+
+async def _undo(chat: Chat, resolve: Resolve) -> None:
+    session = chat.engine.driven()
+    done = await settled(chat, lambda resolve: session.undo_rewind(conflicts=resolve), resolve)
+    if done is not None:
+        _tell(chat, "The rewind is taken back.", done, "")
+
+
+def _tell(chat: Chat, words: str, done: Rewinding, more: str) -> None:
+    files = f" {summary(done)}." if done.files else ""
+    chat.say_note(f"{words}{files} {more}".rstrip())
+    if done.lost:
+        lost = "; ".join(f"{file.path}: {file.reason}" for file in done.lost[:SHOWN])
+        chat.say_note(f"Could not be brought back: {lost}.", "warning")
+
+
+async def settled(chat: Chat, attempt: Attempt, resolve: Resolve = "ask", *, alone: bool = False) -> Rewinding | None:
+    """Do it; where files are not as the agents left them, ask what becomes of these. None when the person let it be. Of one
+    file, `alone`, there is no rest to do without it."""
+    done = await attempt(resolve)
+    if done.done or not done.conflicts:
+        return done
+    rows = [f"{line(file.path, 100)}: {file.reason}" for file in done.conflicts]
+    count = f"{len(rows)} file{'s are' if len(rows) > 1 else ' is'}"
+    choices = [
+        ("leave", "Leave as they are now, and do the rest"),
+        ("overwrite", "Overwrite; what is there now is kept, and /rewind undo brings it back"),
+        ("", "Do nothing"),
+    ]
+    title = f"{count} not as the agents left {'them' if len(rows) > 1 else 'it'}:"
+    choice = await chat.choose("\n".join([title, *_short(rows)]), choices[1:][::-1] if alone else choices)
+    if choice == "leave":
+        return await attempt("leave")
+    if choice == "overwrite":
+        return await attempt("overwrite")
+    chat.say_note("Nothing was changed.")
+    return None
+
+
+class Bench:
+    """The `review.Desk` of a chat."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+
+    async def changed_files(self) -> list[FileDiff]:
+        """What waits for a review."""
+        shown = self._chat.engine.shown
+        return await shown.changes() if shown is not None else []
+
+    async def put_back(self, key: str, agent: str | None) -> None:
+        """Take back what an agent did to a file, or all agents."""
+        chat = self._chat
+        try:
+            session = chat.engine.driven()
+            done = await settled(chat, lambda resolve: session.put_back(key, agent, conflicts=resolve), alone=True)
+        except FridayError as error:
+            chat.say_note(str(error), "error")
+        else:
+            if done is not None:
+                _tell(chat, "Put back.", done, "/rewind undo takes it back.")
+
+    async def accept(self, key: str) -> None:
+        """Leave what was done to a file so far out of the review."""
+        try:
+            await self._chat.engine.driven().accept(key)
+        except FridayError as error:
+            self._chat.say_note(str(error), "error")
+
+    def name_of(self, path: str) -> str:
+        """An agent in a line."""
+        agent = self._chat.engine.state.agents.get(path)
+        return line(f"{path} {agent.profile}: {agent.task}", 120) if agent is not None and path != "a" else "a"
+
+
+async def fork(chat: Chat, rest: str) -> None:
+    """Begin a second session before a message, and go there. Raises UsageError."""
+    session = chat.engine.driven()
+    if not session.kept:
+        raise UsageError("Nothing of this session is kept, so it cannot be forked.")
+    points = await session.points()
+    if not points:
+        raise UsageError("There is nothing to fork yet.")
+    rows = [*_rows(points), ("all", "All of it")]
+    about = {**_about(points, files=False), "all": "The second session begins with the whole conversation."}
+    number = rest or await chat.choose("Fork before which message?", rows, at=len(rows) - 1, about=about)
+    if not number:
+        return
+    if number != "all" and not number.isdecimal():
+        raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
+    at = None if number == "all" else int(number)
+    name = await session.fork(at)
+    if chat.engine.working:
+        chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
+        return
+    await chat.reopen(resume=name)
+    chat.say_note(
+        f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
+    )
+    if at is not None:
+        chat.offer(points[at - 1].text)
+
+
+class _Wanted:
+    """What stands behind /rewind: a number or `undo`, what goes back, and what becomes of files in the way."""
+
+    def __init__(self, rest: str) -> None:
+        from friday_cli.past import Resolve, What
+
+        self.number = ""
+        self.what: What | None = None
+        self.resolve: Resolve = "ask"
+        for word in rest.split():
+            if word == "undo" or word.isdecimal():
+                self.number = word
+            elif word in get_args(What):
+                self.what = word  # type: ignore[assignment]
+            elif word in get_args(Resolve):
+                self.resolve = word  # type: ignore[assignment]
+            else:
+                raise UsageError(
+                    f"{line(word, 40)} means nothing behind /rewind.",
+                    hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
+                )
+
+
+async def _which(chat: Chat, points: Sequence[Point]) -> str:
+    """The number of the message that the person chooses, "undo", or "" for none."""
+    rows, about = _rows(points), _about(points)
+    try:
+        last = await chat.engine.driven().undo_rewind(dry_run=True)
+    except UsageError:
+        pass  # there is none
+    else:
+        rows.append(("undo", f"Take the last rewind back ({_WHATS[last.what]})"))
+        about["undo"] = summary(last)
+    if not rows:
+        raise UsageError("There is nothing to go back to yet.")
+    return await chat.choose("Back to before which message?", rows, at=max(len(points) - 1, 0), about=about) or ""
+
+
+async def _what(chat: Chat, number: int) -> What | None:
+    told = await chat.engine.driven().rewind(number, "both", dry_run=True)
+    if not (told.files or told.conflicts or told.lost):
+        return "conversation"
+    rows = [
+        ("both", "Conversation and files"),
+        ("conversation", "The conversation; files stay as they are"),
+        ("files", "The files; the conversation stays as it is"),
+    ]
+    text = line(told.point.text, 100) if told.point else ""
+    choice = await chat.choose(f"Back to before: {text}\n{_files(told)}", rows)
+    return choice  # type: ignore[return-value]
+
+
+def _rows(points: Sequence[Point]) -> list[tuple[str, str]]:
+    return [(str(p.number), f"{_when(p.at)}{_count(p)} · {line(p.text, 200)}") for p in points]
+
+
+def _count(point: Point) -> str:
+    return f" · {len(point.files)} file{'s' if len(point.files) > 1 else ''}" if point.files else ""
+
+
+def _when(at: float) -> str:
+    then, now = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%d %b %H:%M", then)
+
+
+def _about(points: Sequence[Point], *, files: bool = True) -> dict[str, str]:
+    """The whole words of each message, and the files that were changed since."""
+    found = {}
+    for point in points:
+        changed = "Changed since: " + ", ".join(_short(point.files)) if point.files else "No file was changed since."
+        found[str(point.number)] = f"{point.text[:2_000]}\n{changed}" if files else point.text[:2_000]
+    return found
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    left = len(names) - SHOWN
+    return [*names[:SHOWN], *([f"and {left} more"] if left > 0 else [])]
+
+
+def summary(done: Rewinding) -> str:
+    """Which files come back, in a line."""
+    names = _short([f"{file.path} ({file.seen})" if file.seen else file.path for file in done.files])
+    return f"{len(done.files)} file{'s' if len(done.files) != 1 else ''}: {', '.join(names)}" if names else "No files"
+
+
+def _files(told: Rewinding) -> str:
+    rows = [f"{line(f.path, 100)}  {f.seen or f'+{f.added} -{f.removed}'}" for f in told.files]
+    rows += [f"{line(f.path, 100)}  in the way: {f.reason}" for f in told.conflicts]
+    rows += [f"{line(f.path, 100)}  cannot come back: {f.reason}" for f in told.lost]
+    return "\n".join(_short(rows))
