@@ -76,11 +76,11 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
         add("sandbox: none", look.warn)
     if facts.asks:
         add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
-    must = len(parts)
     if facts.running or facts.waiting:
         words = f"{facts.running} agent{'' if facts.running == 1 else 's'} at work" if facts.running else ""
         words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
         add(words, look.accent)
+    must = len(parts)
     add(facts.cost)
     if facts.context is not None:
         style = look.dim if facts.context < 0.7 else look.warn if facts.context < 0.85 else look.error
