@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from friday_cli.apart import Apart
 from friday_cli.core.agent import Agent, Inbox, Outcome, Policy, Supervision, World
 from friday_cli.core.budget import Budget
 from friday_cli.core.delegation import Node, Spec, Tree
@@ -30,6 +31,7 @@ from friday_cli.core.supervision import strictest
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
 from friday_cli.forms import checker
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
+from friday_cli.tools.worktree import worktree_tools
 
 E = TypeVar("E", bound=Event)
 SMALL = Usage(input=10, output=5)
@@ -271,6 +273,8 @@ class Bench:
     batch_most: int = 10
     last: int = 0
     """The number of the newest event that the journal holds already."""
+    place: Callable[[Bench], Apart] | None = None
+    """Makes what gives children worktrees; without it there are none."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -283,6 +287,7 @@ class Bench:
         self.tree.bench, self.tree.runs = self, {}
         self.tree.on_news = self._wake
         self.agents: dict[str, Agent] = {}
+        self.apart = self.place(self) if self.place else None
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
         rules = Rules(mode=self.mode, rules=self.rules)
         table = {t.name: t for t in self.tools}
@@ -309,7 +314,7 @@ class Bench:
         given = {name: t for name, t in parent.tools.items() if name not in DELEGATION}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
-        agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent)
+        agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent, spec.workspace)
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
         agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
         agent.accept = accept
@@ -325,7 +330,13 @@ class Bench:
         again = msgspec.structs.replace(
             spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False
         )
-        agent, _ = self.build(parent, again, path)
+        place = await self.apart.workspace_again(parent, path) if self.apart else None
+        try:
+            agent, _ = self.build(parent, msgspec.structs.replace(again, workspace=place), path)
+        except BaseException:
+            if self.apart and place is not None:
+                await self.apart.abandon(place)
+            raise
         agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].granted.tools}
         restore(agent, records)
         self.agents.setdefault(path, agent)
@@ -358,11 +369,11 @@ class Bench:
         table: dict[str, Tool],
         offers: Sequence[str],
         parent: Agent | None,
+        workspace: Any = None,
     ) -> Agent:
         if offers:
             listed = "\n".join(f"- {o}: the {o}" for o in offers)
-            settings = DelegateSettings(listed, _admitted, _nothing, _nothing, max_batch=self.batch_most)
-            made = {t.name: t for t in delegate_tools(self.tree, settings)}
+            made = {t.name: t for t in self._delegation(listed)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
             table = {**table, **made}
@@ -373,7 +384,20 @@ class Bench:
             Presence(path, log=self.log, slots=slots), Inbox(path, self.log), profile.turns, profile.time_s,
             parent.workspace if parent else self.workspace, accept=profile.accept, fallback=self.fallback, parent=parent,
         )  # fmt: skip
+        if parent and self.apart:
+            agent.workspace = workspace or parent.workspace
+            self.apart.enter(agent)
         return agent
+
+    def _delegation(self, listed: str) -> list[Tool]:
+        settings = DelegateSettings(listed, _admitted, _nothing, _nothing, max_batch=self.batch_most)
+        if self.apart is None:
+            return delegate_tools(self.tree, settings)
+        apart = self.apart
+        settings = msgspec.structs.replace(
+            settings, isolate=apart.isolate, abandon=apart.abandon, worktree=apart.report, pending=apart.pending
+        )
+        return [*delegate_tools(self.tree, settings), *worktree_tools(apart.settings)]
 
     # ---- driving ---------------------------------------------------------------
 
@@ -432,6 +456,8 @@ DELEGATION = frozenset(
         "get_delegation_result",
         "message_sub_agent",
         "cancel_sub_agent",
+        "apply_delegation",
+        "discard_delegation",
     ]
 )
 

@@ -30,6 +30,7 @@ from friday_cli.core.events import (
     ToolFinished,
     ToolStarted,
     TurnStarted,
+    WorktreeChanged,
     depth_of,
     is_under,
     parent_of,
@@ -78,7 +79,8 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             alone = event.run > 1 and event.call_id.partition("-")[0] != event.parent  # its parent does not wait for it
             (behind.add if event.background or alone else behind.discard)(path)
         elif path not in open_runs:
-            if not (path == "a" and isinstance(event, BETWEEN)):
+            after = isinstance(event, WorktreeChanged) or (isinstance(event, Notice) and "worktree" in event.text)
+            if not (path == "a" and isinstance(event, BETWEEN)) and not (runs[path] and after):
                 faults.append(f"{path}: {event!r:.80} outside a run")
         elif isinstance(event, Detached):
             behind.add(path)

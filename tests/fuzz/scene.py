@@ -7,9 +7,11 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from friday_cli.apart import Apart
 from friday_cli.core.agent import Agent, Policy
 from friday_cli.core.delegation import Node
 from friday_cli.core.errors import ToolError, UsageError
@@ -28,6 +30,7 @@ from friday_cli.session import Session
 from tests.engine import Arguments, Bench, Profile, make, task_result
 from tests.strict import strict
 
+from .ground import Copies, inside
 from .people import People
 from .whims import Journal, Machine, Whim, aside
 
@@ -72,6 +75,8 @@ class Scene(People):
         self.cut: list[tuple[str, str]] = []
         self.journal = Journal(rng, kept)
         self.read: list[Envelope] = []
+        apart = random.Random(f"{seed}:apart").random() < 0.35
+        self.copies = Copies(self, replay(self.journal.envelopes)) if apart else None
         window = rng.choice([200_000, 200_000, 2600])
         self.model = Whim(self, model="first", window=window)
         self.spare = Whim(self, model="spare", window=window) if rng.random() < 0.3 else None
@@ -103,10 +108,21 @@ class Scene(People):
         bench = Bench(
             self.model, self._tools(), {"one": deep, "two": flat, "three": watched}, me, policy, rng.choice(MODES),
             self._rules(), rng.random() < 0.9, self.journal, self.spare, self.seed, last=self.since,
+            place=self._place if self.copies else None,
         )  # fmt: skip
         bench.workspace = bench.world.workspace = bench.root.workspace = Machine(self)
         bench.root.specs += (make("hidden", self._hidden).spec,)
         return bench
+
+    def _place(self, bench: Bench) -> Apart:
+        """The real rules of worktrees, over copies of nothing."""
+        copies = self.copies
+        assert copies is not None
+        bench.world.workspace = bench.workspace = Machine(self)
+        apart = Apart(Path("/"), lambda folder: copies, bench.world)
+        apart.tree = bench.tree
+        bench.tree.on_end = apart.settle
+        return apart
 
     def _session(self) -> Session:
         """The real session over the bench; what it needs of disk and settings is nothing here."""
@@ -114,8 +130,8 @@ class Scene(People):
         names = tuple(bench.profiles)
         opened: Any = SimpleNamespace(
             id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
-            profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(), apart=_Nothing(),
-            keeper=_Nothing(), sandbox=Choice("none"),
+            profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(),
+            apart=bench.apart or _Nothing(), keeper=_Nothing(), sandbox=Choice("none"),
         )  # fmt: skip
         self.opened = opened
         session = Session(opened)
@@ -127,6 +143,8 @@ class Scene(People):
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
         self.bench.tree._past = {p: _known(r) for p, r in records.items() if p != "a"}
         await _resume(self.opened, records)
+        if self.bench.apart is not None:
+            await self.bench.apart.restore(records)
         self.session._notes = list(self.opened.notes)
 
     def agent(self, path: str) -> Agent:
@@ -240,6 +258,7 @@ class Scene(People):
         node = self.bench.node(ctx.agent)
         if node.ended:
             self.broken.append(f"{ctx.agent} runs a tool after its end")
+        self.broken += inside(self, ctx.agent)
 
     def served(self, request: Request) -> None:
         """Look at a request as a strict server does: whole, and its prefix as it was."""

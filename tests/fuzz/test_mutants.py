@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli import apart
 from friday_cli.core import (
     budget,
     calls,
@@ -191,6 +192,15 @@ MUTANTS: dict[str, Seed] = {
     ),
     "supervision: a paused result is handed on": changed(
         supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', life
+    ),
+    "worktrees: nobody looks at the place of a parent that was not asked": changed(
+        apart.Apart, "settle", "path = parent_of(path)", "return"
+    ),
+    "worktrees: a place is closed while somebody works in it": changed(
+        apart.Apart, "_settle", "or self.tree.living(inside.path)", ""
+    ),
+    "worktrees: what no child was started in stays": changed(
+        apart.Apart, "abandon", "if found is not None and not found.path:", "if False:"
     ),
     "supervision: a child is freer than its parent": changed(
         supervision, "strictest", "max(", "min(", engine

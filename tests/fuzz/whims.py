@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.compaction import PROMPT
 from friday_cli.core.errors import ErrorKind, ProviderError, StoreError
-from friday_cli.core.events import Envelope, Prefix
+from friday_cli.core.events import Envelope, Prefix, is_under
 from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, estimate_message
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk, estimate_request
 from friday_cli.core.supervision import INTENT, SYSTEM
+from friday_cli.local import LocalWorkspace
 from tests.engine import Model, Nowhere
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class Journal(MemoryJournal):
                 self.prefixes.setdefault(envelope.agent, []).append(envelope.event)
 
 
-class Machine(Nowhere):
-    """Ending processes takes a moment and sometimes goes wrong."""
+class Machine(Nowhere, LocalWorkspace):
+    """Ending processes takes a moment and sometimes goes wrong. Nothing of a real machine is ever set up."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__()
@@ -189,6 +190,15 @@ class Whim(Model):
 
     def _call(self, rng: random.Random, path: str, call_id: str) -> ToolCall:
         dice = rng.random() * rng.choice([0.7, 1.0])
+        if (copies := self._scene.copies) is not None and (there := [w for w in copies.all if w.path]):
+            apart = random.Random(f"{self._scene.seed}:{call_id}")
+            if apart.random() < 0.25:
+                below = [w for w in there if is_under(w.path, path) and w.path != path]
+                waiting = [w for w in below if w.state == "changed"]
+                one = apart.choice((apart.random() < 0.8 and waiting) or below or there).path
+                if apart.random() < 0.7:
+                    return ToolCall(call_id, "apply_delegation", {"id": one})
+                return ToolCall(call_id, "discard_delegation", {"id": one, "keep_branch": apart.random() < 0.5})
         if dice < 0.3:
             return ToolCall(call_id, "delegate_task", self._task(rng) | {"background": rng.random() < 0.35})
         if dice < 0.4:
@@ -217,6 +227,8 @@ class Whim(Model):
             task["fork"] = True
         if rng.random() < 0.08:
             task["schema"] = rng.choice([SCHEMA, SCHEMA, SCHEMA, {"type": "nothing there is"}])
+        if self._scene.copies is not None and random.Random(str(task) + str(self._asked)).random() < 0.4:
+            task["isolation"] = "worktree"
         return task
 
     def _about(self, rng: random.Random, path: str, call_id: str) -> ToolCall:
