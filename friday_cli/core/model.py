@@ -76,9 +76,10 @@ def _span(seconds: float) -> str:
 
 async def _fall_back(agent: Agent, world: World) -> bool:
     """Go on with the fallback model the user named, once; a new prefix, thinking dropped."""
-    if agent.fallback is None:
+    spare = agent.fallback
+    if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
         return False
-    old, agent.provider, agent.fallback = agent.model, agent.fallback, None
+    old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
     agent.history = [without_thinking(m) for m in agent.history]  # all of it before the log has it: this may be stopped
     await world.log.emit(

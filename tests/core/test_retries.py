@@ -166,6 +166,17 @@ async def test_a_fallback_is_not_for_failures_that_would_stay() -> None:
 
 
 @virtual
+async def test_a_model_is_no_fallback_for_itself() -> None:
+    """A fork of an agent that went on with the fallback has that as its own model."""
+    same = Model({"a": [Say("from the same")]})
+    thinking = Say("look", [call("look")], thinking="kept")
+    bench = Bench(Model({"a": [thinking, *failing("stall", 9)]}), [make("look")], fallback=same)
+    assert (await bench.prompt()).stop_reason == "provider"
+    assert (same.requests, bench.of(Notice)) == ([], [])
+    assert any(isinstance(p, Thinking) for m in bench.root.history for p in m.parts), "it is the log's history still"
+
+
+@virtual
 async def test_a_fallback_that_fails_too_ends_the_run() -> None:
     spare = Model({"a": failing("stall", 9)}, model="spare")
     bench = Bench(Model({"a": failing("stall", 9)}), fallback=spare)
