@@ -215,7 +215,8 @@ class AgentTree(ScrollView, can_focus=True):
         what = status_words(agent)
         if agent.status == "running":
             what = f"{agent.current.tool} {agent.current.title}" if agent.current else "thinking"
-        return [line(what, room), *parts] if room >= 6 else parts
+        plain_success = what == "completed"  # the sign says it, and words cut short say less
+        return [line(what, room), *parts] if room >= 6 and not plain_success else parts
 
     # ---- keys ------------------------------------------------------------------------------
 
