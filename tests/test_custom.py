@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli import custom, trust
+from friday_cli.core.permission import Rules
 from friday_cli.core.rule import Call
 from tests.shell import place
 
@@ -100,7 +101,7 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds is not None
     assert bounds.decide(Call("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(Call("bash", "run", ("rm a",))).decision == "deny"
-    rules = custom.Rules(mode="ask", parent=bounds)
+    rules = Rules(mode="ask", parent=bounds)
     assert rules.decide(place.bash("git diff a", place.on_paper())).decision == "allow"  # it only looks
     assert rules.decide(place.bash("ls a", place.on_paper())).decision == "deny"
     assert rules.decide(Call("read_file", "read", ("a",))).decision == "allow"

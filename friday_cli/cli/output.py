@@ -116,7 +116,8 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, grou
     show_painted((_row(columns, widths, [column.title for column in columns]), "bold"))
     for number, row in enumerate(cells):
         if groups and (number == 0 or groups[number] != groups[number - 1]):
-            show_painted((groups[number], "cyan"))
+            for piece in _wrapped(groups[number], places()) if on_terminal() else [groups[number]]:
+                show_painted((piece, "cyan"))
         wrapped = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
         for depth in range(max(map(len, wrapped))):
             print(_row(columns, widths, [lines[depth] if depth < len(lines) else "" for lines in wrapped]))

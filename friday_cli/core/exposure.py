@@ -14,7 +14,6 @@ The person vouches for a host by naming it in a message, or by a rule `web_fetch
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 
 from .danger import simple_commands
@@ -234,17 +233,22 @@ class Exposure:
 
 
 class _Texts:
-    """The newest texts, up to `KEPT` characters."""
+    """The newest texts, each once, up to `KEPT` characters."""
 
     def __init__(self) -> None:
-        self._texts: deque[str] = deque()
+        self._texts: dict[str, None] = {}
         self._size = 0
 
     def add(self, text: str) -> None:
-        self._texts.append(text[:KEPT])
-        self._size += len(self._texts[-1])
+        text = text[:KEPT]
+        if text not in self._texts:
+            self._size += len(text)
+        self._texts.pop(text, None)
+        self._texts[text] = None
         while self._size > KEPT:
-            self._size -= len(self._texts.popleft())
+            oldest = next(iter(self._texts))
+            self._size -= len(oldest)
+            del self._texts[oldest]
 
     def __contains__(self, part: str) -> bool:
         return any(part in text for text in self._texts)
