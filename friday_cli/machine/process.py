@@ -96,12 +96,16 @@ class Process:
         taken = 0
         try:
             while data := await reader.read(READ):
+                taken += len(data)
+                # with less than was asked for the reader is empty, so it has not paused the pipe itself: resuming a pipe
+                # that it holds back would let it take in everything
+                flood = taken > FLOOD and len(data) < READ
+                if flood:
+                    transport.pause_reading()
                 waiting = take(data)
                 if asyncio.iscoroutine(waiting):
                     await waiting
-                taken += len(data)
-                if taken > FLOOD and len(data) < READ:  # all that was there, so the reader itself has not paused it
-                    transport.pause_reading()
+                if flood:
                     await asyncio.sleep(FLOOD_S)
                     transport.resume_reading()
         finally:
