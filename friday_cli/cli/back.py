@@ -9,33 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import complete
+from .named import AGENT, JSON, NAME
 
 if TYPE_CHECKING:
     from ..checkpoints.review import FileDiff
     from ..past import Past, Point, Rewinding
     from .output import Style
 
-_NAME = typer.Argument(
-    metavar="ID", help="The session: any unique beginning of its id.", autocompletion=complete.sessions, show_default=False
-)  # fmt: skip
-_AGENT = typer.Argument(
-    metavar="ID", autocompletion=complete.sessions, show_default=False,
-    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
-)  # fmt: skip
-_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 TEXT = 60
 """Characters of a message in the list."""
 
 
 def fork(
-    name: str = _NAME,
+    name: str = NAME,
     at: int | None = typer.Option(
         None, "--at", metavar="N", min=1, show_default=False,
         help="Take what came before your N-th message; all of it where this is left out.",
     ),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:  # fmt: skip
     """Make a new session that begins with the history of another.
 
@@ -52,7 +44,7 @@ def fork(
 
 
 def rewind(
-    name: str = _NAME,
+    name: str = NAME,
     to: int | None = typer.Option(
         None, "--to", metavar="N", min=1, show_default=False, help="Go back to right before your N-th message."
     ),
@@ -63,7 +55,7 @@ def rewind(
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask, but for files that somebody else changed."),
     force: bool = typer.Option(False, "--force", help="Overwrite files that somebody else changed, too."),
     leave: bool = typer.Option(False, "--leave", help="Leave files alone that somebody else changed."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Go back to an earlier message, with the files.
 
@@ -94,12 +86,12 @@ def rewind(
 
 
 def diff(
-    name: str = _AGENT,
+    name: str = AGENT,
     agent: str | None = typer.Option(
         None, "--agent", metavar="PATH", help="Only what this agent did, such as a.2.", show_default=False
     ),
     stat: bool = typer.Option(False, "--stat", help="The files and how many lines changed, without the lines."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Show what a session changed in your files, by agent and file.
 

@@ -8,17 +8,9 @@ from typing import Any, Literal
 
 import typer
 
-from . import back, complete
+from . import back
 from .help import Command, Group
-
-_NAME = typer.Argument(
-    metavar="ID", help="The session: any unique beginning of its id.", autocompletion=complete.sessions, show_default=False
-)  # fmt: skip
-_AGENT = typer.Argument(
-    metavar="ID", autocompletion=complete.sessions, show_default=False,
-    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
-)  # fmt: skip
-_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+from .named import AGENT, JSON, NAME
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def list_(
     everywhere: bool = typer.Option(False, "--all", "-a", help="Those of every folder, not only of this one."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """List the sessions of this folder, the newest first.
 
@@ -93,13 +85,13 @@ def list_(
 
 
 def show(
-    name: str = _AGENT,
+    name: str = AGENT,
     tree: bool = typer.Option(False, "--tree", help="The agents with status, tokens, cost, time and receipt."),
     agent: str | None = typer.Option(
         None, "--agent", metavar="PATH", help="The conversation of this agent, such as a.2.", show_default=False
     ),
     follow: bool = typer.Option(False, "--follow", help="Go on showing what happens while it runs."),
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Show the conversation, the tools that ran, the agents.
 
@@ -155,7 +147,7 @@ def show(
 
 
 def export(
-    name: str = _NAME,
+    name: str = NAME,
     form: Literal["md", "json", "atif"] = typer.Option(
         "md",
         "--format",
@@ -197,7 +189,7 @@ def export(
 
 
 def rename(
-    name: str = _NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
+    name: str = NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
 ) -> None:
     """Give a session another title."""
     from ..core.errors import UsageError
@@ -210,7 +202,7 @@ def rename(
     remark(f"session {session[:8]} is called {line(title)!r} now")
 
 
-def delete(name: str = _NAME, yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask.")) -> None:
+def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask.")) -> None:
     """Delete a session with all its agents. This cannot be undone."""
     from .output import confirm, remark
     from .records import read
@@ -230,7 +222,7 @@ def delete(name: str = _NAME, yes: bool = typer.Option(False, "--yes", "-y", hel
     remark(f"deleted {what}")
 
 
-def stats(as_json: bool = _JSON) -> None:
+def stats(as_json: bool = JSON) -> None:
     """Show how every profile did with every model.
 
     A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
