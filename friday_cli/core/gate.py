@@ -2,7 +2,8 @@
 
 Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one
 after the other; other processes hear of it, too. The number in flight follows the server: halved when it says "too many", one more after a round of
-successes (additive increase, multiplicative decrease, as TCP does).
+successes (additive increase, multiplicative decrease, as TCP does). Where it was too many before, it takes more rounds
+each time: whoever tries out again and again how many a server takes is refused again and again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections import deque
 from typing import Protocol
 
 MOST_IN_FLIGHT = 64
+ROUNDS_MOST = 8
+"""After how many rounds of successes at most one more is let in where the server said "too many" before."""
 BACKOFF_S = 1.0
 BACKOFF_MOST_S = 30.0
 RETRY_AFTER_MOST_S = 60.0
@@ -40,6 +43,8 @@ class Gate:
         self._shared = shared
         self._heeded = 0.0
         self._limit = float(MOST_IN_FLIGHT)
+        self._known = float(MOST_IN_FLIGHT)  # so many were not too many when the server last refused one
+        self._rounds = 1
         self._in_flight = 0
         self._closed_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -69,7 +74,10 @@ class Gate:
         """Give the place back; a success lets one more in after a round."""
         self._in_flight -= 1
         if succeeded:
-            self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
+            rounds = self._rounds if self._limit >= self._known else 1
+            self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / (self._limit * rounds))
+            if self._limit >= self._known + 1:  # it takes more by now
+                self._known, self._rounds = self._limit, max(1, self._rounds // 2)
         self._wake()
 
     async def place(self, *, again: bool = False) -> None:
@@ -96,6 +104,7 @@ class Gate:
         else:
             wait = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (attempt - 1)) * self._rng.uniform(0.5, 1.0)
         if crowded:
+            self._known, self._rounds = max(1.0, self._in_flight - 1.0), min(ROUNDS_MOST, 2 * self._rounds)
             self._close(wait)
             if self._shared is not None:
                 self._heeded = max(self._heeded, time.time() + wait)

@@ -37,7 +37,8 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
     while True:
         attempt += 1
         try:
-            return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools)
+            refused = any(failures[kind] for kind in CROWDED)  # goes first: it has fewer tries left than those who wait
+            return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools, refused)
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
             failures[error.kind] += 1
@@ -124,10 +125,10 @@ def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
     return fixed + sum(map(estimate_message, messages))
 
 
-async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool) -> Done:
+async def _attempt(agent: Agent, world: World, reader: _Reader, tools: bool, again: bool) -> Done:
     gate = world.gate(agent.provider.lane)
-    inside = gate.enter()
-    again = succeeded = False
+    inside = gate.enter(again=again)
+    succeeded = False
     try:
         while not inside:
             async with agent.presence.waiting("waiting_rate", f"{gate.wait_s:.1f}"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
+from types import SimpleNamespace
 
 import pytest
 
+from friday_cli.core import gate as gates
 from friday_cli.core.agent import Policy
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.gate import BACKOFF_MOST_S, MOST_IN_FLIGHT, Gate
@@ -106,18 +107,27 @@ async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
         await waiting[3]
 
 
+BEGUN = 1_700_000_000.0
+"""What time it is in the world when a test begins."""
+
+
+@pytest.fixture(autouse=True)
+def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes tell each other the time of the world: it, too, is that of the virtual clock."""
+    monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: BEGUN + asyncio.get_running_loop().time()))
+
+
 class Neighbours:
     """What other processes know, in memory; `until` counts from the beginning of the test."""
 
     def __init__(self) -> None:
-        self.begun = time.time()
         self.until = 0.0
 
     def closed_until(self) -> float:
-        return self.begun + self.until if self.until else 0.0
+        return BEGUN + self.until if self.until > asyncio.get_running_loop().time() else 0.0
 
     def close_until(self, at: float) -> None:
-        self.until = max(self.until, at - self.begun)
+        self.until = max(self.until, at - BEGUN)
 
 
 @virtual
@@ -128,7 +138,7 @@ async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
         assert lane.enter()
     lanes.until = 20.0
     assert not lane.enter()
-    assert 19.5 < lane.wait_s <= 22.2
+    assert 20 <= lane.wait_s <= 22.1
     waiting = asyncio.create_task(lane.place())
     for _ in range(8):
         lane.leave()
@@ -149,7 +159,7 @@ async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -
     for _ in range(4):
         lane.enter()
     wait = lane.back_off(1, retry_after=10.0, crowded=True)
-    assert lanes.until == pytest.approx(wait, abs=0.5)
+    assert lanes.until == pytest.approx(wait)
     assert lane.wait_s == pytest.approx(wait)
     for _ in range(4):
         lane.leave()
@@ -157,7 +167,7 @@ async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -
     assert lane.enter()
     assert lane.enter(), "halved once, not twice"
     lane.back_off(1, crowded=False)
-    assert lanes.until == pytest.approx(wait, abs=0.5), "a failure that is no crowd concerns nobody else"
+    assert lanes.until == pytest.approx(wait), "a failure that is no crowd concerns nobody else"
 
 
 @virtual
@@ -166,7 +176,7 @@ async def test_processes_do_not_come_back_at_the_same_moment() -> None:
     lanes.until = 10.0
     waits = {Gate(random.Random(seed), lanes).wait_s for seed in range(20)}
     assert len(waits) == 20
-    assert min(waits) > 9.5
+    assert 10 <= min(waits) <= max(waits) <= 11.1
 
 
 @virtual
@@ -176,45 +186,80 @@ async def test_no_other_process_can_close_a_lane_for_more_than_a_minute() -> Non
     assert all(Gate(random.Random(seed), lanes).wait_s <= 60 for seed in range(20))
 
 
-class Slots(Model):
-    """A server that takes two requests at a time and refuses the rest with 429."""
+PLACES = 2
 
-    def __init__(self, most: int, retry_after: float | None) -> None:
+
+class Slots(Model):
+    """A process whose root sends out 20 children of four replies each, to a server that works at `PLACES` requests at a
+    time, a second at each, and takes a moment to refuse the others with 429. `other` asks the same server."""
+
+    def __init__(self, retry_after: float | None, other: Slots | None = None) -> None:
         super().__init__(self._say)
-        self._most, self._retry_after = most, retry_after
-        self.times: list[float] = []
-        self.refused = 0
+        self._retry_after = retry_after
+        self._work: list[float] = other._work if other else []
+        self._refusals: list[float] = other._refusals if other else []
+        self.times: list[float] = other.times if other else []
+        """When each request came."""
+        self.flight: list[int] = other.flight if other else []
+        """How many were there when each one came, with it."""
 
     def _say(self, request: Request, count: int) -> Say:
-        if request.agent == "a" and count == 0:
-            return Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(20)])])
-        self.times.append(asyncio.get_running_loop().time())
-        if self.at_once >= self._most:
-            self.refused += 1
-            return Say(fail=ProviderError("rate", "slow down", status=429, retry_after=self._retry_after))
+        if request.agent == "a":
+            return Say("all of it") if count else Say("", [batch(*[{"profile": "worker"}] * 20)])
+        now = asyncio.get_running_loop().time()
+        for ends in (self._work, self._refusals):
+            ends[:] = [end for end in ends if end > now]
+        self.times.append(now)
+        self.flight.append(len(self._work) + len(self._refusals) + 1)
+        if len(self._work) >= PLACES:
+            self._refusals.append(now + 0.2)
+            refusal = ProviderError("rate", "slow down", status=429, retry_after=self._retry_after)
+            return Say(fail=refusal, delay_s=0.2)
+        self._work.append(now + 1.0)
         turns = sum(m.role == "assistant" for m in request.messages)
         return Say("done", delay_s=1.0) if turns >= 3 else Say(f"step {turns}", stop="pause_turn", delay_s=1.0)
 
 
-@pytest.mark.parametrize("retry_after", [None, 2.0])
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
 @pytest.mark.parametrize("places", [5, 20])
 @virtual
 async def test_twenty_children_against_a_server_of_two_places_all_finish(
     retry_after: float | None, places: int
 ) -> None:
-    model = Slots(2, retry_after)
+    model = Slots(retry_after)
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
     outcome = await bench.prompt()
     assert outcome.status == "completed"
     assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
-    needed = 20 * 4 + 1
+    needed = 20 * 4
     assert len(model.times) <= 1.5 * needed, f"{len(model.times)} requests for {needed} replies"
+    assert model.flight[:places] == list(range(1, places + 1)), "at first nobody knows better than to come"
+    assert max(model.flight[places:]) <= PLACES + 1, f"in flight: {model.flight}"
     assert bench.world.gate("fake").in_flight == 0
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@virtual
+async def test_two_processes_against_a_server_of_two_places_find_one_place_each(retry_after: float | None) -> None:
+    lanes, one = Neighbours(), Slots(retry_after)
+    policy = Policy(max_concurrent=20)
+    benches = [
+        Bench(model, (), {"worker": Profile()}, policy=policy, batch_most=20, seed=seed)
+        for seed, model in enumerate((one, Slots(retry_after, one)))
+    ]
+    for bench in benches:
+        bench.world.shared = lambda lane: lanes
+    await asyncio.gather(*(bench.prompt() for bench in benches))
+    for bench in benches:
+        assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    needed = 2 * 20 * 4
+    assert len(one.times) <= 1.5 * needed, f"{len(one.times)} requests for {needed} replies"
+    assert max(one.flight[40:]) <= PLACES + 2, f"in flight: {one.flight}"
 
 
 @virtual
 async def test_after_a_429_the_children_do_not_come_back_together() -> None:
-    model = Slots(2, None)
+    model = Slots(None)
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=20), batch_most=20)
     await bench.prompt()
     later = sorted(t for t in model.times if t > 0)
