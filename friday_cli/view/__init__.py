@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from .items import AgentView, Ask, Denial, Flow, Item, Note, Reply, Said, ToolRun, worktree_words
 from .state import State
-from .tree import agent_line, cost, render_tree, seconds, status_words, tokens
+from .tree import agent_line, cost, doing, render_tree, seconds, status_words, tokens
 
 __all__ = [
     "AgentView", "Ask", "Denial", "Flow", "Item", "Note", "Reply", "Said", "State", "ToolRun",
-    "agent_line", "cost", "render_tree", "seconds", "status_words", "tokens",
+    "agent_line", "cost", "doing", "render_tree", "seconds", "status_words", "tokens",
     "worktree_words",
 ]  # fmt: skip

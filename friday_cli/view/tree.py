@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from friday_cli.core.events import QuestionAsked
 from friday_cli.core.messages import Usage
 from friday_cli.core.plain import line, plain
 
@@ -68,18 +69,50 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
 
 def status_words(agent: AgentView) -> str:
     """The status, what it waits for or uses, and why it ended when that was not plain success."""
-    words: str = "waits for you" if agent.status == "waiting_user" else agent.status.replace("_", " ")
+    words: str = agent.status
     if agent.ended:
         if agent.stop_reason not in ("done", agent.status, None):
             of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
             words += f" ({agent.stop_reason}{of})"
-    elif agent.status == "waiting_user":
-        pass  # what it waits for is the number of a question
-    elif agent.status.startswith("waiting") and agent.waiting:
-        words += f" ({line(agent.waiting, 40)})"
+    elif agent.status.startswith("waiting"):
+        return _waits(agent)
     elif (current := agent.current) is not None:
         words += f" ({line(f'{current.tool} {current.title}', 60)})"
     return words
+
+
+def _waits(agent: AgentView) -> str:
+    """For what it waits; its status is one of those that wait."""
+    if agent.status == "waiting_user":
+        return "waits for you"
+    if agent.status == "waiting_child":
+        count = len(agent.waiting.split())
+        return f"waits for {line(agent.waiting, 40) or 'agents'}" if count < 3 else f"waits for {count} agents"
+    kind, _, wait = agent.waiting.rpartition(": ")
+    why = {"": "the service is busy", "rate": "rate limit"}.get(kind, line(kind, 20))
+    return f"waits {line(wait, 12)} s: {why}"
+
+
+def doing(state: State, agent: AgentView) -> str:
+    """What an agent does or waits for, without its status where a sign shows it; "" for plain success."""
+    if agent.ended:
+        words = status_words(agent)
+        why = f": {line(agent.error, 200)}" if agent.error else ""
+        if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
+            return worktree_words(agent.worktree).partition(": ")[2]
+        return "" if words == "completed" else words + why
+    if agent.asks and (ask := state.asks.get(agent.asks[0])) is not None:
+        event = ask.event
+        return line(event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200)
+    if agent.status == "queued":
+        return "waits for a place"
+    if agent.status.startswith("waiting"):
+        return _waits(agent)
+    if (current := agent.current) is not None:
+        return line(f"{current.tool} {current.title}", 200)
+    if (reply := agent.reply) is not None and (reply.calls or reply.text.size):
+        return f"prepares {line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
+    return "thinks"
 
 
 def tokens(usage: Usage) -> str:

@@ -141,7 +141,7 @@ def test_the_tree_tells_each_change_through_a_pipe_and_all_at_the_end(console: C
         watcher.until("▸ a general · running")
         running.write(8)
         watcher.until("· a.1 researcher · queued")
-        watcher.until("◦ a general · waiting child (a.1)")
+        watcher.until("◦ a general · waits for a.1")
         running.write()
         watcher.until("✓ a general · completed")
         running.end()
@@ -150,7 +150,7 @@ def test_the_tree_tells_each_change_through_a_pipe_and_all_at_the_end(console: C
     heads = [
         line.partition(" · ")[2].partition(" ·")[0] for line in lines if line.startswith(("▸ a g", "◦ a g", "✓ a g"))
     ]
-    assert heads == ["running", "waiting child (a.1)", "completed", "completed"]
+    assert heads == ["running", "waits for a.1", "completed", "completed"]
     assert "tools run: read_file" in lines[-1] + lines[-2], "and the receipts at the end"
 
 

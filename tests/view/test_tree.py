@@ -50,7 +50,7 @@ def test_agents_at_work_say_what_they_do() -> None:
     assert render_tree(state, now=120.0, receipts=False) == [
         "▸ a general · running · 0 tokens (tree 1.5k) · cost n/a · 20 s · all of it",
         "├─ ▸ a.1 coder · running (bash make test) · 0 tokens · $0.0000 · 18 s · background · one",
-        "├─ ◌ a.2 coder · waiting rate (rate: 4.0) · 0 tokens · $0.0000 · 1.0 s · two",
+        "├─ ◌ a.2 coder · waits 4.0 s: rate limit · 0 tokens · $0.0000 · 1.0 s · two",
         "└─ ✗ a.3 coder · failed (tokens of a) · 1.5k tokens · cost n/a · 0.0 s · three",
     ]
 

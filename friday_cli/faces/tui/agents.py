@@ -79,7 +79,9 @@ class AgentKeys(Themed):
         wish = self.side_wish
         if wish is None:
             wish = wide and len(self.engine.state.agents) > 1
-        self.query_one(Side).set_class(wish, "shown")
+        side = self.query_one(Side)
+        side.set_class(wish, "shown")
+        side.fit()
 
     def on_resize(self) -> None:
         if self.size.width < 120 and self.side_wish is None:
@@ -102,7 +104,7 @@ class AgentKeys(Themed):
     def leave_side(self, *, hide: bool = False) -> None:
         side = self.query_one(Side)
         if side.has_class("full"):
-            side.remove_class("full")
+            side.fill(False)
         elif hide or self.size.width < 120:
             child = self.engine.state.agents.get(side.child)
             if (hide or side.inside) and child is not None and not child.ended and not self.twice("close"):
@@ -125,7 +127,7 @@ class AgentKeys(Themed):
         """Show the transcript of an agent and go there; from there once more: let it fill the screen."""
         side, chat = self.query_one(Side), self.query_one("#chat", Transcript)
         if self.focused is side.log_view and side.child == path:
-            side.toggle_class("full")
+            side.fill(not side.has_class("full"))
         elif path == "a":
             chat.focus()
         else:

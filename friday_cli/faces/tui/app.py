@@ -111,8 +111,7 @@ class FridayApp(Talk):
         self.set_keymap(self.keys.chosen)
         liked = taste.read()
         self.show_theme(liked.theme or theme.AUTO)
-        if liked.side:
-            self.query_one(Side).styles.width = liked.side
+        self.query_one(Side).chosen = liked.side
         self.query_one(Prompt).focus()
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):

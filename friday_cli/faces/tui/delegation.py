@@ -1,6 +1,7 @@
 """A delegation in a transcript: profile, task, state, summary and cost; unfolded, the child's whole history.
 
-Interface: `block_of(scene, item)` for any item, `DelegationBlock(scene, run)`; `summary(state, agent, now)` says in a few words how an agent stands.
+Interface: `block_of(scene, item)` for any item, `DelegationBlock(scene, run)`; `summary(state, agent, now)` says in a few words how an agent
+stands and what it has used.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class DelegationBlock(Block):
         text.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
         text.append(f"[{line(agent.profile, 40)}]", style=look.accent)
         text.append(f" {agent.path}", style=look.dim)
-        text.append(f" · {summary(self.scene.state, agent, now)}", style=look.dim)
+        text.append(" · " + " · ".join(summary(self.scene.state, agent, now)), style=look.dim)
         out = [pen.line(text, width)]
         task = pen.wrap(Text(line(agent.task, 600)), width - 4)
         if len(task) > 2:
@@ -178,14 +179,12 @@ class DelegationBlock(Block):
         return out
 
 
-def summary(state: State, agent: AgentView, now: float) -> str:
-    """How an agent stands: status, what it does, time, tokens and cost with its subtree."""
+def summary(state: State, agent: AgentView, now: float) -> tuple[str, str]:
+    """How an agent stands, and what it has used with its subtree: time, tokens, cost."""
     usage = state.usage_of(agent.path)
     price = "demo" if agent.model.startswith("demo/") or agent.model == "demo" else cost(usage)
-    parts = [status_words(agent), seconds(agent.active_s(now)), f"{tokens(usage)} tok", price]
-    if agent.background:
-        parts.insert(1, "background")
-    return " · ".join(parts)
+    how = status_words(agent) + (" · background" if agent.background else "")
+    return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price))
 
 
 def status_style(agent: AgentView, pen: Pen) -> Style:

@@ -25,7 +25,11 @@ from friday_cli.core.plain import line, plain
 from .blocks import Scene
 from .delegation import status_style, summary
 from .reader import Reader
-from .tree import AgentTree, waits_apart
+from .row import waits_apart
+from .tree import AgentTree
+
+NARROWEST, CHAT = 28, 40
+"""Cells that the pane has at least, and that it leaves to the chat."""
 
 
 class Side(Vertical):
@@ -70,6 +74,8 @@ class Side(Vertical):
         super().__init__(id=id)
         self.scene = scene
         self.child = ""
+        self.chosen = 0
+        """The width that the person chose, in cells; 0 for none."""
         self._own_choice = False
         self._dragged = False
         self._headed = Text()
@@ -151,16 +157,25 @@ class Side(Vertical):
             self._head()
 
     def _head(self) -> None:
+        """Who it is and how it stands, its task, and what it has used where that has no room in the first line."""
         agent = self.scene.state.agents.get(self.child)
         if agent is None:
             return
-        look = self.scene.pen.look
+        pen, look, room = self.scene.pen, self.scene.pen.look, self.size.width - 3
         text = Text(f"[{line(agent.profile, 40)}] ", style=look.accent, no_wrap=True, overflow="ellipsis")
         text.append(agent.path, style="bold")
         text.append(" · worktree waits: w" if waits_apart(agent) else "", style=look.warn)
         text.append(" · ", style=look.dim)
-        text.append(summary(self.scene.state, agent, self.scene.now()), style=status_style(agent, self.scene.pen))
-        text.append("\n" + line(plain(agent.task), 300), style=look.dim)
+        status, figures = summary(self.scene.state, agent, self.scene.now())
+        text.append(status, style=status_style(agent, pen))
+        one = text.cell_len + 3 + len(figures) <= room
+        if one or self.has_class("full"):
+            text.append(f" · {figures}", style=look.dim)
+        task = [strip.text for strip in pen.wrap(Text(line(plain(agent.task), 300)), room)] or [""]
+        if one and len(task) > 2:
+            task = [task[0], f"{task[1]}…"]
+        rows = task[:2] if one else [f"{task[0]}…" if len(task) > 1 else task[0], figures]
+        text.append("\n" + "\n".join(rows), style=look.dim)
         if text != self._headed:
             self._headed = text
             self.query_one("#child-head", Static).update(text, layout=False)
@@ -195,7 +210,7 @@ class Side(Vertical):
     # ---- the border, dragged by the mouse --------------------------------------------------------
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.screen_x == self.region.x and event.button == 1 and not self.has_class("full"):
+        if event.screen_x == self.region.x and event.button == 1 and not self._fills:
             self._dragged = True
             self.capture_mouse()
 
@@ -210,7 +225,23 @@ class Side(Vertical):
             self.post_message(self.Widened(self.region.width))
 
     def widen(self, width: int) -> int:
-        """Be `width` cells wide, as far as that leaves room; gives what it became."""
-        width = min(max(width, 28), max(self.app.size.width - 40, 28))
-        self.styles.width = width
-        return width
+        """Be `width` cells wide, as far as that leaves room for the chat; gives what is chosen now. A pane that fills the
+        screen stays as it is."""
+        if not self._fills:
+            self.chosen = min(max(width, NARROWEST), max(self.app.size.width - CHAT, NARROWEST))
+            self.fit()
+        return self.chosen
+
+    @property
+    def _fills(self) -> bool:
+        return self.has_class("full") or self.app.size.width < 80
+
+    def fit(self) -> None:
+        """Be as wide as was chosen, where the pane leaves room for the chat."""
+        most = max(self.app.size.width - CHAT, NARROWEST)
+        self.styles.width = min(self.chosen, most) if self.chosen and not self._fills else None
+
+    def fill(self, whole: bool) -> None:
+        """Take the whole screen, or give it back."""
+        self.set_class(whole, "full")
+        self.fit()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from rich.style import Style
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -18,15 +17,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from friday_cli.core.plain import line
-from friday_cli.view import AgentView, cost, seconds, status_words, tokens
+from friday_cli.view import AgentView, doing
 
 from .blocks import Scene
-from .delegation import SIGNS, status_style
+from .row import draw
 
 Filter = Literal["all", "running", "failed", "needs you"]
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
-BAR = 6
 
 
 class AgentTree(ScrollView, can_focus=True):
@@ -82,14 +79,14 @@ class AgentTree(ScrollView, can_focus=True):
     def follow(self) -> None:
         """Look at every agent again; only rows that changed are drawn anew."""
         self._rows = self._listed()
-        size = Size(self.size.width, 2 * len(self._rows))
+        size = Size(self.scrollable_content_region.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size
         self._refresh_changed()
 
     def _refresh_changed(self) -> None:
         """Draw again what looks different."""
-        top, width = int(self.scroll_y) // 2, self.size.width
+        top, width = int(self.scroll_y) // 2, self.scrollable_content_region.width
         shown = self._rows[top : top + self.size.height // 2 + 1]
         for number, (agent, first, rest) in enumerate(shown, top):
             if self._seen.get(number) != (agent.path == self.selected, self._row(agent, first, rest, width)):
@@ -154,7 +151,7 @@ class AgentTree(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         number, row = divmod(int(self.scroll_y) + y, 2)
-        width = self.size.width
+        width = self.scrollable_content_region.width  # without the scrollbar
         if number >= len(self._rows):
             self._seen.pop(number, None)
             return Strip.blank(width, self._paper)
@@ -175,48 +172,13 @@ class AgentTree(ScrollView, can_focus=True):
         key = (
             width, first, rest, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
             len(agent.children), agent.path in self._folded, len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0, agent.worktree,
+            id(agent.current) if agent.current else 0, agent.worktree, doing(self.scene.state, agent),
         )  # fmt: skip
         known = self._drawn.get(agent.path)
         if known is None or known[0] != key:
-            known = self._drawn[agent.path] = (key, self._draw(agent, first, rest, width, now))
+            lines = draw(self.scene, agent, first, rest, width, now, folded=agent.path in self._folded)
+            known = self._drawn[agent.path] = (key, lines)
         return known[1]
-
-    def _draw(self, agent: AgentView, first: str, rest: str, width: int, now: float) -> list[Strip]:
-        pen, look = self.scene.pen, self.scene.pen.look
-        top = Text(first, style=look.dim)
-        folded = agent.path in self._folded
-        top.append("▸" if folded else "▾" if agent.children else " ", style=look.dim)
-        top.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
-        top.append(line(agent.profile, 24) or "friday", style="bold")
-        if agent.asks:
-            top.append(" needs you", style=look.warn)
-        if agent.background:
-            top.append(" bg", style=look.accent)
-        if waits_apart(agent):
-            top.append(" worktree", style=look.warn)
-        if folded:
-            top.append(f" +{len(agent.children)}", style=look.dim)
-        top.append(f" {line(agent.task, 120)}", style=look.dim)
-        low = Text(rest + ("│ " if agent.children and not folded else "  "), style=look.dim)
-        low.append(" · ".join(self._figures(agent, now, width)), style=look.dim)
-        if (share := used(agent, self.scene.state.usage_of(agent.path).billed)) is not None:
-            low.append(" ")
-            low.append_text(bar(share, look.ok if share < 0.7 else look.warn if share < 0.9 else look.error, look.dim))
-        return [pen.line(top, width), pen.line(low, width)]
-
-    def _figures(self, agent: AgentView, now: float, width: int) -> list[str]:
-        """What it does, as far as there is room, its active time, its tokens and those of its subtree, its cost."""
-        whole = self.scene.state.usage_of(agent.path)
-        demo = agent.model == "demo" or agent.model.startswith("demo/")
-        count = tokens(agent.usage) + (f" Σ{tokens(whole)}" if agent.children else "")
-        parts = [seconds(agent.active_s(now)), count, "demo" if demo else cost(whole)]
-        room = width - 10 - (BAR + 1 if agent.token_limit else 0) - len(" · ".join(parts))
-        what = status_words(agent)
-        if agent.status == "running":
-            what = f"{agent.current.tool} {agent.current.title}" if agent.current else "thinking"
-        plain_success = what == "completed"  # the sign says it, and words cut short say less
-        return [line(what, room), *parts] if room >= 6 and not plain_success else parts
 
     # ---- keys ------------------------------------------------------------------------------
 
@@ -266,22 +228,3 @@ class AgentTree(ScrollView, can_focus=True):
 
     def action_answer(self) -> None:
         self.post_message(self.Answer(self.selected))
-
-
-def waits_apart(agent: AgentView) -> bool:
-    """Whether its work lies in a worktree that nobody has decided on."""
-    return agent.ended and agent.worktree is not None and agent.worktree.state == "changed"
-
-
-def used(agent: AgentView, tokens_used: int) -> float | None:
-    """How much of its budget an agent has used with its subtree, 0 to 1; None without a limit."""
-    if agent.token_limit:
-        return min(tokens_used / agent.token_limit, 1.0)
-    return None
-
-
-def bar(share: float, full: object, empty: object) -> Text:
-    """A small bar."""
-    count = round(share * BAR)
-    text = Text("█" * count, style=full)  # type: ignore[arg-type]
-    return text.append("░" * (BAR - count), style=empty)  # type: ignore[arg-type]

@@ -175,3 +175,21 @@ async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path
         await chat.say("/new")
         await chat.until(lambda: not chat.side.has_class("shown"))
         assert chat.log.size.width > 120
+
+
+async def test_a_chosen_width_is_that_of_the_docked_pane_alone(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
+    taste.keep(side=50)
+    async with opened(tmp_path, agents, size=(130, 30)) as chat:
+        await chat.say("go")
+        await chat.idle()
+        await chat.until(lambda: chat.side.region.width == 50)
+        await chat.pilot.press("ctrl+t", "down", "enter", "enter")
+        await chat.until(lambda: chat.side.region.width == 130)  # full screen
+        await chat.pilot.press("escape")
+        await chat.pilot.resize_terminal(60, 20)
+        await chat.until(lambda: chat.side.region.width == 60)
+        await chat.pilot.resize_terminal(80, 20)
+        await chat.until(lambda: chat.side.region.width < 60)
+        await chat.pilot.resize_terminal(120, 30)
+        await chat.until(lambda: chat.side.region.width == 50)

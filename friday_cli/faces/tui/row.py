@@ -1,0 +1,112 @@
+"""One agent of the tree in two lines: who it is and since when, then what it does or waits for and what it has used.
+
+Where there is little room, what it does is kept longest; of the figures the cost of all of it goes last.
+Interface: `draw(scene, agent, first, rest, width, now, folded=...)`, `used(agent, tokens)`, `bar(share, look)`.
+"""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.strip import Strip
+
+from friday_cli.core.messages import Usage
+from friday_cli.core.plain import line
+from friday_cli.view import AgentView, State, cost, doing, seconds, tokens
+
+from .blocks import Scene
+from .delegation import SIGNS, status_style
+from .look import Look
+
+BAR = 5
+"""Cells of a budget's bar."""
+
+
+def draw(scene: Scene, agent: AgentView, first: str, rest: str, width: int, now: float, *, folded: bool) -> list[Strip]:
+    """The lines of an agent; `first` and `rest` are the branches of the tree before them, `now` Unix seconds."""
+    pen, look, state = scene.pen, scene.pen.look, scene.state
+    top = Text(first, style=look.dim)
+    top.append("▸" if folded else "▾" if agent.children else " ", style=look.dim)
+    top.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
+    badges = _badges(agent, look, folded)
+    top.append(line(agent.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
+    top.append_text(badges)
+    top.append(f" {line(agent.task, 200)}", style=look.dim)
+    low = Text(rest + ("│ " if agent.children and not folded else "  "), style=look.dim)
+    room = width - low.cell_len
+    what = doing(state, agent)
+    style = look.warn if agent.asks else look.text if not agent.ended else look.dim
+    if agent.ended and agent.status != "completed":
+        style = status_style(agent, pen)
+    figures = _figures(state, agent, look, room - min(len(what), max(18, width * 2 // 5)) - bool(what))
+    low.append(line(what, max(room - figures.cell_len - 1, 0)), style=style)
+    return [
+        pen.line(_spread(top, Text(seconds(agent.active_s(now)), style=look.dim), width), width),
+        pen.line(_spread(low, figures, width), width),
+    ]
+
+
+def _badges(agent: AgentView, look: Look, folded: bool) -> Text:
+    badges = Text()
+    if agent.asks:
+        badges.append(" needs you", style=look.warn)
+    if agent.background:
+        badges.append(" bg", style=look.accent)
+    if waits_apart(agent):
+        badges.append(" worktree", style=look.warn)
+    if folded:
+        badges.append(f" +{len(agent.children)}", style=look.dim)
+    return badges
+
+
+def _spread(left: Text, right: Text, width: int) -> Text:
+    """Both in one line, the second at its end."""
+    left = left.copy()
+    left.truncate(max(width - right.cell_len - bool(right), 1), overflow="ellipsis", pad=True)
+    return left.append_text(Text(" ") + right) if right else left
+
+
+def _figures(state: State, agent: AgentView, look: Look, room: int) -> Text:
+    """Its tokens and cost, those of its subtree behind Σ, and how much of its budget is used: as much as there is room for."""
+    own, whole = agent.usage, state.usage_of(agent.path)
+    family = bool(agent.children)
+    count, price = (f"Σ{tokens(whole)}", f"Σ{_price(whole)}") if family else (tokens(own), _price(own))
+    demo = agent.model == "demo" or agent.model.startswith("demo/")
+    money = [] if demo else [price]
+    choices = [[count, *money], money or [count]]
+    if family:
+        choices.insert(0, [f"{tokens(own)} {count}", *([] if demo else [f"{_price(own)} {price}"])])
+    share = used(agent, whole.billed)
+    for gauge in (True, False) if share is not None else (False,):
+        for parts in choices:
+            text = Text(" · ".join(parts), style=look.dim)
+            if gauge and share is not None:
+                text.append(" ").append_text(bar(share, look))
+            if text.cell_len < room:
+                return text
+    return Text()
+
+
+def _price(usage: Usage) -> str:
+    """US dollars in few cells: two figures, `$ n/a` where a price is unknown."""
+    if usage.cost_usd is None:
+        return "$ n/a"
+    if not usage.cost_usd or usage.cost_usd >= 0.0995:
+        return f"${usage.cost_usd:.2f}" if usage.cost_usd else "$0"
+    return f"${usage.cost_usd:.3f}" if usage.cost_usd >= 0.00995 else cost(usage)
+
+
+def waits_apart(agent: AgentView) -> bool:
+    """Whether its work lies in a worktree that nobody has decided on."""
+    return agent.ended and agent.worktree is not None and agent.worktree.state == "changed"
+
+
+def used(agent: AgentView, tokens_used: int) -> float | None:
+    """How much of its budget an agent has used with its subtree, 0 to 1; None without a limit."""
+    return min(tokens_used / agent.token_limit, 1.0) if agent.token_limit else None
+
+
+def bar(share: float, look: Look) -> Text:
+    """A small bar, in the colour of how much is left."""
+    count = round(share * BAR)
+    text = Text("█" * count, style=look.ok if share < 0.7 else look.warn if share < 0.9 else look.error)
+    return text.append("░" * (BAR - count), style=look.dim)
