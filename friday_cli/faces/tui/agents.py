@@ -57,7 +57,8 @@ class AgentKeys(Themed):
         """Where the keys go."""
         side, focused = self.query_one(Side), self.focused
         if isinstance(focused, Reader):
-            return "marking" if focused.marking else "child" if side.inside else "chat"
+            child: Place = "whole" if side.has_class("full") else "child"
+            return "marking" if focused.marking else child if side.inside else "chat"
         if focused is None or isinstance(focused, Prompt):
             return "prompt"
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
@@ -92,11 +93,11 @@ class AgentKeys(Themed):
         """Show the tree of agents and go there."""
         self.side_wish = True
         self.arrange_side()
-        self.query_one(AgentTree).focus()
+        self.query_one(Side).enter_tree()
 
     def action_tree(self) -> None:
         side = self.query_one(Side)
-        if side.has_class("shown") and self.focused is not None and side in self.focused.ancestors:
+        if side.has_class("shown") and isinstance(self.focused, AgentTree):
             self.leave_side(hide=True)
         else:
             self.focus_tree()
@@ -105,6 +106,8 @@ class AgentKeys(Themed):
         side = self.query_one(Side)
         if side.has_class("full"):
             side.fill(False)
+        elif side.alone and not hide:
+            side.enter_tree()
         elif hide or self.size.width < 120:
             child = self.engine.state.agents.get(side.child)
             if (hide or side.inside) and child is not None and not child.ended and not self.twice("close"):
@@ -128,13 +131,14 @@ class AgentKeys(Themed):
         side, chat = self.query_one(Side), self.query_one("#chat", Transcript)
         if self.focused is side.log_view and side.child == path:
             side.fill(not side.has_class("full"))
+            self.look_again()
         elif path == "a":
             chat.focus()
         else:
             self.side_wish = True
             self.arrange_side()
             side.open(path)
-            side.log_view.focus()
+            side.enter_child()
 
     def on_agent_tree_picked(self, message: AgentTree.Picked) -> None:
         self.query_one(Side).open(message.path)

@@ -364,7 +364,7 @@ class FridayApp(Talk):
 
     def action_answer(self) -> None:
         side = self.query_one(Side)
-        self.query_one(Approval).show_for(side.in_hand if self.place in ("tree", "child") else "")
+        self.query_one(Approval).show_for(side.in_hand if self.place in ("tree", "child", "whole") else "")
 
     def action_redraw(self) -> None:
         self.refresh(layout=True, repaint=True)

@@ -47,7 +47,8 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
     effort = f":{session.root.effort}" if session and session.root.effort else ""
     totals = state.totals
     working = state.working
-    waiting = sum(agent.status.startswith("waiting") or agent.status == "queued" for agent in working)
+    waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate") for agent in working)
+    running = sum(agent.status == "running" for agent in working)
     return Facts(
         folder=places.folder,
         branch=places.branch,
@@ -58,20 +59,21 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
         context=root.context / root.window if root and root.context and root.window else None,
         free=root.free if root and root.context else None,
         cost="" if demo or not totals.billed else cost(totals),
-        running=len(working) - waiting,
+        running=running,
         waiting=waiting,
         asks=len(state.asks),
         hint=hint,
     )
 
 
-Place = Literal["prompt", "chat", "child", "tree", "panel", "marking", ""]
-"""Where a person's keys go; "" is a field of its own."""
+Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "marking", ""]
+"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "" a field of its own."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
     "tree": "Enter opens · x cancels · m writes · f filters · Esc",
     "child": "Enter full screen · x cancels · m writes · Esc",
+    "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
     "panel": "1-9 or Enter answers · Tab: prompt",
 }

@@ -30,6 +30,8 @@ from .tree import AgentTree
 
 NARROWEST, CHAT = 28, 40
 """Cells that the pane has at least, and that it leaves to the chat."""
+SHORT = 14
+"""Rows below which the pane shows the tree or a transcript, not both."""
 
 
 class Side(Vertical):
@@ -133,6 +135,7 @@ class Side(Vertical):
         self.child = path
         self.agents.select(path)
         self.add_class("with-child")
+        self._arrange()
         self._head()
         self.log_view.show(path)
         self.log_view.follow()
@@ -141,6 +144,7 @@ class Side(Vertical):
         """Show the tree alone."""
         self.child = ""
         self.remove_class("with-child")
+        self._arrange()
 
     def reset(self, scene: Scene) -> None:
         """Begin anew with another session."""
@@ -182,7 +186,7 @@ class Side(Vertical):
 
     def on_agent_tree_arranged(self) -> None:
         head, told = self.query_one("#tree-head", Static), self.agents.told
-        head.display = bool(told)
+        self._arrange()
         head.update(Text(told, style=self.scene.pen.look.warn, no_wrap=True, overflow="ellipsis"))
 
     # ---- keys: the agent under the cursor, or the one whose transcript has the keys -------------
@@ -245,3 +249,40 @@ class Side(Vertical):
         """Take the whole screen, or give it back."""
         self.set_class(whole, "full")
         self.fit()
+        self._arrange()
+
+    # ---- which of the tree and the transcript are shown ------------------------------------------
+
+    def enter_child(self) -> None:
+        """Go to the transcript that is open."""
+        self._arrange(inside=True)
+        self.log_view.focus()
+
+    def enter_tree(self) -> None:
+        """Go to the tree; nothing fills the screen any more."""
+        self.fill(False)
+        self._arrange(inside=False)
+        self.agents.focus()
+
+    @property
+    def alone(self) -> bool:
+        """Whether a transcript is shown in place of the tree, for want of room."""
+        return self.has_class("short") and self.inside and not self.has_class("full")
+
+    def _arrange(self, *, inside: bool | None = None) -> None:
+        inside = self.inside if inside is None else inside
+        full, short = self.has_class("full"), self.has_class("short")
+        self.query_one("#child").display = bool(self.child) and (inside or full or not short)
+        self.agents.display = not (self.child and (full or (short and inside)))
+        self.query_one("#tree-head").display = self.agents.display and bool(self.agents.told)
+
+    def on_descendant_focus(self) -> None:
+        self._arrange()
+
+    def on_descendant_blur(self) -> None:
+        self._arrange()
+
+    def on_resize(self) -> None:
+        self.set_class(self.size.height < SHORT, "short")
+        self._arrange()
+        self._head()

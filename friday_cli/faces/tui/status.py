@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
@@ -92,7 +93,10 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
         add(facts.sandbox and f"sandbox: {facts.sandbox}")
     add(line(facts.folder, 40) + (f" ⎇ {line(facts.branch, 30)}" if facts.branch else ""))
     out = Text(no_wrap=True, overflow="ellipsis")
-    hint = Text(facts.hint, style=look.dim, no_wrap=True, overflow="ellipsis")
+    words = facts.hint
+    while width < 80 and cell_len(words) > width // 2 and " · " in words:
+        words = words.rpartition(" · ")[0]
+    hint = Text(words, style=look.dim, no_wrap=True, overflow="ellipsis")
     held = hint.cell_len + 2 if width >= 80 or hint.cell_len <= width // 2 else 0
     for number, part in enumerate(parts):
         gap = " · " if out and not out.plain.endswith(" ") else " " if out else ""

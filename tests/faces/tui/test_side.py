@@ -193,3 +193,26 @@ async def test_a_chosen_width_is_that_of_the_docked_pane_alone(tmp_path: Path) -
         await chat.until(lambda: chat.side.region.width < 60)
         await chat.pilot.resize_terminal(120, 30)
         await chat.until(lambda: chat.side.region.width == 50)
+
+
+async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
+    async with opened(tmp_path, agents, size=(100, 16)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.pilot.press("ctrl+t", "home", "down")
+        assert chat.side.agents.region.height > 10
+        assert not chat.side.log_view.region.height
+        await chat.pilot.press("enter")
+        await chat.until(lambda: chat.side.log_view.region.height > 5)
+        assert chat.side.log_view.has_focus
+        assert not chat.side.agents.region.height
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "Enter shows the chat again" in chat.frame)
+        await chat.pilot.press("ctrl+t")  # from a transcript to the tree, not away from both
+        await chat.until(lambda: chat.side.agents.has_focus and chat.side.agents.region.height > 10)
+        await chat.pilot.press("enter", "escape")
+        await chat.until(lambda: chat.side.agents.has_focus)
+        await chat.pilot.press("escape")
+        assert not chat.side.has_class("shown")
+        await chat.app.engine.stop("a", "abort")

@@ -51,6 +51,16 @@ async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width:
         await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
 
 
+async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(60, 20)) as chat:
+        facts = Facts(
+            mode="ask", running=1, asks=1, cost="$0.0542", folder="~/retry", hint="Enter opens · x cancels · f filters"
+        )
+        line = drawn(facts, Look.of(chat.app), 60).plain
+        assert line.endswith(" Enter opens · x cancels")
+        assert "1 needs you · 1 agent at work" in line
+
+
 async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 24)) as chat:
         look = Look.of(chat.app)
