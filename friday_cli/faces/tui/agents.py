@@ -61,6 +61,8 @@ class AgentKeys(Themed):
             return "marking" if focused.marking else child if side.inside else "chat"
         if focused is None or isinstance(focused, Prompt):
             return "prompt"
+        if self.query_one(Approval) in focused.ancestors:
+            return "words"
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
 
     def on_descendant_focus(self) -> None:

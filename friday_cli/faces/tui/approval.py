@@ -336,7 +336,7 @@ def _whole(ask: Ask, scene: Scene, pen: Pen, width: int) -> Text:
     event = ask.event
     if isinstance(event, QuestionAsked):
         return Text(visible(event.question))
-    text = Text(visible(event.subject), style="bold")
+    text = Text().append(visible(event.subject), style="bold")
     text.append(f"\n{visible(event.reason)}" if event.reason else "", style=pen.look.dim)
     run = scene.state.agents[ask.agent].calls.get(event.call_id)
     if run is not None:

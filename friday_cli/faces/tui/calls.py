@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from textual.strip import Strip
 
@@ -105,23 +106,18 @@ def _head(run: ToolRun, pen: Pen, now: float, open_: bool) -> Text:
 
 
 def preview(run: ToolRun, pen: Pen, width: int) -> list[Strip]:
-    """What is worth seeing of a folded call: a change, the end of running output, why it failed."""
+    """What is worth seeing of a folded call: a change, the end of running output, why it failed, what a person said."""
     look = pen.look
     if isinstance(run.display, Diff):
-        return _clipped(draw_diff(run.display.diff, pen, width, most=PREVIEW + 1), run.display.diff.count("\n"), pen)
+        return draw_diff(run.display.diff, pen, width, most=PREVIEW)
     if run.output is not None and run.status == "running":
         return pen.hard("\n".join(plain(run.output.text).rstrip().split("\n")[-TAIL:]), width, look.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in plain(run.text).strip().split("\n") if part.strip()][-TAIL:]
         return [pen.line(Text(part[:1000], style=look.error), width) for part in last]
+    if run.tool == "ask_user" and run.text:
+        return [pen.line(Text(f"└ {line(run.text, 500)}", style=look.dim), width)]
     return []
-
-
-def _clipped(strips: list[Strip], lines: int, pen: Pen) -> list[Strip]:
-    if len(strips) <= PREVIEW:
-        return strips
-    more = Text(f"… {max(lines - PREVIEW, 1)} more lines", style=pen.look.dim)
-    return [*strips[:PREVIEW], pen.line(more, 60)]
 
 
 def body(run: ToolRun, pen: Pen, width: int) -> list[Strip]:
@@ -166,25 +162,24 @@ def arguments(values: dict[str, Any], pen: Pen, width: int, *, skip_long: bool =
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         text = visible(text)
-        if "\n" in text or len(text) > width:
+        head = Text().append(f"{line(name, 40)}:", style=pen.look.accent)
+        if "\n" in text or head.cell_len + 1 + cell_len(text) > width:
             if skip_long:
                 continue
-            out.append(pen.line(Text(f"{line(name, 40)}:", style=pen.look.accent), width))
+            out.append(pen.line(head, width))
             out += indented(pen.hard(text.rstrip("\n"), width - 2, pen.look.text, most=MOST), "  ", "  ", pen.look.dim)
         else:
-            out.append(
-                pen.line(Text(f"{line(name, 40)}: ", style=pen.look.accent).append(text, style="default"), width)
-            )
+            out.append(pen.line(head.append(f" {text}"), width))
     return out
 
 
 def _table(table: Table, pen: Pen, width: int) -> list[Strip]:
     rows = [table.columns, *table.rows][: MOST + 1]
     cells = [[line(cell, 60) for cell in row] for row in rows]
-    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(table.columns))]
+    widths = [max((cell_len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(table.columns))]
     out = []
     for number, row in enumerate(cells):
-        text = "  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=False))
+        text = "  ".join(set_cell_size(cell, size) for cell, size in zip(row, widths, strict=False))
         out.append(pen.line(Text(text.rstrip(), style="bold" if number == 0 else ""), width))
     return out
 

@@ -22,7 +22,7 @@ COMPARED = 500
 
 
 def draw_diff(diff: str, pen: Pen, width: int, *, most: int) -> list[Strip]:
-    """The lines of a unified diff, at most `most` of them. A hunk that begins at line 0 has no numbers."""
+    """The lines of a unified diff, at most `most` of them; what is left out is said. A hunk that begins at line 0 has no numbers."""
     out: list[Strip] = []
     old = new = 0
     lines = visible(diff).split("\n")
@@ -46,7 +46,8 @@ def draw_diff(diff: str, pen: Pen, width: int, *, most: int) -> list[Strip]:
                 out += _row(new, " ", Text(text[1:]), pen, width, pen.look.dim)
                 old, new = old + 1, new + 1
             at += 1
-    return out[:most]
+    left = len(lines) - at + max(len(out) - most, 0)
+    return [*out[:most], pen.line(Text(f"… {left} more lines", style=pen.look.dim), width)] if left else out
 
 
 def proposed(pairs: list[tuple[str, str]]) -> str:
@@ -107,6 +108,9 @@ def _row(number: int, sign: str, text: Text, pen: Pen, width: int, style: Style)
         line.stylize_before(style)
         out.append(pen.line(line, width))
         head = " " * len(head)
+    if len(pieces) > 200:
+        more = f"{head}… {sum(len(piece) for piece in pieces[200:])} more characters"
+        out.append(pen.line(Text(more, style=pen.look.dim), width))
     return out
 
 

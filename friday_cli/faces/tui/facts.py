@@ -66,8 +66,8 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
     )
 
 
-Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "marking", ""]
-"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "" a field of its own."""
+Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", ""]
+"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, "" a field of its own."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
@@ -76,6 +76,7 @@ _HINTS: dict[Place, str] = {
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
     "panel": "1-9 or Enter answers · Tab: prompt",
+    "words": "Enter answers · Esc: the choices",
 }
 
 

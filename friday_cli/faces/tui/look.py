@@ -111,22 +111,31 @@ class Pen:
     def wrap(self, text: Text, width: int) -> list[Strip]:
         """`text` wrapped between words."""
         lines = text.wrap(self.console, max(width, 1), tab_size=4, no_wrap=False, overflow="fold")
-        return [Strip([s for s in line.render(self.console) if s.text != "\n"]) for line in lines]
+        return [self._strip(line) for line in lines]
 
     def line(self, text: Text, width: int) -> Strip:
         """`text` as one line, cut with an ellipsis."""
         text = text.copy()
         text.truncate(max(width, 1), overflow="ellipsis")
+        return self._strip(text)
+
+    def _strip(self, text: Text) -> Strip:
+        if not text.spans:  # rich forgets the style of a text that has no other
+            return Strip([Segment(text.plain, self.console.get_style(text.style))])
         return Strip([s for s in text.render(self.console) if s.text != "\n"])
 
     def hard(self, text: str, width: int, style: Style, *, most: int | None = None) -> list[Strip]:
-        """Preformatted text, cut where the width ends; at most `most` lines of it."""
+        """Preformatted text, cut where the width ends; at most about `most` lines of it. What is left out is said."""
         out: list[Strip] = []
-        for raw in text.split("\n"):
-            for piece in chopped(raw[:LONGEST_LINE].expandtabs(4), width):
-                out.append(Strip([Segment(piece, style)]))
-                if most is not None and len(out) >= most:
-                    return out
+        lines = text.split("\n")
+        for number, raw in enumerate(lines):
+            if most is not None and len(out) >= most:
+                return [*out[:most], Strip([Segment(f"… {len(lines) - number} more lines"[:width], style)])]
+            pieces = chopped(raw[:LONGEST_LINE].expandtabs(4), width)
+            left = len(raw) - LONGEST_LINE
+            if left > 0:
+                pieces.append(f"… {left} more characters"[:width])
+            out += [Strip([Segment(piece, style)]) for piece in pieces]
         return out
 
 

@@ -10,9 +10,12 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown
+from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, TableElement
+from rich.rule import Rule
 from rich.segment import Segment
+from rich.style import Style
 from rich.syntax import Syntax
+from rich.table import Table
 from textual.strip import Strip
 
 from friday_cli.core.plain import plain
@@ -42,8 +45,26 @@ class _Code(CodeBlock):
         inner = options.update(width=max(options.max_width - 2, 1))
         for line in console.render_lines(syntax, inner, pad=False):
             yield Segment("  ")
-            yield from line
+            for text, style, _ in line:
+                yield Segment(text, style and Style(color=style.color, bold=style.bold, italic=style.italic))
             yield Segment.line()
+
+
+class _Table(TableElement):
+    """Without the blank rows above and below."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            assert isinstance(table, Table)
+            table.show_edge = False
+            yield table
+
+
+class _Line(HorizontalRule):
+    new_line = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Rule(style="markdown.table.border")
 
 
 class _Heading(Heading):
@@ -51,7 +72,9 @@ class _Heading(Heading):
 
 
 class _Page(Markdown):
-    elements = {**Markdown.elements, "fence": _Code, "code_block": _Code, "heading_open": _Heading}  # noqa: RUF012
+    elements = {  # noqa: RUF012
+        **Markdown.elements, "fence": _Code, "code_block": _Code, "heading_open": _Heading, "table_open": _Table, "hr": _Line,
+    }  # fmt: skip
 
     def __init__(self, text: str, code_theme: str) -> None:
         super().__init__("", code_theme=code_theme, hyperlinks=False)

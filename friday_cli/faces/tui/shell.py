@@ -57,8 +57,8 @@ class ShellBlock(Block):
         head.append(f" · {self._end or 'running; Esc stops it'}", style=look.dim)
         lines = plain(self._output).rstrip("\n").split("\n") if self._output.strip() else []
         most = MOST if self.open else HEAD if self._end else TAIL
-        shown = lines[:most] if self._end else lines[-most:]
-        body = pen.hard("\n".join(shown), width - 2, look.text, most=most) if shown else []
-        if self._end and len(lines) > most:
-            body.append(pen.line(Text(f"… {len(lines) - most} more lines", style=look.dim), width - 2))
+        if self._end:
+            body = pen.hard("\n".join(lines), width - 2, look.text, most=most) if lines else []
+        else:
+            body = pen.hard("\n".join(lines[-most:]), width - 2, look.text)[-most:] if lines else []
         return [pen.line(head, width), *indented(body, "  ", "  ", look.dim)]

@@ -181,6 +181,10 @@ class Transcript(ScrollView, can_focus=True):
             self._pinning = False
         self._note_anchor(y)
 
+    def action_scroll_end(self) -> None:
+        self.following = True  # what lies between has guessed heights: no distance says where the end is
+        self.redraw()
+
     def _grow(self) -> None:
         """Note the height, without a new layout of the screen: nothing but the scroll bar shows it."""
         size = Size(self._laid.width, self.column.total)

@@ -62,6 +62,7 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
         await asked(chat)
         await chat.pilot.press("down", "enter")
         chat.app.query_one("#ask-words", Input).value = "use a file in build/"
+        await chat.until(lambda: "Enter answers · Esc: the choices" in chat.frame)
         await chat.pilot.press("enter")
         await chat.idle()
         assert chat.app.engine.state.denials[0].reason == "use a file in build/"
@@ -160,6 +161,7 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
         await chat.pilot.press("2")
         await chat.idle()
         assert "right" in chat.log.last_reply()
+        assert "└ The person answered: right" in chat.frame
 
 
 async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: None) -> None:

@@ -121,6 +121,9 @@ async def test_scrolling_up_by_lines_shows_every_line_once(tmp_path: Path) -> No
             now = lines(chat)
             assert now[1:] == seen[:-1]
             seen = now
+        await chat.pilot.press("home", "end")
+        assert chat.log.following
+        assert "w39.4" in chat.frame.replace("\n", " ")
 
 
 async def test_a_reply_that_is_written_shows_settled_blocks_and_its_tail(tmp_path: Path) -> None:
