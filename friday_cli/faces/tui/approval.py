@@ -32,6 +32,8 @@ from .look import Pen
 if TYPE_CHECKING:
     from friday_cli.core.permission import Answer
 
+LOW, LEAST = 26, 2
+"""Rows of a low screen, of which the panel may take more, and rows of what is asked that are always seen."""
 GRACE_S = 0.5
 """Seconds in which a key that was meant for something else cannot answer."""
 
@@ -87,13 +89,18 @@ class Approval(Vertical, can_focus=True):
         """Whether the person types for the prompt: the focus is on its way there, and Enter was meant for it."""
         self._at = 0
         self._options: list[Option] = []
+        self._split = False
+        """Whether the task has a row of its own."""
+        self._rows: list[int] = []
+        """Of each row of choices: the number of its option, from 0."""
         self.display = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="ask-head")
         with VerticalScroll(id="ask-scroll", can_focus=False):
             yield Static(id="ask-body")
-        yield Static(id="ask-choices")
+        with VerticalScroll(id="ask-options", can_focus=False):
+            yield Static(id="ask-choices")
         yield Input(id="ask-words", compact=True)
 
     def on_mount(self) -> None:
@@ -159,28 +166,57 @@ class Approval(Vertical, can_focus=True):
         ids = list(self.scene.state.asks)
         if len(ids) > 1:
             text.append(f" · {ids.index(self._shown) + 1} of {len(ids)} (← →)", style=look.warn)
-        text.append(f" · for: {line(ask.task, 200)}", style=look.dim)
-        self.query_one("#ask-head", Static).update(text)
+        task = Text(f"for: {line(ask.task, 200)}", style=look.dim, no_wrap=True, overflow="ellipsis")
+        split = ask.agent != "a" and text.cell_len + 3 + task.cell_len > self.size.width
+        self.query_one("#ask-head", Static).update(Text("\n" if split else " · ").join((text, task)))
+        if split != self._split:
+            self._split = split
+            self._fit()
 
     def _body(self) -> None:
         ask = self._ask
         if ask is None:
             return
-        width = max(self.size.width - 6, 20)
+        width = max(self.size.width - 1, 20)
         self.query_one("#ask-body", Static).update(_whole(ask, self.scene, self.scene.pen, width))
 
     def _choices(self) -> None:
-        look = self.scene.pen.look
-        text = Text()
-        for number, option in enumerate(self._options, 1):
-            chosen = number - 1 == self._at
-            text.append(f"{'❯' if chosen else ' '} {number} ", style=look.accent if chosen else look.dim)
-            text.append(line(option.label, 300) + ("\n" if number < len(self._options) else ""),
-                        style="bold" if chosen else "")  # fmt: skip
-        self.query_one("#ask-choices", Static).update(text)
+        pen, look = self.scene.pen, self.scene.pen.look
+        rows, self._rows = [], []
+        for number, option in enumerate(self._options):
+            chosen = number == self._at
+            label = Text(line(option.label, 2_000), style="bold" if chosen else "")
+            head = f"{'❯' if chosen else ' '} {number + 1} "
+            for part in label.wrap(pen.console, max(self.size.width - 5, 16), overflow="fold"):
+                rows.append(Text().append(head, style=look.accent if chosen else look.dim).append_text(part))
+                self._rows.append(number)
+                head = "    "
+        self.query_one("#ask-choices", Static).update(Text("\n").join(rows))
+        self._fit()
+
+    def _fit(self) -> None:
+        """Share the rows that the panel may take: the choices and the field for words are always seen."""
+        height = self.screen.size.height
+        room = height * (70 if height < LOW else 60) // 100 - 3 - self._split - bool(self._field.display)
+        choices = min(len(self._rows), max(room - LEAST, 1))
+        self.query_one("#ask-options").styles.max_height = choices
+        self.query_one("#ask-scroll").styles.max_height = max(min(room - choices, 12), 1)
+        self.call_after_refresh(self._settle)
+
+    def _settle(self) -> None:
+        """Bring the chosen one into view, and say what is not seen of what is asked."""
+        if self._at in self._rows:
+            options = self.query_one("#ask-options", VerticalScroll)
+            first, last = self._rows.index(self._at), len(self._rows) - 1 - self._rows[::-1].index(self._at)
+            y = min(max(int(options.scroll_y), last + 1 - options.size.height), first)
+            options.scroll_to(y=y, animate=False)
+        scroll = self.query_one("#ask-scroll", VerticalScroll)
+        self.border_subtitle = "PgUp PgDn: the rest of it" if scroll.max_scroll_y else ""
 
     def on_resize(self) -> None:
+        self._head()
         self._body()
+        self._choices()
 
     # ---- answering ------------------------------------------------------------------------
 
@@ -265,6 +301,7 @@ class Approval(Vertical, can_focus=True):
                 "Why not? It reads this. Enter alone: just no" if option.words == "may" else "Your answer"
             )
             field.display = True
+            self._fit()
             field.focus()
         else:
             self.post_message(self.Answered(self._shown, option.answer))
@@ -279,26 +316,28 @@ class Approval(Vertical, can_focus=True):
         if option.words == "must" and not words:
             return
         answer = words if isinstance(option.answer, str) else msgspec.structs.replace(option.answer, reason=words)
-        self.query_one("#ask-words").display = False
+        self._field.display = False
+        self._fit()
         self.focus()
         self.post_message(self.Answered(self._shown, answer))
 
     def escape(self) -> bool:
         """Leave the field for words; False when it was not open."""
-        field = self.query_one("#ask-words")
-        if not field.display:
+        if not self._field.display:
             return False
-        field.display = False
+        self._field.display = False
+        self._fit()
         self.focus()
         return True
 
     def on_click(self, event: events.Click) -> None:
         choices = self.query_one("#ask-choices")
         row = event.screen_y - choices.region.y
-        if 0 <= row < len(self._options) and choices.region.contains(event.screen_x, event.screen_y):
-            if event.chain > 1 and row == self._at and self._ready():
+        if 0 <= row < len(self._rows) and choices.region.contains(event.screen_x, event.screen_y):
+            chosen = self._rows[row]
+            if event.chain > 1 and chosen == self._at and self._ready():
                 self._take()
-            self._at = row
+            self._at = chosen
             self._choices()
 
     async def on_key(self, event: events.Key) -> None:

@@ -173,6 +173,50 @@ async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: Non
         assert not (tmp_path / "out.txt").exists()
 
 
+async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:
+    task = "Write it down, line by line, as it was told"
+    lines = {"path": "out.txt", "content": "".join(f"line {n}\n" for n in range(30))}
+    agents = {
+        "a": [
+            {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": task}}]},
+            {"text": "Done."},
+        ],
+        "a.1": [{"calls": [{"name": "write_file", "arguments": lines}]}, {"text": "Done."}],
+    }
+    async with opened(tmp_path, agents, size=(60, 20)) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        await chat.until(lambda: "the rest of it" in chat.frame)
+        for seen in (
+            f"for: {task}",
+            "+ line 0",
+            "1 Yes",
+            "2 Yes, and",
+            "3 Yes, and always",
+            "    write_file(out",
+            "4 No",
+        ):
+            assert seen in chat.frame
+        await chat.pilot.click("#ask-choices", offset=(6, 3))  # the second row of the third
+        await chat.until(lambda: "❯ 3" in chat.frame)
+        await chat.pilot.press("4")
+        await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
+    question = {"question": "Which way?", "choices": [f"way {n}: {'on and on ' * 8}" for n in range(6)]}
+    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "Done."}]}
+    async with opened(tmp_path, agents, size=(60, 20)) as chat:
+        await chat.say("go")
+        await asked(chat)
+        for key, seen in (("down", "❯ 2 way 1"), ("up", "❯ 1 way 0"), ("up", "❯ 7 In my own words")):
+            await chat.pilot.press(key)
+            await chat.until(lambda seen=seen: seen in chat.frame)  # type: ignore[misc]
+            assert "Which way?" in chat.frame
+        await chat.app.engine.stop("a", "abort")
+
+
 async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path) -> None:
     agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3}, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
