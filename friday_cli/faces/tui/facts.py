@@ -67,7 +67,8 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
 
 
 Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", ""]
-"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, "" a field of its own."""
+"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, and
+"" a field of its own."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
