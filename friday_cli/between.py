@@ -15,7 +15,7 @@ from .core.errors import FridayError, UsageError
 from .core.model import prompt_tokens
 from .core.news import NOTE
 from .core.presence import Presence
-from .core.replay import replay
+from .core.replay import left_behind, replay
 from .opening import Opened
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class Between:
             return
         root = self.root
         if done.what != "files":
-            record = (await asyncio.to_thread(replay, await self.log.history()))["a"]
+            envelopes = await self.log.history()
+            record = (await asyncio.to_thread(replay, envelopes))["a"]
+            self._opened.tree.left = left_behind(envelopes)
             root.history, root.context, root.sent = record.history, record.context, 0
             root.seen.hashes.clear()
             while not root.inbox.empty():

@@ -25,7 +25,7 @@ from .core.messages import without_thinking
 from .core.news import NOTE
 from .core.permission import Desk, Mode, Rules
 from .core.provider import Effort
-from .core.replay import AgentRecord, replay
+from .core.replay import AgentRecord, left_behind, replay
 from .core.rule import parse_rule
 from .crew import ROOT, Crew
 from .lanes import SharedLane
@@ -121,7 +121,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
                 crew.world.exposure.apply(envelope)
             known = [_known(record) for path, record in records.items() if path != "a"]
             tree = crew.tree = crew.apart.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
-            tree.on_end = crew.apart.settle
+            tree.on_end, tree.left = crew.apart.settle, left_behind(envelopes)
             crew.world.remember = crew.apart.remembering(crew.world.remember)
             mode = options.mode or ground.settings.mode
             rules = session_rules(

@@ -273,10 +273,10 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         raise UsageError(f"Session {session[:8]} has no beginning and cannot be forked.")
     title = await store.title(session)
     name = await store.create_session(first.cwd, title=f"{title} (fork)" if title else "")
-    began = msgspec.structs.replace(first, session=name, forked=session)
-    kept = [msgspec.structs.replace(kept[0], event=began), *kept[1:]]
+    kept += _ends(kept, session)
+    began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
-        await store.journal(name).append([*kept, *_ends(kept, session)])
+        await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:]])
     place = store.path.parent / "checkpoints"
     wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
     await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)

@@ -42,6 +42,8 @@ class Tree:
         """What was started in this turn of the user; each turn has a list of its own."""
         self.on_news: Callable[[str], None] = lambda path: None
         self.on_end: Callable[[str], Awaitable[None]] = _nothing
+        self.left: frozenset[str] = frozenset()
+        """Agents that the conversation of the root knows nothing of, for it was taken back to before them."""
         self._build = build
         self._revive = revive
         self.root: Agent | None = None
@@ -165,6 +167,7 @@ class Tree:
         node = self._nodes[agent.path] = Node(agent, spec)
         if depth_of(agent.path):
             self._past.setdefault(agent.path, node.known)
+            self.left -= {agent.path}
         agent.run += 1
         agent.turn = 0
         agent.texts.clear()
@@ -320,6 +323,8 @@ class Tree:
     def _remember(self, path: str) -> str:
         lines = []
         for known in self.below(path):
+            if known.path in self.left:
+                continue
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
         return "\n".join(lines)

@@ -56,13 +56,14 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
     """First event of a session: `schema` is the version of this form, `session` its UUID, `cwd` its folder. `forked`
-    names the session from which the events that follow were taken."""
+    names the session from which the events that follow were taken, up to number `taken`."""
 
     schema: int
     session: str
     cwd: str
     version: str
     forked: str = ""
+    taken: int = 0
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):

@@ -276,6 +276,22 @@ def _rewound(record: AgentRecord, event: Rewound) -> None:
         record.history, record.context = [without_thinking(m) for m in record.history], 0
 
 
+def left_behind(envelopes: Iterable[Envelope]) -> frozenset[str]:
+    """The agents that the conversation knows nothing of: all their runs began in a part of it that a rewind left."""
+    left: dict[int, tuple[int, int]] = {}
+    """What each rewind left, by its number: the events between two numbers."""
+    begun: dict[str, list[int]] = {}
+    for envelope in envelopes:
+        event, seq = envelope.event, envelope.seq or 0
+        if isinstance(event, AgentStarted) and envelope.agent != "a":
+            begun.setdefault(envelope.agent, []).append(seq)
+        elif isinstance(event, Rewound) and event.what != "files":
+            if event.undo:
+                left.pop(event.to, None)
+            left[seq] = event.to, seq
+    return frozenset(p for p, at in begun.items() if all(any(a < n < b for a, b in left.values()) for n in at))
+
+
 def _prefix(record: AgentRecord, event: Prefix) -> None:
     if record.prefix and record.prefix.model != event.model:  # no other model could read it
         record.history = [without_thinking(message) for message in record.history]

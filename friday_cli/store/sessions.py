@@ -6,11 +6,11 @@ import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentFinished
+from friday_cli.core.events import AgentFinished, AnyEvent, SessionStarted
 from friday_cli.core.messages import Usage
 
 from .journal import key_of
@@ -81,15 +81,18 @@ def _agent(row: tuple[Any, ...]) -> AgentRow:
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:
-    """What every profile did with every model, the most used first."""
+    """What every profile did with every model, the most used first. What a fork took from a session that is still kept
+    counts there alone."""
+    taken = _taken(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
-    for profile, model, body in db.execute(
-        "SELECT a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
+    for key, seq, profile, model, body in db.execute(
+        "SELECT e.session, e.seq, a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
         " JOIN agents a ON a.session = e.session AND a.path = e.agent WHERE e.kind = 'agent_finished'"
     ):
-        event = _finished(body)
-        if event is not None:
+        event = _event(body) if seq > taken.get(key, 0) else None
+        if isinstance(event, AgentFinished):
             ends.setdefault((profile, model), []).append((event.success, event.duration_s, event.stop_reason))
+    again = _spent_before(db, taken)
     rows = []
     for profile, model, count, tokens, cost in db.execute(
         f"SELECT a.profile, a.model, count(*), sum({_TOKENS}), {_COST} FROM agents a GROUP BY a.profile, a.model"
@@ -98,32 +101,71 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
         well = sum(success for success, _, _ in mine)
         times = sorted(duration for _, duration, _ in mine)
         why = dict(Counter(reason for _, _, reason in mine).most_common())
+        before, spent = again.get((profile, model), (0, Usage()))
+        if cost is not None:
+            cost = max(cost - (spent.cost_usd or 0.0), 0.0)
         rows.append(
             StatRow(
                 profile,
                 model,
-                count,
+                count - before,
                 len(mine),
                 well,
                 well / len(mine) if mine else None,
-                tokens,
+                tokens - spent.billed,
                 cost,
                 _rank(times, 0.5),
                 _rank(times, 0.95),
                 why,
             )
         )
-    return sorted(rows, key=lambda row: (-row.runs, row.profile, row.model))
+    return sorted((row for row in rows if row.agents or row.runs), key=lambda row: (-row.runs, row.profile, row.model))
 
 
-def _finished(body: bytes) -> AgentFinished | None:
+def _taken(db: sqlite3.Connection) -> dict[int, int]:
+    """By the key of each fork of a session that is still kept: the number of the last event that it took from there."""
+    rows = db.execute(
+        "SELECT s.key, CAST(e.body AS BLOB) FROM sessions s JOIN events e ON e.session = s.key AND e.seq = 1"
+        " WHERE e.kind = 'session_started' AND instr(e.body, '\"taken\"')"
+    ).fetchall()
+    found = [(key, event) for key, body in rows if isinstance(event := _event(body), SessionStarted)]
+    names = {name for (name,) in db.execute("SELECT id FROM sessions")} if found else set()
+    return {key: event.taken for key, event in found if event.forked in names}
+
+
+def _spent_before(db: sqlite3.Connection, taken: Mapping[int, int]) -> dict[tuple[str, str], tuple[int, Usage]]:
+    """By profile and model: how many agents forks have that began elsewhere with all they did, and what was spent there."""
+    out: dict[tuple[str, str], tuple[int, Usage]] = {}
+    for key, last in taken.items():
+        spent: dict[str, Usage] = {}
+        for path, body in db.execute(
+            "SELECT agent, CAST(body AS BLOB) FROM events WHERE session = ? AND seq <= ? AND kind IN ('agent_started',"
+            " 'agent_finished', 'turn_finished', 'attempt_failed', 'compacted', 'intent_stated', 'verdict') ORDER BY seq",
+            (key, last),
+        ):
+            event = _event(body)
+            usage = getattr(event, "usage", Usage())
+            if isinstance(event, AgentFinished) and usage != Usage():  # its own word for its whole life
+                spent[path] = usage
+            else:
+                spent[path] = spent.get(path, Usage()) + usage
+        later = "SELECT DISTINCT agent FROM events WHERE session = ? AND seq > ? AND kind = 'agent_started'"
+        went_on = {path for (path,) in db.execute(later, (key, last))}
+        for path, usage in spent.items():
+            row = db.execute("SELECT profile, model FROM agents WHERE session = ? AND path = ?", (key, path)).fetchone()
+            count, sum_ = out.get(row, (0, Usage()))
+            out[row] = count + (path not in went_on), sum_ + usage
+    return out
+
+
+def _event(body: bytes) -> AnyEvent | None:
     from friday_cli.core.decoding import decode_event
 
     try:
-        event: Any = decode_event(body)
+        event: AnyEvent = decode_event(body)
     except ValueError:
         return None  # a damaged row counts for nothing
-    return event if isinstance(event, AgentFinished) else None
+    return event
 
 
 def _rank(ordered: Sequence[float], share: float) -> float:

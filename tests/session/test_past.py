@@ -9,7 +9,7 @@ import pytest
 
 from friday_cli import opening
 from friday_cli.core.errors import FridayError, ProviderError, UsageError
-from friday_cli.core.events import AgentFinished, Compacted, MessageAdded, Rewound
+from friday_cli.core.events import AgentFinished, Compacted, Envelope, MessageAdded, Rewound, SessionStarted
 from friday_cli.core.replay import replay
 from friday_cli.view import Note, Said, State
 from tests.delegation.stage import Actors, Scene, Shelf, Stage, until
@@ -117,6 +117,29 @@ async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(act
 
 
 @virtual
+async def test_a_summary_names_no_agent_of_a_part_that_was_left(acts: Stage) -> None:
+    def listed(scene: Scene) -> list[str]:
+        words = scene.of(Compacted)[-1].messages[0].text.partition("Sub-agents of this session:")[2]
+        return [line.partition(" ")[0] for line in words.split("\n") if line]
+
+    turns = [Say("", [delegate("general")]), Say("one"), Say("", [delegate("general")]), Say("two"), Say("sum")]
+    async with acts.open({"a": turns, "a.1": [Say("x")], "a.2": [Say("y")]}) as scene:
+        await talked(scene, "first", "second")
+        await scene.session.rewind(2)
+        await scene.session.compact()
+        assert listed(scene) == ["a.1"]
+        await scene.session.rewind(1)
+    async with acts.open({"a": [Say("sum")] * 4}, resume=acts.ids[0]) as scene:
+        await talked(scene, "third")
+        await scene.session.compact()
+        assert listed(scene) == []
+        await scene.session.undo_rewind()
+        await talked(scene, "fourth")
+        await scene.session.compact()
+        assert listed(scene) == ["a.1"]
+
+
+@virtual
 async def test_thinking_of_another_model_is_not_taken_back_to(acts: Stage) -> None:
     async with acts.open(Actors({"a": [Say("one", thinking="hm")]}, model="older")) as scene:
         await talked(scene, "first")
@@ -204,7 +227,20 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         assert (await fork.prompt("other")).result == "forked"
         assert fork.root.history[0].text == "first"
         assert "second" not in [m.text for m in fork.root.history]
+        rows = {row.profile: row for row in await fork._opened.store.stats()}
+        assert (rows["friday"].agents, rows["friday"].runs) == (2, 3)  # what was copied was spent and run once
+        assert (rows["general"].agents, rows["general"].runs) == (1, 1)
+        spent = [agent.usage.billed for agent in replay(await stage.log(session.id)).values()]
+        mine = fork.root.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
+        assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
+
+
+def _taken(envelopes: list[Envelope]) -> list[Envelope]:
+    """What a fork's log has of the other session."""
+    first = envelopes[0].event
+    assert isinstance(first, SessionStarted)
+    return [e for e in envelopes if (e.seq or 0) <= first.taken]
 
 
 async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(stage: DiskStage) -> None:
