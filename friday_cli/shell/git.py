@@ -140,9 +140,15 @@ def _config(args: list[Arg]) -> Given | str:
 
 def _operands(name: str, given: Given, ground: Ground, here: str) -> str:
     """Revisions and paths: what leads out of the workspace makes git compare files that are none of the repository's."""
-    for option, _ in given.options:
+    for option, word in given.options:
         if option.startswith("--output") or option in ("--ext-diff", "--textconv"):
             return f"{option} runs a program or writes a file"
+        if option == "-L" and word is not None and is_secret(word.text.rpartition(":")[2]):
+            return f"{word.text} may hold secrets"
+    if name == "grep" and given.has("--untracked", "--no-exclude-standard"):
+        under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
+        if reason := ground.tree(here, under, deep=False).shown((), links=False):
+            return reason
     for arg in given.operands:
         text = arg.text
         path = text.partition(":")[2] if re.match(r"[^/]*:", text) else text

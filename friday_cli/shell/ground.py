@@ -9,10 +9,12 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
+import msgspec
+
 from ..core.danger import is_secret
 from ..core.errors import FridayError
 from ..core.workspace import Workspace
-from . import repository
+from . import repository, steering
 from .tree import Tree, look
 
 MOST = 2_000
@@ -92,12 +94,20 @@ class Ground:
         """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
         return repository.danger(here, tuple(map(str, self._workspace.roots)))
 
-    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True) -> Tree:
-        """What a command on many files would meet in the workspace without naming it."""
+    def steered(self, name: str, here: str) -> str:
+        """Why the project may have its own program in the place of `name`, "" when nothing says so."""
+        return steering.steered(name, here, self.root)
+
+    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True, shy: bool = False) -> Tree:
+        """What a command on many files would meet in the workspace without naming it; `shy`: one that passes over what is
+        hidden or ignored."""
         roots = tuple(map(str, self._workspace.roots))
-        return look(
+        found = look(
             self.root, here, lambda path: any(path == r or path.startswith(r + os.sep) for r in roots), under, deep=deep
         )
+        shy = shy and not any(label != "." and steering.unsearched(self.root, f"{label}/x") for label in under)
+        seen = tuple(label for label in found.secrets if not (shy and steering.unsearched(self.root, label)))
+        return msgspec.structs.replace(found, secrets=seen)
 
     def _one(self, path: str, here: str) -> str:
         try:

@@ -21,17 +21,24 @@ _XARGS = Spec(
 )
 _LISTERS = {"pip": ("list", "show", "freeze"), "pip3": ("list", "show", "freeze"), "npm": ("ls", "list", "root", "prefix"),
             "conda": ("list", "info"), "rustup": ("show",), "go": ("env",)}  # fmt: skip
+_SOURCES = frozenset(
+    ("py", "python", "js", "ts", "rust", "go", "c", "cpp", "h", "java", "kotlin", "scala", "swift", "ruby", "php", "cs", "lua",
+     "html", "css", "md", "markdown", "sql", "sh")
+)  # fmt: skip
+"""Types of files, as rg names them, that hold sources."""
 _VISIBLE = re.compile(r"(?:HOME|PATH|USER|SHELL|LANG|PWD|TERM|VIRTUAL_ENV|GOPATH|GOROOT|JAVA_HOME|NODE_ENV|CI|TMPDIR)")
 
 
 class Feed(msgspec.Struct, frozen=True):
     """What the program before in a pipe prints: names of files below the workspace (`plain`: no links among them,
-    `zero`: divided by NUL, `open`: no hidden or untracked ones, `globs` and `under`: only such), or nothing to rely on."""
+    `zero`: divided by NUL, `open`: none that git does not know, or searched already; `shy`: none that rg passes over; `globs`
+    and `under`: only such), or nothing to rely on."""
 
     names: bool = False
     plain: bool = False
     zero: bool = False
     open: bool = False
+    shy: bool = False
     globs: tuple[str, ...] = ()
     under: tuple[str, ...] = ()
 
@@ -42,6 +49,8 @@ def looks(argv: Sequence[Arg], ground: Ground, here: str, feed: Feed = Feed()) -
     if argv[0].text not in BUILTINS and (reason := ground.program(argv[0].text)):
         return reason
     asked = args[0].text if len(args) == 1 else ""
+    if name in VERSIONED and (reason := ground.steered(name, here)):
+        return reason
     if (name in VERSIONED and asked == "--version") or (name, asked) in SHORT_VERSIONS:
         return ""
     if name == "git":
@@ -135,17 +144,29 @@ def _paths(given: Given | str, ground: Ground, here: str) -> str:
 def _below(name: str, given: Given, ground: Ground, here: str) -> str:
     """Why a program that goes through folders would show a file that nobody named."""
     searches = name in ("grep", "egrep", "fgrep") and given.has("-r", "--recursive", "-d", "--directories")
-    hidden = name == "rg" and (
-        given.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
-        and not given.has("--files")
-    )
+    rg = name == "rg" and not given.has("--files", "--type-list")
     compares = name == "diff" and given.has("-r", "--recursive")
-    if not (searches or hidden or (compares and not given.has("-q", "--brief"))):
+    if not (searches or rg or (compares and not given.has("-q", "--brief"))):
         return ""
-    globs = tuple(word.text for option, word in given.options if option == "--include" and word is not None)
+    globs = (
+        _only(given) if rg else tuple(w.text for option, w in given.options if option == "--include" and w is not None)
+    )
+    if globs is None:
+        return ""
+    shy = rg and not given.has("-.", "-u", "--hidden", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
     under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
     links = compares and not given.has("--no-dereference")
-    return ground.tree(here, under, deep=links).shown(globs, links=links)
+    return ground.tree(here, under, deep=links, shy=shy).shown(globs, links=links)
+
+
+def _only(given: Given) -> tuple[str, ...] | None:
+    """The names that rg looks at (none: all of them); None where it looks at sources only."""
+    words = [(option, word.text) for option, word in given.options if word is not None]
+    types = [text for option, text in words if option in ("-t", "--type")]
+    globs = [text for option, text in words if option in ("-g", "--glob", "--iglob")]
+    if types and not globs and all(text in _SOURCES for text in types):
+        return None
+    return tuple(globs) if all(re.fullmatch(r"\*\.\w+", text) for text in globs) else ()
 
 
 def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
@@ -174,7 +195,7 @@ def _xargs(args: list[Arg], ground: Ground, here: str, feed: Feed) -> str:
     if name not in ("", "echo", "basename", "dirname"):
         parted, reads = not (feed.zero and zero), name in special.READS
         under = [label for path in feed.under for label in ground.labels(path, here)]
-        tree = ground.tree(here, under, deep=parted or not feed.plain)
+        tree = ground.tree(here, under, deep=parted or not feed.plain, shy=feed.shy)
         reason = tree.shown(feed.globs, links=reads and not feed.plain, parted=parted, secrets=reads and not feed.open)
         if reason:
             return f"xargs would run {name} on more than it seems: {reason}"
@@ -198,7 +219,10 @@ def feeds(argv: Sequence[Arg], before: Feed) -> Feed:
         return Feed(not any(w.startswith("--") for w in words[1:]), False, "-z" in words, open=not others, globs=globs)
     if name == "rg" and ({"-l", "--files", "--files-with-matches"} & set(words)):
         sure = not any(re.match(r"-\w*r|--(?:replace|json|color)", word) for word in words)
-        return Feed(sure, True, open=not any(re.match(r"-\w*[u.]|--(?:hidden|no-ig|unres)", word) for word in words))
+        shy = not any(re.match(r"-\w*[u.]|--(?:hidden|no-ig|unres)", word) for word in words)
+        given = read(argv[1:], SPECS["rg"])
+        paths = () if isinstance(given, str) else tuple(path.text for path in given.paths)
+        return Feed(sure, True, shy=shy, under=paths or (".",))
     if name in ("grep", "egrep") and any(re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", word) for word in words):
         return Feed(not any(word.startswith("--label") for word in words), True, open=True)
     operands = [word for word in words if not word.startswith("-")]

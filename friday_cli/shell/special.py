@@ -75,6 +75,7 @@ _TESTS_WITH_WORD = frozenset(
         "-lname",
         "-ilname",
         "-printf",
+        "-newermt",
         "-fstype",
         "-used",
     ]

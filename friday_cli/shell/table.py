@@ -95,6 +95,17 @@ SPECS |= {
     "more": Spec(),
     "less": Spec(flags="NSRFXEr"),
     "man": Spec(text=True, most=2),
+    "help": Spec(flags="ds", text=True),
+    "umask": Spec(flags="S", most=0),
+    "ulimit": Spec(flags="SHacdefilmnpqrstuvx", most=0),
+    "jobs": Spec(flags="lp", most=0),
+    "who": Spec(flags="abdHlmpqrstTu", most=0),
+    "w": Spec(flags="hsfi", most=0),
+    "logname": Spec(most=0),
+    "lsblk": Spec(flags="afiltSmnpd", most=0),
+    "ss": Spec(flags="tulnpaxs46eomi", most=0),
+    "netstat": Spec(flags="tulnpaxsr46ei", most=0),
+    "zipinfo": Spec(flags="12smlvhtzT", most=1),
     "unzip": Spec(flags="lvZ1", most=1),
 }
 
@@ -121,6 +132,10 @@ BUILTINS = frozenset(
         "set",
         "time",
         "kill",
+        "help",
+        "umask",
+        "ulimit",
+        "jobs",
     ]
 )
 """What the shell itself does: no PATH is looked through for these."""

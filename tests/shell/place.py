@@ -25,6 +25,7 @@ def furnish(folder: Path) -> Path:
     (root / "odd/-delete").write_text("")
     (root / "evil/HEAD").write_text("ref: refs/heads/main\n")
     (root / "evil/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    (root / ".gitignore").write_text("# keys\n*.pem\n/build/\n")
     (root / ".git").mkdir()
     (root / ".git/config").write_text('[core]\n\tbare = false\n[filter "lfs"]\n\tclean = git-lfs clean -- %f\n')
     outside = folder / "outside"

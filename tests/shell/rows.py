@@ -145,6 +145,15 @@ MUST_ASK: tuple[Row, ...] = (
     )),
     ("secrets nobody named", "ask", "ask", (
         "cat .git-credentials", "cat prod.env", "cat config/secrets.yml", "cat .bash_history", "cat x.kdbx", "cat service-account.json", "cat .vault-token", "grep -rn KEY .", "rg -uu KEY", "rg --hidden KEY",
+        "git grep --untracked KEY", "git grep --no-exclude-standard KEY", "git log -L1,1:.env", "git log -L 1,1:server.pem", "rg --no-ignore KEY", "rg --no-ignore --files | xargs grep KEY", "jobs -x rm x", "ss -K dst x", "umask 0", "ulimit -n 5",
+    )),
+    ("found by a second attacker who had not seen the table", "ask", "ask", (
+        "GIT_TRACE=/tmp/out git status", "GIT_TRACE2_EVENT=src/a.py git status", "git -ccore.pager=id log", "git show --textc", "git log --ext-d -p", "git diff --outp src/a.py", "git --attr-source=HEAD diff", "git /x", "/usr/lib/git-core/git-log",
+        "OLDPWD=/ cd -", "CDPATH=/ cd etc && cat passwd", "PATH+=:.; foo", "GLOBIGNORE=x ls *", "printf -v PATH . ; ls", "for PATH in .; do ls; done", "shopt -s expand_aliases; alias ls=id; ls", "ls; !! > x", "set rm x; \"$@\"", "ls {fd}> x",
+        "ls > /dev/../tmp/x", "ls > /dev/stdout/../x", "ls > /dev/pts/0", "cat <<A\nx\nA B\nA\nrm x", "cat <<\"\"\nx\n\nrm x", "cat <<A <<B\nx\nA\n$(rm x)\nB", "test -v 'a[$(id)]'", "[[ 'a[$(id)]' -eq 1 ]]", "unset 'a[$(id)]'", "echo ${#a[$(rm x)]}",
+        "tar -tf a.tar --checkpoint-action=exec=id", "tar -tf a.tar --info-script=./x", "sort +0 -o x README.md", "gawk -l filefuncs 'BEGIN{}'", "awk 'BEGIN{x=\"sys\" \"tem\"; @x(\"id\")}'", "sed -n '\\,x,e id' x.txt", "sed -n ':a;e id' x.txt",
+        "sed -n '0~3e id' x.txt", "jq 'import \"../../x\" as $d; $d' package.json", "readarray -C 'id' -c1 a < list.txt", "bash --version -c id", "perl -v -e 1", "node -v -e 1", "curl --version -o x https://x", "man -H ls", "man --pager=id ls",
+        "less +!id README.md", "ssh-keygen -D ./x.so", "git credential fill", "git check-ignore --stdin < .env", "git cat-file --batch < .env", "git cat-file --filters HEAD:README.md", "rg --hyperlink-format=default --hostname-bin ./x x",
     )),
 )  # fmt: skip
 
@@ -180,7 +189,7 @@ MUST_PASS: tuple[Row, ...] = (
     )),
     ("the machine, in general", "ask", "allow", (
         "date", "date +%Y-%m-%d", "date -u", "whoami", "id", "uname -a", "uname", "hostname", "uptime", "which python", "which -a node", "type ls", "command -v git", "nproc", "python --version", "python3 --version", "python3 -V", "node --version", "node -v", "npm --version", "go version", "cargo --version", "git --version", "java -version", "gcc --version", "make --version",
-        "docker --version", "pip list", "echo $PATH", "echo $HOME", "printenv PATH", "ps aux | grep node", "free -h", "true", "sleep 1", "id -u", "/bin/ls", "/usr/bin/git status",
+        "docker --version", "pip list", "echo $PATH", "echo $HOME", "printenv PATH", "umask", "ulimit -a", "ulimit -n", "who", "w", "jobs", "help cd", "lsblk", "ss -tlnp", "netstat -tln", "find . -newermt 2020-01-01", "ps aux | grep node", "free -h", "true", "sleep 1", "id -u", "/bin/ls", "/usr/bin/git status",
     )),
     ("flow", "ask", "allow", (
         "cd src && ls", "cd src && cat a.py && cd .. && ls", "cd src && git status", "cd docs; ls", "ls && pwd", "ls || echo none", "ls; echo done", "(cd src && ls)", "{ ls; pwd; }", "for f in src/*.py; do echo $f; head -3 \"$f\"; done", "for f in a b c; do echo $f; done", "for d in src docs; do ls $d/; done", "for f in README.md x.txt; do wc -l $f; done",

@@ -69,6 +69,30 @@ def test_a_program_that_the_workspace_put_before_the_real_one_is_asked_about(tmp
     assert only_looks(judge("pwd", ground))
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "command"),
+    [
+        (".yarnrc.yml", "yarnPath: ./evil.js\n", "yarn --version"), (".yarnrc", "yarn-path ./evil.js\n", "yarn -v"),
+        (".npmrc", "registry=https://evil.example\n", "pnpm -v"), ("rust-toolchain.toml", "[toolchain]\n", "cargo --version"),
+        ("rust-toolchain", "x\n", "rustc --version"), ("rust-toolchain", "x\n", "rustup show"), ("global.json", "{}", "dotnet --version"),
+        ("conftest.py", "1\n", "pytest --version"), ("tests/conftest.py", "1\n", "pytest --version"), ("toxfile.py", "1\n", "tox --version"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\naddopts = '-p evil'\n", "pytest --version"), (".poetry/plugins", "", "poetry --version"),
+        (".tool-versions", "nodejs path:./evil\n", "node --version"), (".tool-versions", "python path:/x\n", "python3 -V"),
+    ],
+)  # fmt: skip
+def test_a_program_that_the_project_leads_to_its_own_is_not_asked_for_its_version(
+    tmp_path: Path, file: str, text: str, command: str
+) -> None:
+    root = place.furnish(tmp_path)
+    assert only_looks(judge(command, place.ground(root)))
+    assert only_looks(judge(f"cd src && {command}", place.ground(root)))
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text(text)
+    assert not only_looks(judge(command, place.ground(root)))
+    assert not only_looks(judge(f"cd src && {command}", place.ground(root)))
+    assert only_looks(judge("ls", place.ground(root)))
+
+
 def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_still_hold() -> None:
     ground = place.on_paper()
     for command in (

@@ -84,3 +84,60 @@ def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest
     monkeypatch.setattr(tree, "MOST", 1)
     assert not passes("find . -exec grep x {} +", root)
     assert passes("ls -R", root)
+
+
+RG = (
+    "rg x",
+    "rg -n x .",
+    "rg -l x",
+    "rg x src .",
+    "rg --files | xargs grep x",
+    "rg -i x -g '*.p*'",
+    "rg -t py -g '*.p?m' x",
+    "rg -t config x",
+)
+"""Searches that would look into `server.pem`."""
+RG_APART = (
+    "rg -t py x",
+    "rg -g '*.py' x",
+    "rg --files",
+    "rg x src",
+    "rg -t py -t md x",
+    "rg --files src | xargs grep x",
+)
+
+
+def test_a_search_shows_no_secret_that_is_neither_hidden_nor_ignored(root: Path) -> None:
+    (root / ".git").mkdir()
+    (root / ".env").write_text("x\n")
+    assert all(passes(command, root) for command in RG + RG_APART)
+    (root / "server.pem").write_text("x\n")
+    assert not any(passes(command, root) for command in RG)
+    assert all(passes(command, root) for command in RG_APART)
+    for ignore, fine in (
+        ("*.pem\n", True), ("/server.pem\n", True), ("*.pem/\n", False), ("# *.pem\n", False), ("*.pem\n!server.pem\n", False),
+        ("src/server.pem\n", False),
+    ):  # fmt: skip
+        (root / ".gitignore").write_text(ignore)
+        assert passes("rg x", root) is fine, ignore
+    (root / ".gitignore").write_text("*.pem\n")
+    (root / ".rgignore").write_text("!server.pem\n")
+    assert not passes("rg x", root)
+
+
+def test_what_is_named_is_searched_though_it_is_hidden_or_ignored(root: Path) -> None:
+    (root / ".git").mkdir()
+    (root / ".gitignore").write_text("build/\n")
+    for folder in ("build", ".hidden"):
+        (root / folder).mkdir()
+        (root / folder / "secrets.yml").write_text("x\n")
+    assert passes("rg x", root)
+    assert passes("rg x src", root)
+    for command in (
+        "rg x build",
+        "rg x .hidden",
+        "cd build && rg x",
+        "rg --files build | xargs grep x",
+        "rg x src .hidden",
+    ):
+        assert not passes(command, root), command
