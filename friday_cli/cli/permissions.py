@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..core.permission import Rules, Verdict
     from ..core.rule import Call
     from ..core.tool import Effect
+    from ..core.workspace import Access, Reach
 
 EFFECTS: dict[str, Effect] = {
     "read_file": "read", "list_dir": "read", "glob": "read", "grep": "read", "document_query": "read", "write_file": "write",
@@ -22,6 +23,8 @@ EFFECTS: dict[str, Effect] = {
     "message_sub_agent": "own", "cancel_sub_agent": "own", "apply_delegation": "write", "discard_delegation": "own",
 }  # fmt: skip
 """What each tool may change, as the tools themselves declare it."""
+_BEYOND: dict[str, Access] = {"bash_network": "network", "bash_outside": "outside"}
+"""As rules name a command that is to reach beyond the sandbox."""
 _WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
 _MODE = typer.Option(
@@ -98,14 +101,14 @@ def explain(
 ) -> None:
     """Tell what would become of a call, and why.
 
-    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command is taken apart: each simple command in it is judged by itself.
+    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for commands that are to reach beyond the sandbox.
     """
     from ..core.permission import suggested_rule
     from . import output
 
     rules, _ = _rules(mode, profile)
     wanted = _call(call)
-    verdict = rules.decide(wanted)
+    verdict, later = _beside(rules, wanted, rules.decide(wanted), call)
     steps = _steps(rules, wanted)
     offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
@@ -113,14 +116,32 @@ def explain(
             {
                 "tool": wanted.tool, "subjects": list(wanted.subjects), "mode": rules.effective_mode, **_plain(verdict),
                 "commands": [{"command": text, **_plain(one)} for text, one in steps], "offered": offered,
+                "after_strangers": later,
             }
         )  # fmt: skip
         return
     _show(wanted.tool + (f": {'; '.join(wanted.subjects)}" if wanted.subjects else ""), verdict, 0)
     for text, one in steps:
         _show(text, one, 2)
+    if later:
+        output.remark(f"in a session: {later}")
     if offered:
         output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
+
+
+def _beside(rules: Rules, call: Call, verdict: Verdict, text: str) -> tuple[Verdict, str]:
+    """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
+    is asked about in a session that has read text of strangers, "" for nothing."""
+    from ..core.exposure import Exposure
+    from ..core.permission import Verdict
+
+    fresh = Exposure()
+    if verdict.decision != "allow":
+        return verdict, ""
+    if reason := fresh.objection(call, [text.partition(":")[2].strip()], rules):
+        return Verdict("ask", reason), ""
+    fresh.source = "a web page, for one"
+    return verdict, fresh.objection(call, [text.partition(":")[2].strip()], rules)
 
 
 def _show(head: str, verdict: Verdict, indent: int) -> None:
@@ -172,6 +193,8 @@ def _call(text: str) -> Call:
 
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
+    access = _BEYOND.get(tool, "")
+    tool = "bash" if access else tool
     effect = EFFECTS.get(tool) or ("run" if tool.startswith("mcp__") else None)
     if effect is None:
         raise UsageError(
@@ -184,7 +207,7 @@ def _call(text: str) -> Call:
         from ..local import LocalWorkspace
         from ..shell import Ground, judge
 
-        return Call(tool, effect, (subject,), judge(subject, Ground(LocalWorkspace(folder()))))
+        return Call(tool, effect, (subject,), judge(subject, Ground(LocalWorkspace(folder()))), _reach(access))
     if effect in ("read", "write"):
         from ..local import LocalWorkspace
 
@@ -197,6 +220,20 @@ def _call(text: str) -> Call:
 
         return Call(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
     return Call(tool, effect, (subject,))
+
+
+def _reach(access: Access) -> Reach:
+    """How far a command reaches here: confined, where there is a sandbox. Raises UsageError."""
+    import os
+
+    from ..paths import cache_dir
+    from ..sandbox.choose import choose
+    from ..sandbox.confinement import Confinement
+    from .here import look
+
+    settings = look().settings.sandbox
+    choice = choose(settings.kind, os.environ, cache=cache_dir(os.environ))
+    return Confinement(choice, environ=os.environ, network=settings.network).reach(access)
 
 
 def _steps(rules: Rules, call: Call) -> list[tuple[str, Verdict]]:

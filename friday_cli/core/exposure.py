@@ -295,7 +295,8 @@ def outbound(command: str) -> list[tuple[str, str]]:
     for name, *words in filter(None, simples):
         if name not in _NETWORK or words in (["--version"], ["--help"]):
             continue
-        hosts = [m[1].lower() for word in words if not word.startswith("-") and (m := _OPERAND().fullmatch(word))]
+        operands = [word for word in words if not word.startswith("-") and "://" not in word]
+        hosts = [m[1].lower() for word in operands if (m := _OPERAND().fullmatch(word))]
         found += [(host, "") for host in hosts]
         if not (hosts or _URL().search(" ".join(words))) or "$" in command or "`" in command:
             found.append((UNREAD, ""))

