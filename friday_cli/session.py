@@ -178,9 +178,10 @@ class Session(Between):
             self.root.presence = Presence("a", log=self.log, slots=None)
         return self.tree.run(self.root, Spec(self.root.profile, task), message)
 
-    def events(self, after: int = 0) -> AsyncIterator[Envelope]:
-        """Everything durable above number `after`, then what happens, until the session is closed."""
-        return self.log.events(after)
+    def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+        """Everything durable above number `after`, then what happens, until the session is closed. Live events come at most
+        every `lull_s` seconds: whoever draws them wants no more."""
+        return self.log.events(after, lull_s=lull_s)
 
     async def answer(self, ask_id: str, answer: Answer | str) -> bool:
         """Answer a permission (an Answer) or a question (words); False when it is not open any more."""

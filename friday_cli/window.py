@@ -52,9 +52,9 @@ class Window:
             await store.close()
             raise
 
-    async def events(self, after: int = 0) -> AsyncIterator[Envelope]:
+    async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
         """Everything durable above number `after`, then what the other process adds, half a second later at most, until
-        the window is closed. Live events are not shared between processes."""
+        the window is closed. Live events, whose pace `lull_s` sets, are not shared between processes."""
         newest = after
         while not self._closed.is_set():
             try:

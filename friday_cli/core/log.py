@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -51,12 +52,16 @@ MERGED = 16_000
 
 class Subscription:
     """One reader's queue. Durable events are never lost; live ones of an agent that continue each other are merged while
-    they wait, also where those of other agents came between."""
+    they wait, also where those of other agents came between. Live ones wait for each other until `lull_s` seconds after the
+    last that were handed out; a durable one ends the waiting."""
 
-    def __init__(self) -> None:
+    def __init__(self, lull_s: float = 0.0) -> None:
         self._queue: deque[list[Envelope]] = deque()
         self._newest: dict[str, list[Envelope]] = {}
         self._ready = asyncio.Event()
+        self._pressing = asyncio.Event()
+        """Set by what may not wait."""
+        self._lull_s = lull_s
         self._closed = False
 
     def put(self, envelope: Envelope) -> None:
@@ -67,6 +72,8 @@ class Subscription:
             place = self._newest[envelope.agent] = [envelope]
             self._queue.append(place)
         self._ready.set()
+        if envelope.seq is not None:
+            self._pressing.set()
 
     def skip(self, newest: int) -> None:
         """Forget what a replay up to number `newest` has shown, and the live events of each agent that came before it."""
@@ -84,6 +91,7 @@ class Subscription:
     def close(self) -> None:
         self._closed = True
         self._ready.set()
+        self._pressing.set()
 
     async def __aiter__(self) -> AsyncIterator[Envelope]:
         while True:
@@ -95,7 +103,13 @@ class Subscription:
             if self._closed:
                 return
             self._ready.clear()
+            self._pressing.clear()
+            clock = asyncio.get_running_loop().time
+            over = clock() + self._lull_s
             await self._ready.wait()
+            if (left := over - clock()) > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._pressing.wait(), left)
 
 
 def _merge(old: Envelope, new: Envelope) -> Envelope | None:
@@ -164,9 +178,10 @@ class Log:
         while self._tail is not None and not self._tail.done():
             await asyncio.shield(self._tail)
 
-    async def events(self, after: int = 0) -> AsyncIterator[Envelope]:
-        """Everything kept after number `after`, then what happens, until `close`."""
-        reader = Subscription()
+    async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
+        """Everything kept after number `after`, then what happens, until `close`. Live events come at most every `lull_s`
+        seconds, merged as far as they go on from each other."""
+        reader = Subscription(lull_s)
         self._readers.append(reader)
         try:
             newest = after

@@ -173,6 +173,31 @@ async def test_live_text_that_continues_is_merged_while_it_waits() -> None:
 
 
 @virtual
+async def test_a_reader_with_a_lull_gets_what_is_written_merged_and_what_is_kept_at_once() -> None:
+    loop = asyncio.get_running_loop()
+    log = Log(MemoryJournal())
+    seen: list[tuple[float, str]] = []
+
+    async def work() -> None:
+        async for envelope in log.events(lull_s=1.0):
+            seen.append((loop.time(), getattr(envelope.event, "text", "")))
+
+    reader = asyncio.create_task(work())
+    await asyncio.sleep(5)
+    for number, letter in enumerate("abcdefgh"):
+        log.live("a", TextDelta(1, 1, number, letter))
+        await asyncio.sleep(0.3)  # a to h at 5.0, 5.3 ... 7.1
+    await log.emit("a", note(1))  # 7.4, in the lull after the letters of 7.0
+    await asyncio.sleep(5)
+    log.live("a", TextDelta(1, 2, 0, "x"))  # a rest is over: at once
+    await asyncio.sleep(0)
+    await log.close()
+    await reader
+    told = [(round(at, 3), text) for at, text in seen]
+    assert told == [(5.0, "a"), (6.0, "bcd"), (7.0, "efg"), (7.4, "h"), (7.4, "n1"), (12.4, "x")]
+
+
+@virtual
 async def test_live_events_are_not_kept() -> None:
     journal = MemoryJournal()
     log = Log(journal)

@@ -204,6 +204,11 @@ class ReplyBlock(Block):
     def __init__(self, scene: Scene, item: Said) -> None:
         super().__init__(scene)
         self._item = item
+        self._grown: Growing | None = None
+
+    def go_on(self, writing: WritingBlock) -> None:
+        """It is what was being written: what is drawn of that needs no drawing again."""
+        self._grown = writing.growing
 
     def words(self) -> str:
         return f"{self._item.thinking if self.open else ''}\n{self._item.text}".strip("\n")
@@ -218,7 +223,8 @@ class ReplyBlock(Block):
         thought = thinking(self._item.thinking, pen, width, self.open) if self._item.thinking else []
         from . import markdown  # 30 ms that the first screen does not need
 
-        said = markdown.draw(self._item.text, pen, width)
+        said = markdown.draw(self._item.text, pen, width, self._grown)
+        self._grown = None
         return [*thought, *([Strip.blank(0)] if thought and said and self.open else []), *said]
 
 
@@ -288,7 +294,7 @@ class WritingBlock(Block):
     def __init__(self, scene: Scene, agent: AgentView) -> None:
         super().__init__(scene)
         self._agent = agent
-        self._growing: Growing | None = None
+        self.growing: Growing | None = None
 
     def sign(self) -> object:
         reply = self._agent.reply
@@ -317,8 +323,8 @@ class WritingBlock(Block):
         if reply.text.size:
             from . import markdown
 
-            self._growing = self._growing or markdown.Growing()
-            out += self._growing.strips(reply.text.text, pen, width)
+            self.growing = self.growing or markdown.Growing()
+            out += self.growing.strips(reply.text.text, pen, width)
         for tool, chars in reply.calls.values():
             out.append(pen.line(Text(_preparing(tool, chars), style=pen.look.dim), width))
         return out or [pen.line(Text("…", style=pen.look.dim), width)]

@@ -8,14 +8,14 @@ Interface: `Column(scene, path)`, `follow()`, `lay(width)`, `total`, `strip(y)`,
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 from textual.strip import Strip
 
 from friday_cli.view import AgentView, Item
 
-from .blocks import Block, Scene, WritingBlock
+from .blocks import Block, ReplyBlock, Scene, WritingBlock
 
 BLANK = Strip.blank(0)
 
@@ -58,9 +58,13 @@ class Column:
         """Make blocks of what is new in an agent's transcript; whether there was any."""
         changed = self._start_over(agent.transcript)
         if self._taken < len(agent.transcript):
+            writing = self._writing
             self._pop_writing()
             for item in agent.transcript[self._taken :]:
-                self.add(self.scene.make(self.scene, item))
+                block = self.scene.make(self.scene, item)
+                if isinstance(block, ReplyBlock) and writing is not None:
+                    block.go_on(writing)
+                self.add(block)
             self._taken = len(agent.transcript)
             changed = True
         if (agent.writing or agent.reply is not None) and not agent.ended:
@@ -207,3 +211,17 @@ class Column:
     def find(self, wanted: Iterable[int], y: int) -> int | None:
         """The first of the block indexes `wanted` that begins below line `y`."""
         return next((index for index in wanted if self.top(index) > y), None)
+
+
+def runs(rows: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as stretches: the first of each, and how many."""
+    first = count = 0
+    for row in rows:
+        if count and row == first + count:
+            count += 1
+            continue
+        if count:
+            yield first, count
+        first, count = row, 1
+    if count:
+        yield first, count

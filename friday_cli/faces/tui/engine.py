@@ -27,6 +27,8 @@ Make = Callable[[], "Options"]
 """Makes the options of the first session, when everything they need is loaded."""
 BREATH = 200
 """Events that are folded between two breaths of the event loop."""
+LULL_S = 0.04
+"""Seconds between two looks at what is being written: a little less than between two at the screen."""
 AGAIN_S = 1.0
 """Seconds between two looks at who drives a session that is only shown."""
 
@@ -181,7 +183,7 @@ class Engine:
         count = 0
         if session.since <= state.seq:
             self.caught_up.set()
-        async for envelope in session.events(state.seq):
+        async for envelope in session.events(state.seq, lull_s=LULL_S):
             self.dirty.update(state.apply(envelope) or ("a",))
             count += 1
             if count % BREATH == 0:

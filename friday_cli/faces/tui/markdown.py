@@ -6,6 +6,7 @@ Interface: `draw(text, pen, width)` for a whole text, `Growing` for one that is 
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -76,27 +77,40 @@ class _Page(Markdown):
         **Markdown.elements, "fence": _Code, "code_block": _Code, "heading_open": _Heading, "table_open": _Table, "hr": _Line,
     }  # fmt: skip
 
-    def __init__(self, text: str, code_theme: str) -> None:
-        super().__init__("", code_theme=code_theme, hyperlinks=False)
-        self.markup = text
-        self.parsed = _parser().parse(text)
+    def __init__(self, tokens: list[Token], code_theme: str) -> None:
+        # all that drawing reads: the class's own beginning makes a parser, for every page
+        self.parsed, self.style, self.hyperlinks, self.justify = tokens, "none", False, None
+        self.code_theme = self.inline_code_theme = code_theme
+        self.inline_code_lexer = None
 
 
-def draw(text: str, pen: Pen, width: int) -> list[Strip]:
-    """A whole text; it is made plain first."""
-    text = plain(text).strip("\n")
+def draw(text: str, pen: Pen, width: int, grown: Growing | None = None) -> list[Strip]:
+    """A whole text; it is made plain first. `grown` has its beginning, drawn while it was written."""
+    text = plain(text)
     if not text.strip():
         return []
-    if len(text) > LONGEST or _has_monster(text):
-        return pen.hard(text, width, pen.look.text)
+    if _has_monster(text):
+        return pen.hard(text.strip("\n"), width, pen.look.text)
+    if grown is not None:
+        return grown.strips(text, pen, width)
+    return _drawn(_parser().parse(text), pen, width)
+
+
+def _drawn(tokens: list[Token], pen: Pen, width: int) -> list[Strip]:
+    """Blocks with a blank line between each two, however they came here: together, or one after the other."""
     options = pen.console.options.update(width=max(width, 4))
-    lines = pen.console.render_lines(_Page(text, pen.look.code), options, pad=False)
-    strips = [Strip(_tidy(line)) for line in lines]
-    while strips and not strips[-1].text.strip():
-        strips.pop()
-    while strips and not strips[0].text.strip():
-        strips.pop(0)
-    return strips
+    starts = _starts(tokens)
+    out: list[Strip] = []
+    for begin, end in pairwise([*starts, len(tokens)]):
+        lines = pen.console.render_lines(_Page(tokens[begin:end], pen.look.code), options, pad=False)
+        strips = [Strip(_tidy(line)) for line in lines]
+        while strips and not strips[-1].text.strip():
+            strips.pop()
+        while strips and not strips[0].text.strip():
+            strips.pop(0)
+        out += [Strip.blank(0)] if out and strips else []
+        out += strips
+    return out
 
 
 def _tidy(line: list[Segment]) -> list[Segment]:
@@ -107,8 +121,11 @@ def _tidy(line: list[Segment]) -> list[Segment]:
 
 
 def _has_monster(text: str) -> bool:
+    """Whether reading it as Markdown would take too long."""
     if len(text) < ROWS * 2:
         return False
+    if len(text) > LONGEST:
+        return True
     lines = text.split("\n")
     return len(lines) > LINES or sum("|" in line for line in lines) > ROWS or max(map(len, lines)) > 20_000
 
@@ -127,13 +144,19 @@ class Growing:
         if self._shape != (width, id(pen)) or not text.startswith(self._done):
             self._done, self._strips, self._shape = "", [], (width, id(pen))
         tail = text[len(self._done) :]
-        cut = settled(tail)
-        if cut:
-            self._add(draw(tail[:cut], pen, width))
-            self._done, tail = text[: len(self._done) + cut], tail[cut:]
-        last = draw(tail, pen, width)
-        gap = [Strip.blank(0)] if last and self._strips else []
-        return [*self._strips, *gap, *last]
+        tokens = _parser().parse(tail) if _has_blocks(tail) else []
+        last = _starts(tokens)[-1] if tokens else 0  # nothing that follows can change the blocks before it
+        if last and tokens[last].map:
+            cut = _offset(tail, tokens[last].map)
+            self._add(self._part(tail[:cut], tokens[:last], pen, width))
+            self._done, tail, tokens = text[: len(self._done) + cut], tail[cut:], tokens[last:]
+        rest = self._part(tail, tokens, pen, width)
+        gap = [Strip.blank(0)] if rest and self._strips else []
+        return [*self._strips, *gap, *rest]
+
+    def _part(self, text: str, tokens: list[Token], pen: Pen, width: int) -> list[Strip]:
+        """Some blocks; `tokens` are theirs where they have been read."""
+        return _drawn(tokens, pen, width) if tokens and not _has_monster(text) else draw(text, pen, width)
 
     def _add(self, strips: list[Strip]) -> None:
         if strips and self._strips:
@@ -141,20 +164,19 @@ class Growing:
         self._strips += strips
 
 
-def settled(text: str) -> int:
-    """How many characters of `text` belong to blocks that nothing behind them can change: all but the last block."""
-    if "\n\n" not in text and "\n```" not in text and "\n#" not in text:
-        return 0
-    if len(text) > LONGEST:
-        return 0
-    starts = [token.map[0] for token in _parser().parse(text) if _opens(token) and token.map]
-    if len(starts) < 2:
-        return 0
+def _has_blocks(text: str) -> bool:
+    """Whether there may be more than one block, as far as can be told at a glance."""
+    return len(text) <= LONGEST and ("\n\n" in text or "\n```" in text or "\n#" in text)
+
+
+def _starts(tokens: list[Token]) -> list[int]:
+    """Where blocks begin, in tokens."""
+    return [at for at, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
+
+
+def _offset(text: str, lines: list[int] | None) -> int:
+    """How many characters stand before the lines of a block."""
     at = 0
-    for _ in range(starts[-1]):
+    for _ in range(lines[0] if lines else 0):
         at = text.index("\n", at) + 1
     return at
-
-
-def _opens(token: Token) -> bool:
-    return token.level == 0 and token.nesting >= 0

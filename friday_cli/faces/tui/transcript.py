@@ -22,7 +22,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from .blocks import Block, Scene
-from .column import Column
+from .column import Column, runs
 from .look import painted
 
 
@@ -112,12 +112,16 @@ class Transcript(ScrollView, can_focus=True):
 
     def follow(self) -> None:
         """Take in what the agent has done since."""
-        if self.column.follow() and self.is_mounted:
-            self._arrange()
-            top = int(self.scroll_y)
-            for row in range(self._laid.height):
-                if self._seen.get(row) != self.column.strip(top + row):
-                    self.refresh_lines(top + row)
+        if not self.column.follow() or not self.is_mounted:
+            return
+        before = int(self.scroll_y)
+        self._arrange()
+        top = int(self.scroll_y)
+        if top != before:
+            return  # every line is drawn anew where it has moved
+        changed = [row for row in range(self._laid.height) if self._seen.get(row) != self.column.strip(top + row)]
+        for first, count in runs(changed):
+            self.refresh_lines(top + first, count)
 
     def add(self, block: Block) -> None:
         """Put a block of our own at the end, and show it."""

@@ -6,7 +6,7 @@ import pytest
 from rich.style import Style
 
 from friday_cli.faces.tui.look import Look, Pen
-from friday_cli.faces.tui.markdown import LINES, ROWS, draw
+from friday_cli.faces.tui.markdown import LINES, ROWS, Growing, draw
 
 PEN = Pen(Look(*[Style()] * 14, "monokai"))
 HEAD = "| a | b |\n|---|---|\n"
@@ -26,3 +26,38 @@ def test_a_table_is_drawn_and_one_without_end_is_shown_as_it_is() -> None:
 def test_more_lines_than_anybody_reads_are_shown_as_they_are(line: str) -> None:
     assert shown(f"{line}\n" * 5) != [line] * 5
     assert shown(f"{line}\n" * (LINES + 1)) == [line] * (LINES + 1)
+
+
+ANSWER = """One *short* line
+
+# A heading
+- a point
+- another with `code`
+
+```python
+def f(x):
+
+    return x
+```
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> a word of [somebody](https://e.org)
+
+The end."""
+
+
+@pytest.mark.parametrize("step", [1, 7, 60])
+def test_what_was_written_looks_the_same_when_it_is_done(step: int) -> None:
+    growing, whole = Growing(), shown(ANSWER)
+    for end in range(step, len(ANSWER), step):
+        growing.strips(ANSWER[:end], PEN, 60)
+    assert [strip.text.rstrip() for strip in draw(ANSWER, PEN, 60, growing)] == whole
+    assert any("return x" in line for line in whole)
+
+
+def test_a_reply_that_is_not_what_was_being_written_is_drawn_as_it_is() -> None:
+    growing = Growing()
+    growing.strips("One\n\nTwo\n\nThree", PEN, 60)
+    assert [strip.text.rstrip() for strip in draw("Else\n\nwhere", PEN, 60, growing)] == ["Else", "", "where"]
