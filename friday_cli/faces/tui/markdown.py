@@ -5,7 +5,7 @@ Interface: `draw(text, pen, width)` for a whole text, `Growing` for one that is 
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -47,8 +47,14 @@ class _Code(CodeBlock):
         for line in console.render_lines(syntax, inner, pad=False):
             yield Segment("  ")
             for text, style, _ in line:
-                yield Segment(text, style and Style(color=style.color, bold=style.bold, italic=style.italic))
+                yield Segment(text, style and _ink(style))
             yield Segment.line()
+
+
+@lru_cache(256)
+def _ink(style: Style) -> Style:
+    """A style without its paper."""
+    return Style(color=style.color, bold=style.bold, italic=style.italic)
 
 
 class _Table(TableElement):
