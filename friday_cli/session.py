@@ -81,10 +81,11 @@ class Session(Between):
 
     def _wake(self, path: str) -> None:
         """Let an idle root answer what lies in its inbox: news that no person wrote, or messages that came too late."""
-        idle = not self._closed and self.tree.node("a").ended
-        if path == "a" and idle and self.root.inbox.calls:
+        last = self.tree.node("a")
+        if path == "a" and last.ended and not self._closed and self.root.inbox.calls:
             waiting = self.root.inbox.take_call()
-            self._run(waiting.text, Message("user", (Text(waiting.text),), waiting.source))
+            task = waiting.text if waiting.source == "person" else last.spec.task
+            self._run(task, Message("user", (Text(waiting.text),), waiting.source))
 
     async def resume_agent(
         self,

@@ -108,8 +108,9 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
         tool, args, wanted = _prepare(agent, world, call)
         await _permit(agent, world, call, wanted)
         started = True
-        begins = ToolStarted(call.id, tool.name, tool.title(args))
+        begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await world.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
+        output = Output("", facts=begins.facts)  # where it is cut off
         output = await tool.run(_context(agent, world, call), args)
         status = "error" if output.error else "ok"
     except PermissionDenied as error:

@@ -171,6 +171,7 @@ class Tree:
         agent.run += 1
         agent.turn = 0
         agent.texts.clear()
+        agent.tally.begin()
         agent.streaming = ""
         agent.budget.keep_reserve()
         if message is not None:

@@ -152,11 +152,13 @@ class MessageAdded(Event, frozen=True, tag="message_added"):
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A call passed its permission and runs. `title` is one short line for people."""
+    """A call passed its permission and runs. `title` is one short line for people; `facts` hold from now on, even where
+    it is cut off: that a command began."""
 
     call_id: str
     tool: str
     title: str = ""
+    facts: Facts = Facts()
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):

@@ -70,7 +70,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly."""
+    """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly;
+    `warnings` speak of the result of its newest run."""
 
     tools: dict[str, int] = {}
     failed: int = 0
@@ -86,7 +87,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         """The receipt in words, one fact a line, for a parent model and for people; keys in commands and addresses masked."""
         out = []
         runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
-        out.append(f"tools run: {runs or 'none'}" + (f" ({self.failed} failed)" if self.failed else ""))
+        out.append(f"tools run: {runs or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
         if self.denied:
             out.append(f"calls denied: {self.denied}")
         for f in self.files:
@@ -108,6 +109,13 @@ class Tally:
 
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
+        self._earlier = Receipt()
+
+    def begin(self) -> None:
+        """A run begins: what was warned of spoke of an earlier result."""
+        self._warnings.clear()
+        self._made = None
+        self._earlier = self.receipt
 
     def reset(self, receipt: Receipt) -> None:
         """Go on from `receipt`."""
@@ -165,6 +173,22 @@ class Tally:
             )
         return self._made
 
+    @property
+    def run(self) -> Receipt:
+        """What the newest run added."""
+        now, then = self.receipt, self._earlier
+        return Receipt(
+            {tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
+            now.failed - then.failed,
+            now.denied - then.denied,
+            tuple(change for change in now.files if change not in then.files),
+            now.commands[len(then.commands) :],
+            now.urls[len(then.urls) :],
+            now.read[len(then.read) :],
+            now.warnings,
+            now.found[len(then.found) :],
+        )
+
 
 _RAN = pattern(
     r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
@@ -177,18 +201,24 @@ OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
 """Tools that check nothing."""
 
 
-def audit(receipt: Receipt, text: str, *, able: bool) -> list[str]:
-    """Warnings where `text` claims work that the receipt does not show. `able`: whether the agent had tools beyond `OWN`."""
+def audit(tally: Tally, text: str, *, able: bool) -> list[str]:
+    """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show. `able`:
+    whether the agent had tools beyond `OWN`."""
     if not text.strip():
         return []
+    run, life = tally.run, tally.receipt
     warnings = []
-    if _RAN().search(text) and not receipt.commands:
-        warnings.append("says that a command ran or tests pass, but no command was run")
-    if _CHANGED().search(text) and not receipt.files and not receipt.commands:
-        warnings.append("claims changes, but no file was changed")
-    if able and not any(name not in OWN for name in receipt.tools):
+    if _RAN().search(text) and not run.commands:
+        warnings.append(f"says that a command ran or tests pass, but no command was run{_here(life.commands)}")
+    if _CHANGED().search(text) and not run.files and not run.commands:
+        warnings.append(f"claims changes, but no file was changed{_here(life.files or life.commands)}")
+    if able and not any(name not in OWN for name in life.tools):
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
+
+
+def _here(earlier: object) -> str:
+    return " in this run" if earlier else ""
 
 
 def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:

@@ -33,6 +33,7 @@ from .events import (
     Status,
     StatusChanged,
     ToolFinished,
+    ToolStarted,
     TurnFinished,
     TurnStarted,
     Verdict,
@@ -78,7 +79,7 @@ class Stopwatch(msgspec.Struct):
 
 
 class AgentRecord(msgspec.Struct):
-    """All that the log says of one agent.
+    """All that the log says of one agent. `open` are the calls that run, by their ids.
 
     `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
     MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
@@ -105,6 +106,7 @@ class AgentRecord(msgspec.Struct):
     mode: str = ""
     rules: list[RuleAdded] = []
     asks: dict[str, PermissionAsked | QuestionAsked] = {}
+    open: dict[str, ToolStarted] = {}
     inbox: list[InboxMessage] = []
     untold: list[InboxMessage] = []
     background: bool = False
@@ -195,6 +197,7 @@ def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStar
     record.turn, record.text = 0, ""
     record.mode = event.mode or record.mode
     record.background = event.background
+    record.tally.begin()
     record.watch.begin(envelope.at, runs=not event.parent)
 
 
@@ -307,6 +310,15 @@ def _rule_removed(record: AgentRecord, event: RuleRemoved) -> None:
     record.rules = [added for added in record.rules if (added.rule, added.decision) != gone]
 
 
+def _tool_started(record: AgentRecord, event: ToolStarted) -> None:
+    record.open[event.call_id] = event
+
+
+def _tool_finished(record: AgentRecord, event: ToolFinished) -> None:
+    record.open.pop(event.call_id, None)
+    record.tally.add(event.tool, event.status, event.facts)
+
+
 def _asked(record: AgentRecord, event: PermissionAsked | QuestionAsked) -> None:
     record.asks[event.id] = event
 
@@ -333,7 +345,8 @@ _FOLDS: dict[type, Callable[[AgentRecord, Any], None]] = {
     RuleRemoved: _rule_removed,
     WorktreeChanged: _worktree,
     InboxMessage: lambda record, event: record.inbox.append(event),
-    ToolFinished: lambda record, event: record.tally.add(event.tool, event.status, event.facts),
+    ToolStarted: _tool_started,
+    ToolFinished: _tool_finished,
     PermissionAsked: _asked,
     QuestionAsked: _asked,
     PermissionAnswered: _settled,

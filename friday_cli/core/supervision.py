@@ -102,9 +102,9 @@ async def run_supervised(agent: Agent, world: World, task: str) -> Outcome:
 
 
 def parted(intent: Intent, agent: Agent, outcome: Outcome) -> list[str]:
-    """Where intent, receipt and result part, in words; nothing is asked of a model here."""
-    receipt = agent.receipt
-    reasons = audit(receipt, outcome.result, able=bool(agent.tools.keys() - OWN))
+    """Where intent, receipt and result of a run part, in words; nothing is asked of a model here."""
+    receipt = agent.tally.run
+    reasons = audit(agent.tally, outcome.result, able=bool(agent.tools.keys() - OWN))
     changed = [f.path for f in receipt.files]
     if strange := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without having said so: {', '.join(strange[:10])}")
@@ -141,7 +141,7 @@ async def _ruling(
         f"# Task\n{task}",
         f"# Intent\n{json.dumps(msgspec.to_builtins(intent), ensure_ascii=False)}",
         f"# Result\n{outcome.result[:20_000]}",
-        "# Receipt, made by the harness\n" + "\n".join(agent.receipt.lines()),
+        "# Receipt, made by the harness\n" + "\n".join(agent.tally.run.lines()),
         "# Where they part\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
     judge = msgspec.structs.replace(

@@ -80,7 +80,7 @@ class Tool(msgspec.Struct, frozen=True):
     `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
     whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
     tools that run none. `title(args)` is one short line for people. `reach(args, workspace)` tells how far
-    beyond a sandbox the call goes, and why it says that it must.
+    beyond a sandbox the call goes, and why it says that it must. `begins(args)` are the facts of a call that is cut off.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Tool(msgspec.Struct, frozen=True):
     title: Callable[[Any], str]
     script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None
     reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
+    begins: Callable[[Any], Facts] = lambda args: Facts()
 
     @property
     def spec(self) -> ToolSpec:
@@ -110,6 +111,7 @@ def tool(
     title: Callable[[Any], str] = lambda args: "",
     script: Callable[[Any, Workspace], Script | None] = lambda args, workspace: None,
     reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
+    begins: Callable[[Any], Facts] = lambda args: Facts(),
 ) -> Tool:
     """A tool whose arguments are the fields of `args`; their `msgspec.Meta(description=...)` is what the model reads."""
 
@@ -119,7 +121,7 @@ def tool(
         except msgspec.ValidationError as error:
             raise ToolError(f"{name}: bad arguments: {error}") from None
 
-    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script, reach)
+    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script, reach, begins)
 
 
 @cache

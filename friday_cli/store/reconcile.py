@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from friday_cli.core.events import AgentFinished, AskWithdrawn, Envelope, is_under
+from friday_cli.core.events import AgentFinished, AskWithdrawn, Envelope, ToolFinished, is_under
 from friday_cli.core.messages import Usage
 from friday_cli.core.news import DIED
 from friday_cli.core.replay import AgentRecord, replay
 
 
 def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
-    """The events that end every agent and question of a log whose process is gone, children before their parents."""
+    """The events that end every agent, call and question of a log whose process is gone, children before their parents."""
     records = replay(envelopes)
     last = max((e.seq or 0 for e in envelopes), default=0)
     made: list[Envelope] = []
 
-    def add(agent: str, event: AskWithdrawn | AgentFinished) -> None:
+    def add(agent: str, event: AskWithdrawn | ToolFinished | AgentFinished) -> None:
         made.append(Envelope(last + len(made) + 1, now, agent, event))
 
     for record in sorted(records.values(), key=lambda r: -r.path.count(".")):
         for ask in record.asks:
             add(record.path, AskWithdrawn(ask, "its process ended"))
+        for call in record.open.values():
+            record.tally.add(call.tool, "cancelled", call.facts)
+            add(record.path, ToolFinished(call.call_id, call.tool, "cancelled", facts=call.facts))
         if record.end is None:
             add(record.path, _interrupted(record, records))
     return made

@@ -236,6 +236,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
         subjects=lambda args, workspace: (args.command,),
         script=_script,
         title=lambda args: _line(args.command) + (" (background)" if args.background else ""),
+        begins=lambda args: _facts(args.command, None),
         description=(
             "Run a command with bash in the workspace folder and get its output (stdout and stderr as they come) and exit code."
             " Each call is a new shell: `cd` and variables do not last to the next. Nothing can be typed into it: no editors,"

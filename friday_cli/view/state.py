@@ -152,6 +152,7 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
     agent.status, agent.stop_reason = "queued" if event.parent else "running", None
     agent.waiting = agent.result = agent.error = agent.limit_of = ""
     agent.finished, agent.partial, agent.turn = None, False, 0
+    agent.tally.begin()
     agent.watch.begin(at, runs=not event.parent)
     if not event.parent and event.mode:
         state.mode = event.mode

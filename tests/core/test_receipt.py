@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from friday_cli.core.events import AgentFinished, Denied, PermissionAnswered, ToolFinished
+from friday_cli.core.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
 from friday_cli.core.permission import Answer
-from friday_cli.core.receipt import CommandRun, Facts, FileChange, Receipt, Tally
+from friday_cli.core.receipt import CommandRun, Facts, FileChange, Receipt, Tally, audit
 from friday_cli.core.replay import replay
 from friday_cli.core.rule import Rule
+from friday_cli.store.reconcile import closing
 from friday_cli.view import State
 from tests.engine import Bench, Model, Say, call, make, until
 from tests.virtual import virtual
@@ -68,6 +70,44 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
     assert (seen.tools, seen.failed, seen.denied) == ({"look": 2}, 1, 2)
     log = [e for e in bench.envelopes if not (killed and isinstance(e.event, AgentFinished))]
     assert replay(log)["a"].receipt == State.of(log).agents["a"].receipt == seen
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@virtual
+async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
+    """By a stop, and by the death of the process, which the next one finds in the log."""
+    shell = msgspec.structs.replace(
+        make("shell", effect="run"), begins=lambda args: Facts(commands=(CommandRun(args.text, None),))
+    )
+    bench = Bench(Model({"a": [Say("", [call("shell", text="make", seconds=99)])]}), [shell])
+    bench.begin()
+    await until(lambda: bool(bench.of(ToolStarted)))
+    died = len(bench.envelopes)
+    await bench.tree.stop("a")
+    log = bench.envelopes
+    if killed:
+        log = [*log[:died], *closing(log[:died], now=9.0)]
+    ended = [e.event for e in log if isinstance(e.event, (ToolFinished, AgentFinished))]
+    assert [type(event).__name__ for event in ended] == ["ToolFinished", "AgentFinished"]
+    receipt = replay(log)["a"].receipt
+    assert receipt.lines() == ["tools run: shell; 1 failed", "ran: make -> stopped"]
+    assert receipt == ended[1].receipt == State.of(log).agents["a"].receipt  # type: ignore[union-attr]
+
+
+def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
+    tally = Tally()
+    tally.add("bash", "ok", Facts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
+    assert audit(tally, "I changed f and the tests pass", able=True) == []
+    tally.warn("said of the first result")
+    tally.begin()
+    assert tally.run == Receipt()
+    assert tally.receipt.warnings == ()
+    assert audit(tally, "I changed g, and the tests pass", able=True) == [
+        "says that a command ran or tests pass, but no command was run in this run",
+        "claims changes, but no file was changed in this run",
+    ]
+    tally.add("edit_file", "error", Facts((FileChange("f", 2, 0, "two"),)))
+    assert tally.run == Receipt({"edit_file": 1}, failed=1, files=(FileChange("f", 3, 0, "two"),))
 
 
 def test_keys_in_commands_and_addresses_are_masked_in_words() -> None:

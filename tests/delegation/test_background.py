@@ -72,6 +72,7 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage
         asked, news = s.heard()
         assert asked == "person: go"
         assert news.startswith(NOTE)
+        assert [begun.task for begun in s.of(AgentStarted, "a")] == ["go", "go"], "its task is still the person's"
 
 
 @virtual

@@ -47,6 +47,17 @@ async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, fir
 
 
 @virtual
+async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(stage: Stage) -> None:
+    script = {"a": [Say("", [delegate("coder", "look")]), Say("", [again("a.1", "mend it")]), Say("", [again("a.1", "and?")]), Say("fin")],
+              "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("glob", pattern="*")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
+            ("no tool was run: nothing in this result was checked",), ("claims changes, but no file was changed",), ()
+        ]  # fmt: skip
+
+
+@virtual
 async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", background=True)]),
                     Say("", [call("cancel_sub_agent", id="a.1", mode="abort")]), Say("stopped"), Say("", [again("a.1")]), Say("fin")],

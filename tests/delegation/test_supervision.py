@@ -79,6 +79,20 @@ async def test_what_agrees_is_accepted_without_asking_a_model(stage: Stage) -> N
 
 
 @virtual
+async def test_a_continued_child_is_held_to_what_it_means_to_do_now(stage: Stage) -> None:
+    """What it changed before it was continued was looked at then."""
+    stage.profile(*PROFILE)
+    court = Court(
+        [intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(), Say("It holds x.")]
+    )
+    async with stage.open(court) as s:
+        await s.session.prompt("go")
+        await s.session.resume_agent("a.1", "what does it hold?")
+        assert verdicts(s) == [("accept", "harness")] * 2
+        assert court.judged == []
+
+
+@virtual
 async def test_the_intent_comes_before_any_tool_can_run(stage: Stage) -> None:
     stage.profile(*PROFILE)
     court = Court([Say("at once", [write("out.txt")]), Say("nothing")], [ruling("accept")])

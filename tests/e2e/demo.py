@@ -277,7 +277,7 @@ class _Check:
         runs = Counter(event.tool for event in ended if event.status != "denied")
         failed = sum(event.status == "error" for event in ended)
         words = ", ".join(f"{tool} x{n}" if n > 1 else tool for tool, n in runs.items())
-        assert match[2] == words + (f" ({failed} failed)" if failed else "")
+        assert match[2] == words + (f"; {failed} failed" if failed else "")
         assert source.startswith("a: `delegate_task ")
 
     def _secret(self, claim: str, source: str) -> None:

@@ -175,8 +175,6 @@ def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             case ToolFinished(call_id=call_id, status=status):
                 if open_calls.pop((path, call_id), None) is None and status not in ("denied", "cancelled"):
                     faults.append(f"{path}: {call_id} finished ({status}) and never started")
-            case AgentFinished(stop_reason="process"):
-                open_calls = {key: name for key, name in open_calls.items() if key[0] != path}
             case Denied(call_id=call_id):
                 if (path, call_id) in open_calls:
                     faults.append(f"{path}: {call_id} was denied while it ran")

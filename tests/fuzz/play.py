@@ -15,13 +15,13 @@ from friday_cli.core.events import (
     Compacted,
     Envelope,
     InboxMessage,
+    MessageAdded,
     ToolStarted,
     TurnStarted,
     Verdict,
     depth_of,
     encode,
 )
-from friday_cli.core.news import NOTE
 from friday_cli.store.reconcile import closing
 from tests.strict import strict
 from tests.virtual import Stuck, run
@@ -102,7 +102,7 @@ async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
 
 def count(scene: Scene, log: list[Envelope]) -> None:
     """Add to `reached` what happened in the log."""
-    reached = scene.reached
+    reached, begins = scene.reached, False
     for envelope in log:
         match envelope.event:
             case AgentStarted() as start:
@@ -111,7 +111,7 @@ def count(scene: Scene, log: list[Envelope]) -> None:
                 reached["continued"] += start.run > 1 and envelope.agent != "a"
                 reached["continued by a model"] += start.run > 1 and start.call_id != ""
                 reached["continued twice"] += start.run > 2 and envelope.agent != "a"
-                reached["woken"] += envelope.agent == "a" and start.task.startswith(NOTE)
+                begins = begins or envelope.agent == "a"
             case AgentFinished(status=status, stop_reason=reason):
                 reached[f"ends: {status}, {reason}"] += 1
             case AskWithdrawn():
@@ -126,6 +126,9 @@ def count(scene: Scene, log: list[Envelope]) -> None:
                 reached["told of an end behind it"] += 1
             case ToolStarted(tool="message_sub_agent" | "cancel_sub_agent" as name):
                 reached[f"calls of {name}"] += 1
+            case MessageAdded(message=message) if begins and envelope.agent == "a":
+                reached["woken"] += message.source == "harness"
+                begins = False
             case event:
                 reached[msgspec.to_builtins(event)["kind"]] += 1
     reached["broken journals"] += scene.journal.broken
