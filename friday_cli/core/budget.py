@@ -99,6 +99,13 @@ class Budget:
         """What may still be spent here, by every level's limit; infinite without one."""
         return max(0.0, min(node._pool(what).left for node in self.up()))
 
+    def room(self, price: Callable[[Usage], float | None]) -> float:
+        """Tokens of new input that can be paid for without what is kept for wrap-ups; infinite without a limit."""
+        tokens, cost = self.left("tokens"), self.left("cost")
+        if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
+            return tokens
+        return min(tokens, cost / each)
+
     def check(self) -> None:
         """Raises LimitReached for the outermost budget that is used up."""
         for node in reversed(list(self.up())):

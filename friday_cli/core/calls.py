@@ -12,6 +12,7 @@ from .errors import FridayError, PermissionDenied, ToolError
 from .events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
 from .permission import Verdict
+from .room import within_budget
 from .rule import Call
 from .tool import CHANGING, PARALLEL, Ending, Output, Tool, ToolContext
 
@@ -51,7 +52,7 @@ async def run_calls(agent: Agent, world: World, calls: Sequence[ToolCall]) -> En
         if any(not task.done() for task in tasks):
             await asyncio.wait(tasks)
         results = tuple(_settled(task, call) for task, call in zip(tasks, calls, strict=True))
-        message = Message("tool", results, "harness")
+        message = Message("tool", within_budget(agent, results), "harness")
         agent.history.append(message)
         await world.log.emit(agent.path, MessageAdded(message))
     await agent.presence.join()

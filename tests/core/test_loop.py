@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -133,6 +134,34 @@ async def test_tokens_used_up_and_the_wrap_up_is_paid_from_what_was_kept() -> No
     await bench.prompt()
     assert ended(bench) == ("completed", "tokens", "what I have", False)
     assert 12_000 < bench.root.budget.tokens.spent <= 20_000
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize(("tokens", "cost"), [(20_000, None), (0, 0.02)])
+@virtual
+async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_is_not_lost(
+    tokens: int, cost: float | None, cached: bool
+) -> None:
+    """One reply reads more than all that is left: what was kept for the wrap-up would not pay for sending that."""
+
+    async def read(ctx: ToolContext, args: Arguments) -> str:
+        return f"{args.text} begins" + "é" * int(args.text) + "ends"
+
+    turns = [
+        Say("", [call("read", text=n) for n in ("20", "40000", "60000")], usage=Usage(input=900, cached=cached)),
+        Say("what I have"),
+    ]
+    bench = Bench(Model({"a": turns}, price=1e-6), [make("read", read)], me=Profile(tokens=tokens, cost=cost, time_s=0))
+    await bench.prompt()
+    assert ended(bench) == ("completed", "tokens" if tokens else "cost", "what I have", False)
+    small, *large = bench.root.history[2].results
+    assert small.text == f"20 begins{'é' * 20}ends"
+    for result in large:
+        assert re.fullmatch(
+            r"\d+ beginsé+\n\[cut: the budget has no room for the rest of this result\]\né+ends", result.text
+        )
+    assert len(large[0].text) == pytest.approx(len(large[1].text), abs=4), "each has its share"
+    assert 16_000 < bench.of(TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
 
 
 @virtual
