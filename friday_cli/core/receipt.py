@@ -111,12 +111,6 @@ class Tally:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
 
-    def begin(self) -> None:
-        """A run begins: what was warned of spoke of an earlier result."""
-        self._warnings.clear()
-        self._made = None
-        self._earlier = self.receipt
-
     def reset(self, receipt: Receipt) -> None:
         """Go on from `receipt`."""
         self._tools = dict(receipt.tools)
@@ -128,6 +122,12 @@ class Tally:
         self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
         self._found: dict[str, None] = dict.fromkeys(receipt.found)
         self._made: Receipt | None = receipt
+
+    def begin(self) -> None:
+        """A run begins: what was warned of spoke of an earlier result."""
+        self._warnings.clear()
+        self._made = None
+        self._earlier = self.receipt
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and self.receipt == other.receipt
