@@ -13,7 +13,7 @@ from .model import prompt_tokens
 HEAD = 0.8
 """Part of a result's room that its beginning gets; the end gets the rest."""
 LEAST = 64
-"""Tokens below which a part of a result is worth nothing."""
+"""Tokens that a result may always have, and below which a part of one is worth nothing."""
 
 
 def within_budget(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
@@ -26,7 +26,7 @@ def within_budget(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResu
         return tuple(results)
     known = prompt_tokens(agent)
     room -= known if agent.cold else max(0, known - agent.sent)
-    share = _share([_tokens(result) for result in results], room)
+    share = max(LEAST, _share([_tokens(result) for result in results], room))
     return tuple(result if _tokens(result) <= share else _cut(result, share) for result in results)
 
 
