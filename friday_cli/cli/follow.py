@@ -23,7 +23,7 @@ _OPEN = frozenset(("pending", "waiting", "running"))
 async def follow(name: str, *, agent: str | None, tree: bool) -> None:
     """Show a session, then what happens in it, until no process runs it. Raises UsageError, StoreError."""
     async with opened() as store:
-        session, path = await find(store, name)
+        session, path = await find(store, name, last=True)
         path = named(name, path, agent)
         assert store is not None
         title = await store.title(session)

@@ -55,13 +55,21 @@ async def listed(cwd: str | None) -> list[SessionRow]:
         return await store.list_sessions(cwd)
 
 
-async def find(store: Store | None, name: str) -> tuple[str, str]:
-    """The session and agent that `ID` or `ID:PATH` names. Raises UsageError."""
+async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
+    """The session and agent that `ID` or `ID:PATH` names; with `last`, where no ID is given, the session of this folder
+    that was used last. Raises UsageError."""
     prefix, colon, agent = name.partition(":")
-    if store is None:
-        raise UsageError(f"There is no session {prefix!r}: none was kept yet.", hint='`friday ask "..."` starts one.')
     if colon and not agent:
         raise UsageError(f"{name!r} names no agent.", hint="Write ID:PATH, such as 7f3a:a.2.")
+    if last and not prefix:
+        from .here import folder
+
+        newest = await store.last_session(folder()) if store is not None else None
+        if newest is None:
+            raise UsageError("There is no session of this folder yet.", hint="`friday sessions list --all` has all.")
+        return newest, agent
+    if store is None:
+        raise UsageError(f"There is no session {prefix!r}: none was kept yet.", hint='`friday ask "..."` starts one.')
     return await store.find(prefix), agent
 
 
@@ -72,10 +80,10 @@ def named(name: str, path: str, agent: str | None) -> str:
     return agent or path
 
 
-async def read(name: str, *, agent: str | None = None) -> Record:
-    """A session with everything in it. `agent` is a path given beside the name. Raises UsageError, StoreError."""
+async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
+    """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises UsageError, StoreError."""
     async with opened() as store:
-        session, path = await find(store, name)
+        session, path = await find(store, name, last=last)
         assert store is not None
         await store.reconcile()
         envelopes = await store.events(session)

@@ -10,7 +10,7 @@ import typer
 
 from . import back
 from .help import Command, Group
-from .named import AGENT, JSON, NAME
+from .named import JSON, LAST, NAME
 
 
 def register(app: typer.Typer) -> None:
@@ -85,7 +85,7 @@ def list_(
 
 
 def show(
-    name: str = AGENT,
+    name: str = LAST,
     tree: bool = typer.Option(False, "--tree", help="The agents with status, tokens, cost, time and receipt."),
     agent: str | None = typer.Option(
         None, "--agent", metavar="PATH", help="The conversation of this agent, such as a.2.", show_default=False
@@ -96,7 +96,8 @@ def show(
     """Show the conversation, the tools that ran, the agents.
 
     \b
-    friday sessions show 7f3a             the main agent's conversation
+    friday sessions show                  the conversation of the last session of this folder
+    friday sessions show 7f3a             that of another one's main agent
     friday sessions show 7f3a --tree      who did what, and what it took
     friday sessions show 7f3a:a.2         the conversation of agent a.2
     friday sessions show 7f3a --follow    what it does now, until it is done
@@ -115,7 +116,7 @@ def show(
             raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
         asyncio.run(follow_(name, agent=agent, tree=tree))
         return
-    record = asyncio.run(read(name, agent=agent))
+    record = asyncio.run(read(name, agent=agent, last=True))
     state, now = record.state, time.time()
     top = state.agents.get(record.agent or "a")
     if as_json:

@@ -135,6 +135,18 @@ def test_show_is_the_conversation_with_tools_and_agents(console: Console) -> Non
     assert f"`friday sessions show {session[:8]}:a.1`" in ran.out
 
 
+def test_show_without_an_id_is_the_last_session_of_this_folder(console: Console, tmp_path: Path) -> None:
+    console.keep(cwd=tmp_path)
+    missing = console("sessions", "show")
+    assert (missing.code, missing.out) == (2, "")
+    assert "There is no session of this folder yet" in missing.error
+    session = console.keep()
+    console.keep(cwd=tmp_path)
+    assert console("sessions", "show").out == console("sessions", "show", session).out
+    assert "agent a.1 (researcher)" in console("sessions", "show", ":a.1").out
+    assert console("sessions", "show", "--follow").out.startswith(session[:8])
+
+
 @pytest.mark.parametrize("how", [("{id}:a.1",), ("{id}", "--agent", "a.1"), ("{id}:a.1", "--agent", "a.1")])
 def test_an_agents_own_conversation(console: Console, how: tuple[str, ...]) -> None:
     session = console.keep()
@@ -274,12 +286,12 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     ("argv", "words"),
     [
         (("show", "zz"), "There is no session 'zz'."),
-        (("show", ""), "There is no session ''."),
+        (("export", ""), "There is no session ''."),
         (("show", "ID:"), "names no agent"),
         (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
         (("show", "ID", "--agent", "x"), "has no agent 'x'"),
         (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
-        (("show",), "Missing argument 'ID'. See `friday sessions show --help`."),
+        (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
         (("export", "ID:a.1"), "exported with all its agents"),
         (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
         (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),

@@ -20,8 +20,10 @@ from friday_cli.core.events import (
     TextDelta,
     TurnFinished,
     TurnStarted,
+    WorktreeChanged,
 )
 from friday_cli.core.messages import Usage, user
+from friday_cli.core.receipt import FileChange
 from friday_cli.faces.ask.writers import MOST_DENIALS, JsonWriter, StreamWriter, TextWriter, Writer
 
 BEGUN = [("a", SessionStarted(1, "5e55-10n", "/ws", "0")), ("a", AgentStarted(1, "friday", "go", "p/m"))]
@@ -145,6 +147,17 @@ def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> 
 def test_how_it_ended(outcome: Outcome, line: str, capsys: pytest.CaptureFixture[str]) -> None:
     told(TextWriter(quiet=True, badge=""), *BEGUN).finish(outcome, 5)
     assert capsys.readouterr().err.splitlines() == [f"friday: {line}"]
+
+
+def test_work_that_waits_in_a_worktree_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    opened = WorktreeChanged("opened", "friday/5e55-1", "/w", "base")
+    changed = WorktreeChanged("changed", "friday/5e55-1", "/w", "base", (FileChange("x.py", 3, 1, ""),))
+    writer = told(TextWriter(quiet=True, badge=""), *BEGUN, *CHILD, ("a.1", opened), ("a.1", changed))
+    writer.finish(DONE, 0)
+    words = "work of a.1 waits in a worktree on friday/5e55-1: 1 file changed +3 -1, not applied:"
+    assert f"{words} `friday worktrees apply 5e55-10n:a.1`, or discard" in capsys.readouterr().err
+    told(TextWriter(quiet=True, badge=""), *BEGUN, *CHILD, ("a.1", opened)).finish(DONE, 0)
+    assert "worktree" not in capsys.readouterr().err
 
 
 def test_refused_calls_are_listed_once_each_and_not_without_end(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from ...core.agent import Outcome
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
 from ...core.messages import Usage
 from ...core.plain import line, plain
-from ...view import AgentView, State, cost, seconds, tokens
+from ...view import AgentView, State, cost, seconds, tokens, worktree_words
 from .terminal import Answer, StatusArea, can_redraw, remark
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class TextWriter(Writer):
 
 
 def _remarks(state: State, outcome: Outcome) -> list[str]:
-    """What a person must know beside the answer: how it ended, and what was refused."""
+    """What a person must know beside the answer: how it ended, what was refused, and which work waits for a word."""
     lines = []
     error = f": {outcome.error}" if outcome.error else ""
     if outcome.stop_reason in LIMIT_REASONS:
@@ -243,4 +243,10 @@ def _remarks(state: State, outcome: Outcome) -> list[str]:
         lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
     if len(denials) > MOST_DENIALS:
         lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
+    for known in state.agents.values():
+        if known.worktree is not None and known.worktree.state == "changed":
+            words, name = worktree_words(known.worktree), f"{state.session[:8]}:{known.path}"
+            lines.append(
+                f"work of {known.path} waits in a worktree {words}: `friday worktrees apply {name}`, or discard"
+            )
     return lines
