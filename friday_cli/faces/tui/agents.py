@@ -44,7 +44,10 @@ class AgentKeys(Themed):
         """Whether the same wish was made a moment ago."""
         now = time.monotonic()
         before, self._pressed = self._pressed, (what, now)
-        return before[0] == what and now - before[1] < AGAIN_S
+        again = before[0] == what and now - before[1] < AGAIN_S
+        if again:
+            self.clear_notifications()  # what asked for the second press is answered
+        return again
 
     def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
         """Say one line; it is never markup."""
@@ -120,6 +123,15 @@ class AgentKeys(Themed):
             self.query_one(Prompt).focus()
         else:
             self.query_one(Prompt).focus()
+
+    def close_overlay(self) -> bool:
+        """Hide the pane where it lies over the chat; whether it did."""
+        side = self.query_one(Side)
+        over = side.has_class("shown") and self.size.width < 120
+        if over:
+            self.side_wish = False
+            self.arrange_side()
+        return over
 
     def action_wider(self, by: int) -> None:
         side = self.query_one(Side)
@@ -233,22 +245,28 @@ class AgentKeys(Themed):
             return
         count = len(made.files)
         names = ", ".join(file.path for file in made.files[:6]) + (" ..." if count > 6 else "")
-        choice = await self.push_screen_wait(
-            Chooser(
-                f"Worktree of {path} {worktree_words(made)}\n{names}",
-                [
-                    ("apply", "Apply: take all of it over into the folder"),
-                    ("keep", f"Keep it on the branch {made.branch}; its folder goes"),
-                    ("discard", "Discard it"),
-                    ("leave", "Decide later"),
-                ],
-            )
-        )
+        choices = [
+            ("apply", "Apply: take all of it over into the folder"),
+            ("keep", f"Keep it on the branch {made.branch}; its folder goes"),
+            ("discard", "Discard it"),
+            ("leave", "Decide later"),
+        ]
+        choice = await self.push_screen_wait(Chooser(f"Worktree of {path} {worktree_words(made)}\n{names}", choices))
+        if choice == "apply" and (conflict := await self._settle(path, "apply")):
+            why, _, diff = conflict.partition("\nWhat the worktree changed in them:\n")
+            rest = choices[1:][::-1]
+            about = {key: diff for key, _ in rest} if diff else {}
+            choice = await self.push_screen_wait(Chooser(why, rest, about=about))
         if choice == "discard" and count:
             sure = [("", "No, keep it"), ("discard", f"Yes, throw away {count} changed file{'s' if count > 1 else ''}")]
             choice = await self.push_screen_wait(Chooser(f"What {path} changed is nowhere else: {names}", sure))
-        if choice in ("apply", "keep", "discard"):
-            try:
-                self.say_note(await self.engine.settle(path, choice))
-            except FridayError as error:
-                self.say_note(str(error), "error")
+        if choice in ("keep", "discard") and (problem := await self._settle(path, choice)):
+            self.say_note(problem, "error")
+
+    async def _settle(self, path: str, what: str) -> str:
+        """Do with a worktree what was decided, and say so; gives why it could not be."""
+        try:
+            self.say_note(await self.engine.settle(path, what))
+        except FridayError as error:
+            return str(error)
+        return ""

@@ -134,7 +134,7 @@ class FridayApp(Talk):
     async def _begin(self) -> None:
         await self.reopen()
         self._places.look()
-        if self._pick and self.engine.shown is not None:
+        if self._pick:
             await self.pick_session()
         self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
         self.profiles = await asyncio.to_thread(facts.profiles, self._cwd, self.engine.options.trusted)
@@ -162,6 +162,8 @@ class FridayApp(Talk):
                 return
             self.say_note(str(error), "error")
             await self.engine.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
+        else:
+            await self.query(Welcome).remove()
         self.scene = self._new_scene()
         self.query_one("#chat", Transcript).reset(self.scene)
         self.query_one(Side).reset(self.scene)
@@ -307,7 +309,7 @@ class FridayApp(Talk):
             self.leave_side()
         elif self.focused is not composer.area and not self.query(Welcome):
             composer.area.focus()
-        elif composer.escape() or self.stop_shell():
+        elif composer.escape() or self.stop_shell() or self.close_overlay():
             pass
         elif self.engine.working:
             self.run_worker(self.engine.stop("a", "abort"))

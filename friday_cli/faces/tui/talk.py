@@ -113,6 +113,8 @@ class Talk(AgentKeys):
         return [Choice(f"@{n} ", f"@{n}", f"sub-agent: {t}") for n, t in self.profiles if query.lower() in n.lower()]
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
+        if not message.path and self.size.width < 80:
+            self.close_overlay()  # the answer comes in the chat
         self.run_worker(self.deliver(message.draft, message.path))
 
     async def deliver(self, draft: Draft, path: str = "") -> None:

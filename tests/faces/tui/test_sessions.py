@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.events import AgentStarted, MessageAdded
+from friday_cli.core.messages import user
 from friday_cli.faces.tui import commands
 from friday_cli.faces.tui.app import FridayApp
 from friday_cli.faces.tui.picker import Picker
 from friday_cli.faces.tui.welcome import Welcome
+from friday_cli.paths import store_path
 from friday_cli.session import Options
+from friday_cli.store import Store
+from tests.scenes import numbered
 
 from .chat import Chat, opened
 
@@ -75,6 +80,24 @@ async def test_without_a_model_there_is_one_screen_with_three_ways(tmp_path: Pat
             await pilot.press("enter")
             await chat.until(lambda: app.engine.session is not None)
             await chat.until(lambda: not app.query(Welcome) and "demo: scripted" in chat.frame)
+    finally:
+        await app.engine.close()
+
+
+async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
+    store = Store(store_path())
+    made = await store.create_session(tmp_path, title="Look around")
+    events = (AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around")))
+    with await store.own(made):
+        await store.journal(made).append(numbered(*(("a", event) for event in events)))
+    await store.close()
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: isinstance(app.screen, Picker) and "Look around" in chat.frame)
+            await pilot.press("enter")
+            await chat.until(lambda: "› Look around" in chat.frame and not app.query(Welcome))
     finally:
         await app.engine.close()
 

@@ -49,6 +49,24 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
         await chat.until(lambda: "has no worktree any more" in chat.frame)
 
 
+async def test_work_that_conflicts_is_told_in_full_and_decided_on(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "repo")
+    async with opened(folder, apart("new"), size=(100, 30), mode="edits") as chat:
+        await decided(chat)
+        (folder / "made.txt").write_text("mine")
+        await chat.pilot.press("1")
+        await chat.until(lambda: "Nothing was applied: 1 of 1 changed files conflict." in chat.frame)
+        assert "made.txt: it was made here as well" in chat.frame
+        await chat.until(lambda: "+new" in chat.frame)
+        await chat.pilot.press("1")  # decide later
+        assert (folder / "made.txt").read_text() == "mine"
+        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        await chat.pilot.press("w", "1")
+        await chat.until(lambda: "conflict" in chat.frame)
+        await chat.pilot.press("3")
+        await chat.until(lambda: "is kept on its branch" in chat.frame)
+
+
 async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
     folder = repository(tmp_path / "repo")
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
@@ -215,4 +233,13 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.until(lambda: chat.side.agents.has_focus)
         await chat.pilot.press("escape")
         assert not chat.side.has_class("shown")
-        await chat.app.engine.stop("a", "abort")
+        await chat.pilot.press("ctrl+t", "shift+tab")
+        chat.composer.area.focus()
+        await chat.pilot.press("escape")  # from the prompt, too, it goes before anything is interrupted
+        assert not chat.side.has_class("shown")
+        assert chat.app.engine.working
+        await chat.pilot.press("ctrl+t", "home", "X")
+        await chat.until(lambda: "2 agents below a would end too" in chat.frame)
+        await chat.pilot.press("X")
+        await chat.idle()
+        await chat.until(lambda: "would end too" not in chat.frame)  # answered by the second press
