@@ -23,6 +23,7 @@ from .core.events import (
     Checkpoint,
     Envelope,
     MessageAdded,
+    Notice,
     Reviewed,
     Rewound,
     SessionStarted,
@@ -276,7 +277,8 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
     kept += _ends(kept, session)
     began = msgspec.structs.replace(first, session=name, forked=session, taken=kept[-1].seq or 0)
     with await store.own(name):
-        await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:]])
+        note = Envelope(began.taken + 1, time.time(), "a", Notice(f"Forked from session {session[:8]}.", "info"))
+        await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
     wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
     await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)

@@ -96,8 +96,7 @@ def show(
     """Show the conversation, the tools that ran, the agents.
 
     \b
-    friday sessions show                  the conversation of the last session of this folder
-    friday sessions show 7f3a             that of another one's main agent
+    friday sessions show [7f3a]           the main agent's conversation; without ID of the last session here
     friday sessions show 7f3a --tree      who did what, and what it took
     friday sessions show 7f3a:a.2         the conversation of agent a.2
     friday sessions show 7f3a --follow    what it does now, until it is done

@@ -9,8 +9,10 @@ import pytest
 
 from friday_cli import opening
 from friday_cli.core.errors import FridayError, ProviderError, UsageError
-from friday_cli.core.events import AgentFinished, Compacted, Envelope, MessageAdded, Rewound, SessionStarted
+from friday_cli.core.events import AgentFinished, Compacted, Envelope, MessageAdded, Notice, Rewound, SessionStarted
 from friday_cli.core.replay import replay
+from friday_cli.paths import store_path
+from friday_cli.store import SessionRow, Store
 from friday_cli.view import Note, Said, State
 from tests.delegation.stage import Actors, Scene, Shelf, Stage, until
 from tests.engine import Say, delegate
@@ -218,6 +220,7 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         old = await session.log.history()
         name = await session.fork(at=2)
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
+    assert [row.id for row in await _rows()] == [name, session.id]  # the newest, with which -c goes on
     stage.plays({"a": [says("forked")]})
     async with stage.session(resume=name) as fork:
         assert [p.text for p in await fork.points()] == ["first"]
@@ -234,6 +237,14 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         mine = fork.root.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
+
+
+async def _rows() -> list[SessionRow]:
+    store = Store(store_path())
+    try:
+        return await store.list_sessions()
+    finally:
+        await store.close()
 
 
 def _taken(envelopes: list[Envelope]) -> list[Envelope]:
@@ -254,7 +265,7 @@ async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(stage: DiskStag
             await session.fork(at=7)
         session.start("second")
         middle = await session.fork()
-    assert [type(e.event) for e in await stage.log(whole)][-1] is AgentFinished
+    assert [type(e.event) for e in await stage.log(whole)][-2:] == [AgentFinished, Notice]
     assert all(record.end is not None for record in replay(await stage.log(middle)).values())
     async with stage.session(resume=whole) as fork:
         texts = [e.event.message.text for e in await stage.log(fork.id) if isinstance(e.event, MessageAdded)]
