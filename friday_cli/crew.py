@@ -229,7 +229,7 @@ class Crew:
             agent.provider, _ = self._named(model, f"the model of {agent.path}")
             agent.provider = self._searching(agent, self.profiles.get(record.profile))
         except FridayError as error:
-            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}: {error}", "warning"))
+            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}, not with {model}: {error}", "warning"))
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: Spec) -> Message:
         """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""

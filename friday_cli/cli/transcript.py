@@ -83,7 +83,7 @@ def _facts(run: ToolRun) -> Iterator[str]:
         yield f"+{run.display.added} -{run.display.removed}"
     if isinstance(run.display, Diffs):
         rows = run.display.files
-        yield f"{len(rows)} files +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
+        yield f"{len(rows)} file{'s' if len(rows) > 1 else ''} +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
     if isinstance(run.display, Command) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
     if run.agents:

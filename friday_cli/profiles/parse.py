@@ -11,7 +11,17 @@ from ..core.errors import FileError
 from ..core.pattern import pattern
 from ..core.plain import line, plain
 from . import foreign
-from .profile import KNOWN, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Origin, Profile
+from .profile import (
+    KNOWN,
+    READ_ONLY,
+    SUPERVISION,
+    TOKENS_HARD,
+    TOKENS_USEFUL,
+    TURNS_HARD,
+    Memory,
+    Origin,
+    Profile,
+)
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -98,8 +108,7 @@ class _Reader:
             sub_agents=sub_agents,
             supervision=self._choice("supervision", SUPERVISION, {}),
             isolation=self._choice("isolation", ("worktree",), {}),
-            memory=self._choice("memory", ("none", "read", "tagged"), foreign.MEMORIES)  # type: ignore[arg-type]
-            or ("tagged" if tools not in (None, "*") and "memory_save" in tools else "read"),
+            memory=self._memory(tools),
             mode=self._choice("mode", ("ask", "edits", "plan", "auto"), foreign.MODES),
             project_context=self._flag("project_context", default=self.origin == "claude"),
             path=self.path,
@@ -296,6 +305,20 @@ class _Reader:
         close = nearest(unknown[0].lower(), sorted(KNOWN))
         hint = f"Did you mean {close}?" if close else f"Known: {_listed(KNOWN)}."
         raise self._fail(name, f"there is no tool {entry!r}.", hint)
+
+    def _memory(self, tools: Tools) -> Memory:
+        """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is remarked on."""
+        memory: Any = self._choice("memory", ("none", "read", "tagged"), foreign.MEMORIES)
+        names = READ_ONLY if tools is None else KNOWN if tools == "*" else tools
+        if not memory:
+            return "tagged" if tools != "*" and "memory_save" in names else "read"
+        if memory == "tagged" and "memory_save" not in names:
+            self._note("memory: tagged has no effect without memory_save in allowedTools.")
+        elif memory == "read" and "memory_load" not in names:
+            self._note("memory: read has no effect without memory_load in allowedTools.")
+        elif memory != "tagged" and tools != "*" and "memory_save" in names:
+            self._note(f"memory_save has no effect with memory: {memory}.")
+        return memory  # type: ignore[no-any-return]
 
     def _sub_agents(self, name: str, delegates: tuple[str, ...] | Literal["*"]) -> tuple[str, ...] | Literal["*"]:
         if "sub_agents" in self.values:

@@ -48,8 +48,9 @@ async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, fir
 
 @virtual
 async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(stage: Stage) -> None:
+    stage.file("x.txt", "x\n")
     script = {"a": [Say("", [delegate("coder", "look")]), Say("", [again("a.1", "mend it")]), Say("", [again("a.1", "and?")]), Say("fin")],
-              "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("glob", pattern="*")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
+              "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("read_file", path="x.txt")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
@@ -102,7 +103,9 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         (words,) = [n.text for n in s.of(Notice, "a.1")]
-        assert words.startswith("a.1 goes on with scripted/other: "), "a model that cannot be had is said"
+        assert words.startswith("a.1 goes on with scripted/other, not with scripted/stage: "), (
+            "a model that cannot be had is said"
+        )
 
 
 @virtual

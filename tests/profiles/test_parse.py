@@ -107,6 +107,20 @@ class TestTools:
         found = ours(f'allowedTools: "*"\nmemory: {memory}')
         assert set(found.select(["memory_load", "memory_save"])) == tools
 
+    @pytest.mark.parametrize(
+        ("lines", "remark"),
+        [
+            ("allowedTools: [read_file]\nmemory: tagged", "memory: tagged has no effect without memory_save in allowedTools."),
+            ("memory: tagged", "memory: tagged has no effect without memory_save in allowedTools."),
+            ("allowedTools: [read_file]\nmemory: read", "memory: read has no effect without memory_load in allowedTools."),
+            ("allowedTools: [memory_load, memory_save]\nmemory: read", "memory_save has no effect with memory: read."),
+            ("allowedTools: [memory_load, memory_save]\nmemory: tagged", ""),
+            ('allowedTools: "*"\nmemory: read', ""), ("memory: read", ""), ("allowedTools: [read_file]\nmemory: none", ""),
+        ],
+    )  # fmt: skip
+    def test_a_word_on_memory_that_has_no_effect_is_remarked_on(self, lines: str, remark: str) -> None:
+        assert "; ".join(ours(lines).notices) == remark
+
     def test_an_unknown_name_is_an_error_with_the_nearest(self) -> None:
         error = wrong("name: p\ndescription: d\nallowedTools:\n  - read_fiel")
         assert (error.line, error.field) == (4, "allowedTools")
