@@ -91,7 +91,9 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _sweep(db: sqlite3.Connection, path: Path, now: float) -> None:
-    """Remove what was kept for sessions that are gone."""
+    """Remove what was kept for sessions that are gone: not while a damaged file is kept, in which they may still be."""
+    if any(path.parent.glob(f"{path.name}.damaged-*")):
+        return
     places = [folder for kept in KEPT for folder in _folders(path.parent / kept)]
     folders = [f for f in places if f.stat().st_mtime < now - FRESH_S]
     kept = {row[0] for row in db.execute("SELECT id FROM sessions")}

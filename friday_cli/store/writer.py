@@ -184,6 +184,7 @@ class Reader:
         self._writer = writer
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None
+        self._closed = False
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` makes of the file, off the event loop. Raises StoreError."""
@@ -194,10 +195,13 @@ class Reader:
         return await asyncio.to_thread(self._locked, work)
 
     async def close(self) -> None:
+        self._closed = True  # what is on its way to the lock must not open the file again
         await asyncio.to_thread(self._drop)
 
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
+            if self._closed:
+                raise StoreError(f"{self._writer.path} is closed already.")
             try:
                 if self._db is None:
                     self._db = patiently(lambda: connect_reader(self._writer.path))

@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -140,3 +143,28 @@ async def test_a_session_that_is_none_is_said(store: Store) -> None:
     with pytest.raises(StoreError, match="does not exist"):
         async for _ in store.follow("no such one"):
             pass
+
+
+async def test_a_store_that_is_closed_opens_nothing_again_for_who_still_reads(store: Store) -> None:
+    session = await store.create_session("/w")
+    held = threading.Event()
+    slow = asyncio.create_task(store._reader.read(lambda db: held.wait(60)))
+    await asyncio.to_thread(lambda: wait_for(store._reader._lock.locked))
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    late = asyncio.create_task(store.events(session))  # on its way when the file is let go of
+    await asyncio.sleep(0)
+    held.set()
+    await slow
+    await closing
+    with pytest.raises(StoreError, match="closed already"):
+        await late
+    with pytest.raises(StoreError, match="closed already"):
+        await anext(store.follow(session))
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.001)

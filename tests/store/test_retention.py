@@ -112,6 +112,21 @@ async def test_spilled_output_of_sessions_that_are_gone_is_removed(store: Store,
     assert (stale.exists(), new.exists(), known.exists()) == (False, True, True)
 
 
+async def test_what_belongs_to_a_session_that_no_repair_could_save_stays_with_the_damaged_file(
+    store: Store, path: Path
+) -> None:
+    await keep(store, days_ago=1)
+    damaged = path.with_name(f"{path.name}.damaged-20260101-000000-abcd")
+    damaged.write_bytes(b"")
+    stale = spill(path, "0" * 36)
+    os.utime(stale, (0, 0))
+    await store.prune(days=90, gigabytes=2)
+    assert stale.exists()
+    damaged.unlink()
+    await store.prune(days=90, gigabytes=2)
+    assert not stale.exists()
+
+
 async def test_a_link_in_place_of_a_folder_leads_nowhere(store: Store, path: Path, tmp_path: Path) -> None:
     session = await keep(store, days_ago=200)
     target = tmp_path / "precious"
