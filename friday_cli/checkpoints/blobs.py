@@ -39,7 +39,10 @@ class Blobs:
             return digest
         except FileNotFoundError:
             pass
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self.folder.is_dir():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if durable:
+                _sync(self.folder.parent)
         temporary = self.folder / f".{secrets.token_hex(8)}.tmp"
         try:
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -49,6 +52,8 @@ class Blobs:
                     file.flush()
                     os.fsync(file.fileno())
             os.rename(temporary, path)
+            if durable:
+                _sync(self.folder)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -113,6 +118,15 @@ def prune(place: Path, *, most: int, live: Callable[[str], bool]) -> int:
         with contextlib.suppress(OSError):
             folder.rmdir()  # where nothing is left in it
     return gone
+
+
+def _sync(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _files(folder: Path) -> list[tuple[float, int, Path]]:

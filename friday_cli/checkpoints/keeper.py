@@ -51,10 +51,10 @@ class Keeper:
         self._looking = asyncio.Lock()
 
     async def before(self, agent: str, coming: Sequence[Coming]) -> tuple[Kept, ...]:
-        """Keep what these files hold now; `agent` is who changes them, "" for the person. Never fails: what cannot be
-        kept is said in the log, and the change goes on."""
+        """Keep what these files hold now; `agent` is who changes them, "" for the person. It survives a power cut when this
+        returns. Never fails: what cannot be kept is said in the log, and the change goes on."""
         found = tuple([await asyncio.to_thread(self._keep, change) for change in coming])
-        await self.note(agent, found, "tool" if agent else "person")
+        await self.note(agent, found, "tool" if agent else "person", durable=True)
         return found
 
     async def undone(self, agent: str, kept: Sequence[Kept]) -> None:
@@ -111,11 +111,13 @@ class Keeper:
             rows.append(msgspec.structs.replace(kept, lost=one.lost) if one.lost else kept)
         return tuple(rows)
 
-    async def note(self, agent: str, kept: Sequence[Kept], by: Literal["tool", "command", "person"]) -> None:
+    async def note(
+        self, agent: str, kept: Sequence[Kept], by: Literal["tool", "command", "person"], *, durable: bool = False
+    ) -> None:
         """Write into the log what was kept."""
         if not kept:
             return
-        await self._log.emit(agent or "a", Checkpoint(tuple(kept), by))
+        await self._log.emit(agent or "a", Checkpoint(tuple(kept), by), durable=durable)
         failed = next((k for k in kept if k.lost.startswith("it could not be kept")), None)
         if failed is not None and not self._told:
             self._told = True

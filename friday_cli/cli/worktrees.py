@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +15,7 @@ from . import complete
 from .help import Command, Group
 
 if TYPE_CHECKING:
+    from ..local import LocalWorkspace
     from ..worktrees import Found, Left, Worktree, Worktrees
 
 _ID = typer.Argument(
@@ -223,18 +225,30 @@ async def _shown(name: str) -> tuple[Left, str]:
 
 
 async def _apply(name: str) -> tuple[Any, str]:
-    from pathlib import Path
-
-    from ..local import LocalWorkspace
-
     async with _held(name) as (worktrees, worktree, store):
-        target = LocalWorkspace(Path(worktree.card.home))
-        try:
+        async with _target(store, worktree) as target:
             applied = await worktrees.apply(worktree, target)
-        finally:
-            await target.close()
-        await _tell(store, worktree)
+            await _tell(store, worktree)
         return applied, worktree.card.home
+
+
+@asynccontextmanager
+async def _target(store: Any, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
+    """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
+    that is still there."""
+    from ..core.errors import FridayError
+    from ..local import LocalWorkspace
+    from ..past import without_agents
+
+    async with AsyncExitStack() as stack:
+        target = LocalWorkspace(Path(worktree.card.home))
+        stack.push_async_callback(target.close)
+        try:
+            past = await stack.enter_async_context(without_agents(store, worktree.card.session))
+        except FridayError:  # the session was deleted, or its folder is gone
+            yield target
+            return
+        yield past.workspace if past.workspace.root == target.root else target
 
 
 async def _discard(name: str, keep_branch: bool) -> None:

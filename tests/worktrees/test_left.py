@@ -179,6 +179,10 @@ async def test_the_commands(
     async with stage.session(resume=dead):
         pass
     assert await states(stage, dead, "a.1") == ["opened", "changed", "applied"]
+    assert await _command("sessions", "rewind", dead, "--to", "1", "--files", "--yes") == 0
+    assert "done" not in listing(stage.project)
+    assert await _command("sessions", "rewind", dead, "--undo", "--yes") == 0
+    assert listing(stage.project)["done"] == "by a.1\n"
 
 
 async def test_conflicts_at_the_command_line(stage: Stage, dead: str, capsys: pytest.CaptureFixture[str]) -> None:
