@@ -16,6 +16,7 @@ from .core.delegation import Tree
 from .core.errors import PermissionDenied, ToolError
 from .core.events import AnyEvent, Notice, WorktreeChanged, is_under, parent_of
 from .core.fence import defused
+from .core.life import to_the_end
 from .core.replay import AgentRecord
 from .core.rule import Call
 from .core.tool import ToolContext
@@ -88,10 +89,10 @@ class Apart:
         return made.workspace
 
     async def abandon(self, workspace: Workspace) -> None:
-        """Remove a worktree whose child was not started after all."""
+        """Remove a worktree whose child was not started after all, even for a call that is stopped at this moment."""
         found = self._at(workspace)
         if found is not None and not found.path:
-            await self.worktrees.discard(found)
+            await to_the_end(self.worktrees.discard(found))
 
     async def workspace_again(self, parent: Agent, path: str) -> LocalWorkspace | None:
         """Where an ended agent goes on: its worktree, or a new one where that is gone; None: where its parent works."""

@@ -22,20 +22,29 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("friday", deadline=None)  # a busy machine is no finding
-if not os.environ.get("CI"):  # there Hypothesis has a profile of its own: the same examples every time, no deadline
-    settings.load_profile("friday")
+settings.register_profile(
+    "friday", deadline=None, suppress_health_check=list(HealthCheck)
+)  # a slow machine is no finding
+settings.register_profile("ci", settings.get_profile("friday"), derandomize=True, database=None, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "friday")
 
-CALLBACK_S = 1.0
+CALLBACK_S = 3.0
 """Processor seconds that one callback of an event loop may take: more is work that belongs into a thread."""
+LEFT_S = 30.0
+"""How long a process that a test has ended may take to be gone."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
     r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
 )
 """Variables of the machine that would change what Friday does."""
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # in the background of a shell; Ctrl-C is to reach what tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _seen: list[str] = []
 _homes = itertools.count(1)
@@ -221,10 +230,10 @@ def _command(pid: int) -> str:
 
 
 def _left(before: set[int]) -> set[int]:
-    """Processes that are still there a moment after the test that started them."""
-    for _ in range(20):
-        left = {pid for pid in _processes() - before if "multiprocessing" not in _command(pid)}
-        if not left:
+    """Processes that are still there a while after the test that started them."""
+    end = time.monotonic() + LEFT_S
+    while left := {pid for pid in _processes() - before if "multiprocessing" not in _command(pid)}:
+        if time.monotonic() > end:
             break
         time.sleep(0.05)
     return left

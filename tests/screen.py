@@ -122,7 +122,7 @@ class Terminal:
         os.close(self._master)
         os.close(self._slave)
 
-    def until(self, met: Callable[[], object], seconds: float = 30.0) -> None:
+    def until(self, met: Callable[[], object], seconds: float = 60.0) -> None:
         """Read on until `met()` is true; each piece that comes gives a frame."""
         end = time.monotonic() + seconds
         while not met():

@@ -61,7 +61,7 @@ async def live(home: Home, node: Node, message: Message | None) -> None:
         words = f"Friday itself failed: {type(error).__name__}: {error}"
         outcome = Outcome("interrupted", "process", agent.partial, words, partial=True)
     node.ending = True
-    await _to_the_end(_end(home, node, outcome, begun))
+    await to_the_end(_end(home, node, outcome, begun))
 
 
 async def _announce(home: Home, node: Node, message: Message | None) -> None:
@@ -142,7 +142,7 @@ async def _release(world: World, agent: Agent) -> None:
         await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
 
 
-async def _to_the_end(work: Awaitable[T]) -> T:
+async def to_the_end(work: Awaitable[T]) -> T:
     """Await `work` to its end even if this task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ..core.receipt import FileChange
 
-LOOK_S = 0.05
-"""How long a look at the workspace may take."""
+LOOK_S, LOOK_MOST_S = 0.05, 1.0
+"""How long a look at the workspace may take: seconds of the processor, and by the clock, where a machine is busy or a
+file system slow."""
 FILES, BYTES = 50, 32 * 1024 * 1024
 """How many changed files are listed, and how much of them is read for their hashes."""
 _SKIPPED = frozenset(
@@ -38,7 +39,7 @@ def since(
 
     `known` gives the hashes of what Friday itself wrote: files that still hold just that are left out.
     """
-    found = _touched(roots, start, time.monotonic() + LOOK_S)
+    found = _touched(roots, start)
     if found is None:
         return None
     rows: list[FileChange] = []
@@ -57,10 +58,11 @@ def since(
     return tuple(rows)
 
 
-def _touched(roots: Sequence[Path], start: int, until: float) -> list[tuple[str, int]] | None:
+def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
+    worked, until = time.thread_time() + LOOK_S, time.monotonic() + LOOK_MOST_S
     found, folders = [], [str(root) for root in roots]
     while folders:
-        if time.monotonic() > until:
+        if time.thread_time() > worked or time.monotonic() > until:
             return None
         try:
             with os.scandir(folders.pop()) as names:

@@ -89,8 +89,10 @@ class Console:
         )  # fmt: skip
         return Ran(ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
-    def terminal(self, *argv: str, says: Sequence[tuple[str, str]] = (), columns: int = 80, **env: str) -> Ran:
-        """Run it on a terminal; `says` are (words to wait for, what is typed then). All that is shown is `out`.
+    def terminal(
+        self, *argv: str, says: Sequence[tuple[str, str | Callable[[], None]]] = (), columns: int = 80, **env: str
+    ) -> Ran:
+        """Run it on a terminal; `says` are (words to wait for, what is typed or done then). All that is shown is `out`.
 
         Ctrl-C is typed again where nothing comes of it: Python misses one that comes right before it waits for a line.
         """
@@ -102,7 +104,7 @@ class Console:
         )  # fmt: skip
         os.close(slave)
         shown, waiting, typed = b"", list(says), ""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         try:
             while time.monotonic() < end:
                 if not select.select([master], [], [], 1.0)[0]:
@@ -117,11 +119,12 @@ class Console:
                     break
                 shown += piece
                 if waiting and waiting[0][0].encode() in shown:
-                    typed = waiting.pop(0)[1]
+                    then = waiting.pop(0)[1]
+                    typed = then if isinstance(then, str) else then() or ""
                     os.write(master, typed.encode())
         finally:
             os.close(master)
-            code = process.wait(timeout=30)
+            code = process.wait(timeout=60)
         assert not waiting, shown
         return Ran(code, shown.decode().replace("\r\n", "\n"), "")
 

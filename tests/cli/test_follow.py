@@ -212,14 +212,10 @@ def test_on_a_terminal_the_tree_is_drawn_in_place(console: Console, running: Run
     running.write(10)
 
     def go_on() -> None:
-        time.sleep(1.5)
         running.write()
         running.end()
 
-    thread = threading.Thread(target=go_on)
-    thread.start()
-    ran = console.terminal("sessions", "show", running.id, "--tree", "--follow")
-    thread.join()
+    ran = console.terminal("sessions", "show", running.id, "--tree", "--follow", says=[("waits for a.1", go_on)])
     assert ran.code == 0
     assert "\x1b[2F\x1b[J" in ran.out
     final = plain(ran.out.rpartition("\x1b[J")[2])

@@ -155,7 +155,7 @@ async def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
 
 
 @given(seed=st.integers(0, 2**32), limit=st.integers(2000, 60_000), width=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parallel_reservations_never_exceed_what_is_left(seed: int, limit: int, width: int) -> None:
     """Any tree, any requests side by side, honest replies: no level is ever overbooked or overspent, and all comes back."""
     rng = random.Random(seed)

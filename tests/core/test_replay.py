@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from friday_cli.core.events import (
     AgentFinished,
@@ -27,7 +27,7 @@ from friday_cli.core.receipt import Receipt, Tally
 from friday_cli.core.replay import replay
 from tests.scenes import logs, numbered, results, said, tree
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(max_examples=60)
 
 
 def test_the_agents_of_a_log() -> None:

@@ -146,7 +146,7 @@ class Friday:
         self._started.append(process)
         return process
 
-    def run(self, *argv: str, input: bytes | None = None, timeout: float = 30, **more: Any) -> Ran:
+    def run(self, *argv: str, input: bytes | None = None, timeout: float = 60, **more: Any) -> Ran:
         """Run it in its own process to its end."""
         if input is not None:
             more["stdin"] = subprocess.PIPE

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import Friday, Ran
+from tests.pace import paced
 from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
 from tests.servers.play import DROP, HANG, RESET, Fault, Reply, Wait, document
 
@@ -160,10 +161,11 @@ def ended(ran: Ran, path: str, case: Case) -> dict[str, Any]:
 
 
 @in_every_way
-def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str) -> None:
+@paced
+def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, pace: float) -> None:
     case = CASES[name]
     if name.startswith("F13"):
-        friday.impatient()
+        friday.impatient(0.2 * pace)
     with thinking(case.play, wire) as brain:
         friday.reach(brain, transport=transport)
         ran = friday.json("what is the answer?")
@@ -245,10 +247,11 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", ["F1 rate limit", "F5 internal 500", "F9 reset at once", "F10 reset in the text",
                                   "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event"])  # fmt: skip
-def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire) -> None:
+@paced
+def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire, pace: float) -> None:
     case = CASES[name]
     if name.startswith("F13"):
-        friday.impatient()
+        friday.impatient(0.2 * pace)
 
     def rule(turn: Turn) -> Say | Reply:
         return case.play(turn) if turn.tries == 0 else SPOKEN

@@ -112,7 +112,7 @@ def test_a_refusal_of_one_process_makes_another_wait(friday: Friday) -> None:
         while not list((friday.home / "state" / "lanes").glob("*")):
             time.sleep(0.01)  # until it has told the others
         second = friday.run("#second go")
-        assert first.wait(timeout=30) == 0
+        assert first.wait(timeout=60) == 0
     assert (second.code, second.out) == (0, "answered\n")
     refused = came["first"][0]
     assert came["second"][0] - refused >= 3.9  # two clocks: the one of the world and this one

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.wire.watch import LATE_S
 from tests.e2e.friday import Friday, Ran
 from tests.e2e.test_exits import SPOKEN, linux, whole
+from tests.pace import paced
 from tests.servers.brain import Say, Turn, events, sse, thinking
 from tests.servers.play import HANG, Reply, Wait
 
@@ -34,7 +36,7 @@ def asleep() -> list[str]:
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = file.read_bytes().replace(b"\0", b" ").decode()
+            words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if words.startswith(NAP):
@@ -44,7 +46,7 @@ def asleep() -> list[str]:
 
 def until(met: Callable[[], object], what: str) -> None:
     """Wait for something that another process does."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not met():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.02)
@@ -62,7 +64,7 @@ def at_work(friday: Friday, *argv: str) -> subprocess.Popen[bytes]:
 def test_a_signal_ends_the_whole_tree(friday: Friday, number: signal.Signals, code: int) -> None:
     process = at_work(friday, "--output-format", "json")
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     ran = Ran(process.returncode, out.decode(), err.decode())
     found = whole(ran, code, "cancelled", "aborted")
     assert found["result"] == "I hand it on."
@@ -80,7 +82,7 @@ def test_a_signal_ends_the_whole_tree(friday: Friday, number: signal.Signals, co
 def test_130_prints_what_there_is(friday: Friday) -> None:
     process = at_work(friday)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     ran = Ran(process.returncode, out.decode(), err.decode())
     assert (ran.code, ran.out) == (130, "I hand it on.\n")
     assert "friday: cancelled (aborted)" in ran.lines
@@ -96,7 +98,7 @@ def test_a_second_signal_leaves_at_once(friday: Friday) -> None:
     process.send_signal(signal.SIGINT)
     until((friday.project / "told").exists, "the first signal to reach the command")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     ran = Ran(process.returncode, out.decode(), err.decode())
     whole(ran, 130, "cancelled", "aborted")
     until(lambda: not asleep(), "the end of the command")
@@ -110,7 +112,7 @@ def test_a_signal_while_the_session_is_opened(friday: Friday, number: signal.Sig
         process = friday.start("hi", "--output-format", "json", model="ollama/some:1b")
         until(lambda: brain.connections or process.poll() is not None, "a connection")
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     ran = Ran(process.returncode, out.decode(), err.decode())
     assert ran.code == code
     assert json.loads(ran.out)["exit_code"] == code
@@ -128,7 +130,7 @@ def test_a_signal_while_it_waits_for_its_input(friday: Friday, argv: tuple[str, 
         lambda: Path(f"/proc/{process.pid}/wchan").read_text().startswith(("pipe_read", "anon_pipe_read")), "the read"
     )
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     os.close(writing)
     whole(Ran(process.returncode, out.decode(), err.decode()), 130, "failed", None)
 
@@ -158,16 +160,16 @@ def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
         process = friday.start("go")
         until(lambda: brain.turns, "the request")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         until(lambda: brain.left_early, "the end of the connection")
         assert friday("again", "-c").out == "0 replies so far\n"
     assert brain.complaints == []
 
 
 IMPATIENT = """
-import sys
+import os, sys
 from friday_cli.wire import http, watch
-http.Watch = lambda idle, event_idle: watch.Watch(1.0, 1.0)
+http.Watch = lambda idle, event_idle: watch.Watch(float(os.environ["PATIENCE"]), 600)
 from friday_cli.faces.ask.options import parse
 from friday_cli.faces.ask.run import ask
 sys.exit(ask(parse(sys.argv[1:])))
@@ -175,22 +177,24 @@ sys.exit(ask(parse(sys.argv[1:])))
 
 
 @linux
-def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(friday: Friday) -> None:
+@paced
+def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(friday: Friday, pace: float) -> None:
     """Neither the service, which has answered meanwhile, nor the agent, whose time stood still, is blamed for it."""
 
     def rule(turn: Turn) -> Reply:
         first, *rest = events(turn.wire, Say(("so far, ", "so good")))
-        return Reply(sse(turn.wire, [first]), Wait(5), sse(turn.wire, rest))
+        return Reply(sse(turn.wire, [first]), Wait(2.5 * pace), sse(turn.wire, rest))
 
     with thinking(rule, "messages") as brain:
         friday.reach(brain)
-        process = friday.start("hi", "--timeout", "5", "--output-format", "json", program=("-c", IMPATIENT))
+        limits = "--timeout", f"{2 * pace:g}", "--output-format", "json"
+        process = friday.start("hi", *limits, program=("-c", IMPATIENT), PATIENCE=f"{pace:g}")
         until(lambda: brain.turns, "the request")
         os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(7)
+        time.sleep(3 * pace + LATE_S)
         os.kill(process.pid, signal.SIGCONT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     found = whole(Ran(process.returncode, out.decode(), err.decode()), 0, "completed", "done")
     assert found["result"] == "so far, so good"
-    assert found["duration_s"] < 7, "the time in which it was stopped is nobody's"
+    assert found["duration_s"] < 2.5 * pace, "the time in which it was stopped is nobody's"
     assert (len(brain.turns), brain.complaints) == (1, [])

@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.friday import Friday
 from tests.e2e.test_exits import linux
 from tests.e2e.test_signals import NAP, asleep, until
+from tests.pace import paced
 from tests.screen import Terminal
 from tests.screen import friday as command
 from tests.servers.brain import Say, Turn, thinking
@@ -41,6 +42,11 @@ agents:
 """
 
 
+def slower(play: str, pace: float) -> str:
+    """A play whose waits are `pace` times as long."""
+    return re.sub(r"(_s: |after: |sleep )([0-9.]+)", lambda found: f"{found[1]}{float(found[2]) * pace:g}", play)
+
+
 def shown(friday: Friday, *argv: str, model: str = "", **more: Any) -> Terminal:
     """A run in a terminal."""
     env = friday.env | more.pop("env", {})
@@ -48,8 +54,9 @@ def shown(friday: Friday, *argv: str, model: str = "", **more: Any) -> Terminal:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
-def test_a_run_as_it_is_seen(friday: Friday, columns: int) -> None:
-    friday.plays(PLAY)
+@paced
+def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
+    friday.plays(slower(PLAY, pace))
     with shown(friday, "look", "--yolo", columns=columns) as terminal:
         assert terminal.end() == 0
         assert terminal.clean
@@ -59,10 +66,10 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int) -> None:
     for frame in together:
         names = [row.split()[1] for row in frame.splitlines() if re.match(r"[▸◌◦·] a\.", row)]
         assert names == sorted(names)
-    assert any("bash sleep 0.6" in f for f in frames)
+    assert any(f"bash sleep {0.6 * pace:g}" in f for f in frames)
     if columns > 40:
         assert any(re.search(r"▸ a\.1 researcher +Find every", f) for f in frames)
-        assert any("tries again in 1 s" in f for f in frames)
+        assert any(re.search(r"tries again in \d+ s", f) for f in frames)
         rows = [row for f in frames for row in f.splitlines() if row.startswith(("▸ a.", "◌ a."))]
         assert {len(row) for row in rows if row.endswith(" s")} == {columns - 9}, "columns that hold still"
     assert all(len(row) < columns for f in frames for row in f.splitlines() if row.startswith(("▸", "◌", "◦")))
@@ -87,8 +94,9 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int) -> None:
     assert re.search(r"3 sub-agents", final.replace("\n", " "))
 
 
-def test_text_that_is_written_is_seen_at_once(friday: Friday) -> None:
-    friday.plays("agents: {a: [{text: 'one two three four five six seven', chunk_delay_s: 0.15}]}")
+@paced
+def test_text_that_is_written_is_seen_at_once(friday: Friday, pace: float) -> None:
+    friday.plays(f"agents: {{a: [{{text: 'one two three four five six seven', chunk_delay_s: {0.15 * pace}}}]}}")
     with shown(friday, "say") as terminal:
         terminal.shows("one two three")
         assert "seven" not in terminal.screen.text
@@ -112,8 +120,9 @@ agents:
     assert text.index("broke off") < text.rindex("First part.") < text.index("and the rest.")
 
 
-def test_no_color(friday: Friday) -> None:
-    friday.plays(SHORT)
+@paced
+def test_no_color(friday: Friday, pace: float) -> None:
+    friday.plays(slower(SHORT, pace))
     with shown(friday, "look", env={"NO_COLOR": "1"}) as terminal:
         assert terminal.end() == 0
         assert terminal.screen.codes <= {"0", "1", "2", "3", "4", "", "22", "23", "24"}, "styles, and no colours"
@@ -140,8 +149,9 @@ def test_quiet_shows_the_answer_only(friday: Friday) -> None:
         assert " a.1 " not in terminal.raw
 
 
-def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday) -> None:
-    friday.plays(SHORT)
+@paced
+def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday, pace: float) -> None:
+    friday.plays(slower(SHORT, pace))
     with shown(friday, "look", stdout=False) as terminal:
         assert terminal.end() == 0
         assert any(" a.1 " in f for f in terminal.frames)
@@ -149,13 +159,14 @@ def test_progress_is_seen_though_the_answer_goes_into_a_file(friday: Friday) -> 
         assert "friday: session" in terminal.screen.text
 
 
-def test_many_agents_do_not_fill_the_screen(friday: Friday) -> None:
+@paced
+def test_many_agents_do_not_fill_the_screen(friday: Friday, pace: float) -> None:
     tasks = ", ".join("{profile: researcher, task: dig}" for _ in range(14))
     friday.config.write_text("[agents.delegation]\nmax_batch = 20\nmax_concurrent = 14\n", encoding="utf-8")
     friday.plays(f"""
 agents:
   a: [{{calls: [{{name: delegate_tasks, arguments: {{tasks: [{tasks}]}}}}]}}, {{text: well}}]
-  "a.*": [{{delay_s: 0.5, text: found}}]
+  "a.*": [{{delay_s: {0.5 * pace}, text: found}}]
 """)
     with shown(friday, "look") as terminal:
         assert terminal.end() == 0

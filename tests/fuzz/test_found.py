@@ -169,3 +169,21 @@ async def test_nobody_is_told_of_the_ends_of_the_main_agent() -> None:
     await bench.prompt("and again")
     assert replay(bench.envelopes)["a"].run == 2
     assert replay(bench.envelopes)["a"].untold == []
+
+
+@virtual
+async def test_a_worktree_in_which_no_child_was_started_goes_though_its_call_is_stopped_meanwhile() -> None:
+    scene = Scene(1)
+    apart, copies = scene.bench.apart, scene.copies
+    assert apart is not None
+    assert copies is not None
+    place = await apart._open(scene.bench.root)
+    assert [made.open for made in copies.all] == [True]
+    async with copies._lock:  # another one is being made
+        call = asyncio.create_task(apart.abandon(place))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert [made.open for made in copies.all] == [False]

@@ -40,11 +40,11 @@ SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
 
 
-def kill_some(folder: Path, first: int) -> None:
+def kill_some(folder: Path, first: int, patience: float) -> None:
     """Play the victims in processes of their own."""
     env = {**os.environ, "FRIDAY_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.fuzz.victims", str(folder), str(first), str(VICTIMS)]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-m", "tests.fuzz.victims", str(folder), str(first), str(VICTIMS), str(patience)]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -56,7 +56,7 @@ def torn(folder: Path) -> list[str]:
 
 def survivors(folder: Path) -> list[str]:
     """Commands of the dead that still run in `folder` after the time in which they must be ended."""
-    deadline = time.monotonic() + 15  # 2 s are promised; the machine may be busy
+    deadline = time.monotonic() + 60  # 2 s are promised; the machine may be busy
     while (found := _commands(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)
     return found
@@ -67,7 +67,7 @@ def _commands(folder: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cwd").readlink().is_relative_to(folder) and (words := (process / "cmdline").read_bytes()):
-                found.append(words.replace(b"\0", b" ").decode())
+                found.append(words.replace(b"\0", b" ").decode(errors="replace"))
         except OSError:
             continue  # ended meanwhile, or not ours to look at
     return [words for words in found if words.split()[-1] in LINGERS]
@@ -213,7 +213,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
     return faults
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize("part", range(PARTS), ids=lambda part: f"part{part}")
 async def test_a_killed_session_loses_nothing_and_goes_on(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
@@ -222,8 +222,8 @@ async def test_a_killed_session_loses_nothing_and_goes_on(
     monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
     repository(tmp_path / "project")
     reached: Counter[str] = Counter()
-    for more in range(ROUNDS):  # what chance left out gets more victims, no lower bar
-        await kill_and_reopen(tmp_path, first + more * PARTS * VICTIMS, reached)
+    for more in range(ROUNDS):  # what chance or a slow machine left out gets more victims, no lower bar
+        await kill_and_reopen(tmp_path, first + more * PARTS * VICTIMS, reached, patience=2.0**more)
         if not missed(reached):
             break
     record_property("fuzz seed", f"kills {first}")
@@ -231,9 +231,9 @@ async def test_a_killed_session_loses_nothing_and_goes_on(
     assert not missed(reached), f"seeds from {first}: reached too little: {missed(reached)}"
 
 
-async def kill_and_reopen(folder: Path, first: int, reached: Counter[str]) -> None:
+async def kill_and_reopen(folder: Path, first: int, reached: Counter[str], *, patience: float) -> None:
     """Some victims, and what is left of them."""
-    kill_some(folder, first)
+    kill_some(folder, first, patience)
     with closing(sqlite3.connect(store_path())) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert survivors(folder) == []  # tests/local/test_survivors.py has the cases one by one

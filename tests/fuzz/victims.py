@@ -94,8 +94,9 @@ def scenario(rng: random.Random, *, lingers: bool) -> dict[str, Any]:
     }
 
 
-def victim(folder: Path, seed: int) -> None:
-    """One session in this process; returns only if death came too late."""
+def victim(folder: Path, seed: int, patience: float) -> None:
+    """One session in this process; returns only if death came too late. It is killed, too, when nothing happens for a
+    while, `patience` times as long as a quick machine needs."""
     rng = random.Random(seed)
     file = folder / f"scene-{seed}.json"
     in_worktrees = rng.random() < 0.3
@@ -104,7 +105,7 @@ def victim(folder: Path, seed: int) -> None:
     dies_at, after_s = rng.randint(3, 90), rng.choice([0.0, rng.random() * 0.05])
     if rng.random() < 0.3:
         dies_at, after_s = 2, rng.random() * (0.6 + 1.5 * in_worktrees)
-    stalls_s = 2.0 if in_worktrees else 0.7
+    stalls_s = patience * (2.0 if in_worktrees else 0.7)
     options = Options(
         folder / "project",
         model=f"scripted:{file}",
@@ -117,7 +118,7 @@ def victim(folder: Path, seed: int) -> None:
         os.write(acks, f"{session.id}\n".encode())
         running = asyncio.create_task(session.prompt("do the work"))
         loop, death = asyncio.get_running_loop(), (os.kill, os.getpid(), signal.SIGKILL)
-        stalls = loop.call_later(5.0, *death)
+        stalls = loop.call_later(5.0 * patience, *death)
         async for envelope in session.events():
             if envelope.seq is not None:
                 os.write(acks, f"{envelope.seq}\n".encode())
@@ -134,13 +135,13 @@ def victim(folder: Path, seed: int) -> None:
     asyncio.run(main())
 
 
-def main(folder: Path, first: int, count: int) -> None:
+def main(folder: Path, first: int, count: int, patience: float) -> None:
     living: dict[int, int] = {}
     for seed in range(first, first + count):
         pid = os.fork()
         if pid == 0:
             try:
-                victim(folder, seed)
+                victim(folder, seed, patience)
             finally:
                 os._exit(0)
         living[pid] = seed
@@ -150,4 +151,4 @@ def main(folder: Path, first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))

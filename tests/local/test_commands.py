@@ -13,6 +13,7 @@ from friday_cli.core.errors import ToolError
 from friday_cli.core.workspace import Ran
 from friday_cli.local import LocalWorkspace
 from friday_cli.machine.environment import cleaned
+from tests.pace import paced
 
 
 class Gate:
@@ -36,7 +37,7 @@ def gate(root: Path) -> Iterator[Gate]:
     made.close()
 
 
-async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 20, agent: str = "a") -> Ran:
+async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, agent: str = "a") -> Ran:
     return await workspace.run(command, agent=agent, timeout_s=timeout_s, on_output=lambda text: None)
 
 
@@ -60,8 +61,9 @@ async def test_commands_start_with_default_signals_and_no_foreign_descriptors(wo
     assert ran.output.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16, "4", "0"]
 
 
-async def test_a_command_is_stopped_at_its_limit(workspace: LocalWorkspace) -> None:
-    ran = await run(workspace, "echo begun; sleep 1000", timeout_s=0.3)
+@paced
+async def test_a_command_is_stopped_at_its_limit(workspace: LocalWorkspace, pace: float) -> None:
+    ran = await run(workspace, "echo begun; sleep 1000", timeout_s=0.3 * pace)
     assert (ran.exit_code, ran.timed_out, ran.output) == (None, True, "begun\n")
 
 
@@ -74,9 +76,9 @@ async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: G
         first.set()
 
     running = asyncio.create_task(
-        workspace.run("echo ä; read x <go; echo two", agent="a", timeout_s=20, on_output=show)
+        workspace.run("echo ä; read x <go; echo two", agent="a", timeout_s=60, on_output=show)
     )
-    await asyncio.wait_for(first.wait(), 10)
+    await asyncio.wait_for(first.wait(), 60)
     assert shown == ["ä\n"]
     gate.open()
     await running
@@ -128,7 +130,7 @@ async def test_where_nothing_can_be_kept_the_command_goes_on(root: Path, tmp_pat
 
 async def test_a_command_that_cannot_start_says_why(workspace: LocalWorkspace, root: Path) -> None:
     with pytest.raises(ToolError, match=r"could not be started.*No such file"):
-        await workspace.run("true", agent="a", timeout_s=5, on_output=print, cwd=root / "missing")
+        await workspace.run("true", agent="a", timeout_s=60, on_output=print, cwd=root / "missing")
     with pytest.raises(ToolError, match="NUL"):
         await run(workspace, "echo \0")
     with pytest.raises(ToolError, match="longer"):
@@ -154,33 +156,32 @@ async def test_many_commands_at_once_do_not_mix(workspace: LocalWorkspace) -> No
 async def test_the_helper_is_replaced_when_it_dies(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
     os.kill(int(ran.output.split()[1]), signal.SIGKILL)
-    for _ in range(100):
-        try:
-            assert (await run(workspace, "echo again")).output == "again\n"
-            break
-        except ToolError:
-            await asyncio.sleep(0.01)  # it is still dying
-    else:
-        pytest.fail("no command could be started again")
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                assert (await run(workspace, "echo again")).output == "again\n"
+                break
+            except ToolError:
+                await asyncio.sleep(0.01)  # it is still dying
 
 
 # ---- programs of our own --------------------------------------------------------
 
 
 async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> None:
-    printed = await workspace.execute(["printf", "%s|", "-n", "$(id)", "a b\n", "*"], agent="a", timeout_s=5, limit=99)
+    printed = await workspace.execute(["printf", "%s|", "-n", "$(id)", "a b\n", "*"], agent="a", timeout_s=60, limit=99)
     assert (printed.exit_code, printed.out, printed.err) == (0, b"-n|$(id)|a b\n|*|", "")
 
 
 async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorkspace) -> None:
-    printed = await workspace.execute(["yes"], agent="a", timeout_s=20, limit=1000)
+    printed = await workspace.execute(["yes"], agent="a", timeout_s=60, limit=1000)
     assert (printed.cut, printed.exit_code, printed.out) == (True, None, b"y\n" * 500)
     printed = await workspace.execute(["sleep", "100"], agent="a", timeout_s=0.2, limit=10)
     assert (printed.timed_out, printed.exit_code) == (True, None)
-    printed = await workspace.execute(["sh", "-c", "echo out; echo err >&2; exit 2"], agent="a", timeout_s=5, limit=4)
+    printed = await workspace.execute(["sh", "-c", "echo out; echo err >&2; exit 2"], agent="a", timeout_s=60, limit=4)
     assert (printed.exit_code, printed.out, printed.err, printed.cut) == (2, b"out\n", "err\n", False)
     with pytest.raises(ToolError, match="not found"):
-        await workspace.execute(["no-such-program"], agent="a", timeout_s=5, limit=10)
+        await workspace.execute(["no-such-program"], agent="a", timeout_s=60, limit=10)
 
 
 # ---- in the background -----------------------------------------------------------
@@ -189,12 +190,12 @@ async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorksp
 async def test_a_background_command_is_looked_at_and_ends(workspace: LocalWorkspace, gate: Gate) -> None:
     job = await workspace.start("echo one; read x <go; echo two; exit 4", agent="a")
     assert (job.id, job.running) == ("job-1", True)
-    job = await workspace.job("job-1", agent="a", wait_s=10)
+    job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running, job.exit_code) == ("one\n", True, None)
     gate.open()
     output = ""
     while job.running:
-        job = await workspace.job("job-1", agent="a", wait_s=10)
+        job = await workspace.job("job-1", agent="a", wait_s=60)
         output += job.output
     assert (output, job.exit_code, job.ended) == ("two\n", 4, True)
     again = await workspace.job("job-1", agent="a")
@@ -203,7 +204,7 @@ async def test_a_background_command_is_looked_at_and_ends(workspace: LocalWorksp
 
 async def test_a_background_command_is_killed(workspace: LocalWorkspace) -> None:
     await workspace.start("trap '' TERM; echo up; sleep 1000", agent="a")
-    await workspace.job("job-1", agent="a", wait_s=10)
+    await workspace.job("job-1", agent="a", wait_s=60)
     job = await workspace.job("job-1", agent="a", kill=True)
     assert (job.running, job.exit_code, job.ended) == (False, None, True)
 
@@ -251,7 +252,7 @@ async def test_files_a_command_changed_are_seen(workspace: LocalWorkspace, root:
 async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace: LocalWorkspace, gate: Gate) -> None:
     begun = asyncio.Event()
     command = "echo up; read x <go; echo 1 > theirs.txt"
-    other = asyncio.create_task(workspace.run(command, agent="a.1", timeout_s=20, on_output=lambda text: begun.set()))
+    other = asyncio.create_task(workspace.run(command, agent="a.1", timeout_s=60, on_output=lambda text: begun.set()))
     await begun.wait()
     ran = await run(workspace, "echo 1 > mine.txt", agent="a.2")
     gate.open()
@@ -263,7 +264,7 @@ async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace
 async def test_friday_s_own_writes_are_not_a_command_s(workspace: LocalWorkspace, root: Path, gate: Gate) -> None:
     begun = asyncio.Event()
     running = asyncio.create_task(
-        workspace.run("echo up; read x <go", agent="a", timeout_s=20, on_output=lambda text: begun.set())
+        workspace.run("echo up; read x <go", agent="a", timeout_s=60, on_output=lambda text: begun.set())
     )
     await begun.wait()
     await workspace.write(root / "own.txt", b"own", expect=None)

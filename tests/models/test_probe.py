@@ -11,6 +11,7 @@ import pytest
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.models import probe
 from friday_cli.models.resolve import resolve, usable
+from tests.pace import paced
 
 LOCAL = ("ollama", "lmstudio", "llamacpp", "vllm")
 Answer = bytes | dict[str, Any] | None
@@ -104,7 +105,7 @@ VLLM: dict[str, Any] = {"/v1/models": {"data": [{"id": "org/m", "owned_by": "vll
 
 async def test_all_four_are_found_with_their_windows() -> None:
     async with serving(OLLAMA) as a, serving(LMSTUDIO) as b, serving(LLAMACPP) as c, serving(VLLM) as d:
-        found = await probe.probe(at(ollama=a.port, lmstudio=b.port, llamacpp=c.port, vllm=d.port), {}, seconds=5)
+        found = await probe.probe(at(ollama=a.port, lmstudio=b.port, llamacpp=c.port, vllm=d.port), {}, seconds=60)
     assert [s.provider for s in found.servers] == list(LOCAL)
     ollama, lmstudio, llamacpp, vllm = (s.models for s in found.servers)
     assert ollama == (
@@ -120,7 +121,7 @@ async def test_all_four_are_found_with_their_windows() -> None:
 
 
 async def test_without_servers_nothing_is_found() -> None:
-    assert await probe.probe(at(), {}, seconds=5) == probe.Found()
+    assert await probe.probe(at(), {}, seconds=60) == probe.Found()
 
 
 async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +134,7 @@ async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest
         )
         env["LM_STUDIO_API_BASE"] = f"http://user:secret-4@127.0.0.1:{server.port}/v1"
         others = {n: p for n, p in at().items() if n != "lmstudio"}
-        found = await probe.probe({**others, "vllm": own}, env, seconds=5)
+        found = await probe.probe({**others, "vllm": own}, env, seconds=60)
     assert {head.split()[1] for head in server.heads} >= {"/v1/models", "/api/v0/models"}
     assert found.servers
     assert proxy.heads == []
@@ -144,18 +145,18 @@ async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest
 
 async def test_a_server_on_another_machine_is_not_asked() -> None:
     found = await probe.probe(
-        {n: p for n, p in at().items() if n != "ollama"}, {"OLLAMA_HOST": "198.51.100.7"}, seconds=5
+        {n: p for n, p in at().items() if n != "ollama"}, {"OLLAMA_HOST": "198.51.100.7"}, seconds=60
     )
     assert found.servers == ()
     assert found.notes == ("Ollama: OLLAMA_HOST points to 198.51.100.7:11434, another machine: not asked.",)
-    found = await probe.probe(at(), {"OLLAMA_HOST": "198.51.100.7:1"}, seconds=5)
+    found = await probe.probe(at(), {"OLLAMA_HOST": "198.51.100.7:1"}, seconds=60)
     assert found.notes == ()  # the config says otherwise
 
 
 async def test_ollama_host_on_this_machine_is_asked() -> None:
     others = {n: p for n, p in at().items() if n != "ollama"}
     async with serving(OLLAMA) as server:
-        found = await probe.probe(others, {"OLLAMA_HOST": f"0.0.0.0:{server.port}"}, seconds=5)
+        found = await probe.probe(others, {"OLLAMA_HOST": f"0.0.0.0:{server.port}"}, seconds=60)
     assert [s.provider for s in found.servers] == ["ollama"]
 
 
@@ -163,14 +164,15 @@ async def test_a_bad_address_is_noted_and_hides_nothing() -> None:
     others = {n: p for n, p in at().items() if n != "ollama"}
     async with serving(VLLM) as server:
         others["vllm"] = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1")
-        found = await probe.probe(others, {"OLLAMA_HOST": "ftp://x"}, seconds=5)
+        found = await probe.probe(others, {"OLLAMA_HOST": "ftp://x"}, seconds=60)
     assert [s.provider for s in found.servers] == ["vllm"]
     assert "OLLAMA_HOST is no web address" in found.notes[0]
 
 
-async def test_a_silent_server_is_given_up_and_the_others_are_found() -> None:
+@paced
+async def test_a_silent_server_is_given_up_and_the_others_are_found(pace: float) -> None:
     async with serving({"/v1/models": None, "/props": None}) as silent, serving(OLLAMA) as ollama:
-        found = await probe.probe(at(llamacpp=silent.port, ollama=ollama.port), {}, seconds=1)
+        found = await probe.probe(at(llamacpp=silent.port, ollama=ollama.port), {}, seconds=0.5 * pace)
     assert [s.provider for s in found.servers] == ["ollama"]
     assert silent.heads
 
@@ -193,14 +195,14 @@ async def test_a_silent_server_is_given_up_and_the_others_are_found() -> None:
 async def test_what_is_no_model_server_is_not_taken_for_one(answer: Answer) -> None:
     paths = ("/v1/models", "/props", "/api/tags", "/api/ps", "/api/v0/models")
     async with serving(dict.fromkeys(paths, answer)) as server:
-        found = await probe.probe(dict.fromkeys(LOCAL, at(vllm=server.port)["vllm"]), {}, seconds=5)
+        found = await probe.probe(dict.fromkeys(LOCAL, at(vllm=server.port)["vllm"]), {}, seconds=60)
     assert [m for s in found.servers for m in s.models] == []
     assert server.heads
 
 
 async def test_another_openai_server_on_the_ports_of_vllm_and_llamacpp_is_neither() -> None:
     async with serving({"/v1/models": {"data": [{"id": "gpt-x", "owned_by": "me"}]}}) as server:
-        found = await probe.probe(at(vllm=server.port, llamacpp=server.port), {}, seconds=5)
+        found = await probe.probe(at(vllm=server.port, llamacpp=server.port), {}, seconds=60)
     assert found.servers == ()
 
 
@@ -253,7 +255,7 @@ async def test_measuring_leaves_the_rest_alone() -> None:
 async def test_found_servers_stand_in_the_list_of_what_is_usable() -> None:
     async with serving(OLLAMA) as server, serving({"/v1/models": {"data": []}, "/api/v0/models": {}}) as empty:
         settings = Settings(providers=at(ollama=server.port, lmstudio=empty.port))
-        found = await probe.probe(settings.providers, {}, seconds=5)
+        found = await probe.probe(settings.providers, {}, seconds=60)
     rows = {row.provider: row for row in usable(settings, {"FRIDAY_HOME": "/none"}, found=found)}
     assert rows["ollama"].usable
     assert rows["ollama"].models == ("ollama/qwen3:8b", "ollama/tuned:1b", "ollama/loaded:2b")

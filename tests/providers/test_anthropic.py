@@ -15,7 +15,8 @@ from friday_cli.core.messages import Message, Opaque, Text, Thinking, ToolCall, 
 from friday_cli.core.provider import Chunk, Done, Request, TextChunk
 from friday_cli.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.providers.anthropic_body import Plain
-from friday_cli.wire import Endpoint, Transport, aclose_all
+from friday_cli.wire import Endpoint, Transport, aclose_all, reading, sdk
+from tests.pace import paced
 from tests.providers.anthropic_cases import ODD, ORIGIN, PLAIN, call, end, start, text, thinking
 from tests.providers.test_anthropic_body import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, results, said
 from tests.servers.play import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing
@@ -309,10 +310,11 @@ async def test_faults(transport: Transport, name: str) -> None:
         assert error.usage.input == 10
 
 
-async def test_a_stall_is_told_apart(transport: Transport) -> None:
+@paced
+async def test_a_stall_is_told_apart(transport: Transport, pace: float) -> None:
     async with playing(Reply(named(*PARTIAL), HANG)) as server:
         with pytest.raises(ProviderError) as caught:
-            await reply(provider(server, transport, idle_s=0.05))
+            await reply(provider(server, transport, idle_s=0.05 * pace))
     assert caught.value.kind == "stall"
     assert isinstance(caught.value.usage, Usage)
 
@@ -320,15 +322,17 @@ async def test_a_stall_is_told_apart(transport: Transport) -> None:
 async def test_cancelling_closes_the_connection(transport: Transport) -> None:
     async with playing(Reply(named(*PARTIAL), HANG)) as server:
         task = asyncio.create_task(reply(provider(server, transport)))
-        await asyncio.wait_for(server.arrived.wait(), 10)
+        await asyncio.wait_for(server.arrived.wait(), 60)
         await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.requests[0].left.wait(), 10)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
-async def test_twenty_rounds_over_one_connection(transport: Transport) -> None:
+async def test_twenty_rounds_over_one_connection(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (reading, sdk):  # a connection is kept however long its server takes to end the body
+        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
     rounds = [
         Reply(named(start(), *call(0, f"t{i}", "read_file", '{"path": "a"}'), *end("tool_use"))) for i in range(20)
     ]

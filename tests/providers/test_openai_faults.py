@@ -10,6 +10,7 @@ import pytest
 from friday_cli.core.messages import Text, ToolCall, Usage
 from friday_cli.core.provider import TextChunk
 from friday_cli.wire import Transport
+from tests.pace import paced
 from tests.providers import test_openai_chat as chat
 from tests.providers import test_openai_responses as responses
 from tests.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails, provider_at
@@ -216,11 +217,12 @@ async def test_an_answer_with_neither_text_nor_calls(wire: Wire, transport: Tran
 
 
 @on_both
-async def test_a_silent_service_is_given_up(wire: Wire, transport: Transport) -> None:
+@paced
+async def test_a_silent_service_is_given_up(wire: Wire, transport: Transport, pace: float) -> None:
     reply = Reply(sse(wire, *STREAMS[wire][:2]), HANG)
-    async with at_server(reply, wire=wire, transport=transport, idle_s=0.1) as (provider, server):
+    async with at_server(reply, wire=wire, transport=transport, idle_s=0.1 * pace) as (provider, server):
         assert (await fails(provider))[1].kind == "stall"
-        await asyncio.wait_for(server.requests[0].left.wait(), 5)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 @on_both
@@ -230,11 +232,11 @@ async def test_a_cancel_closes_the_connection(wire: Wire, transport: Transport) 
         server,
     ):
         task = asyncio.create_task(ask(provider))
-        await asyncio.wait_for(server.arrived.wait(), 30)
+        await asyncio.wait_for(server.arrived.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.requests[0].left.wait(), 5)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 @on_both
@@ -245,7 +247,7 @@ async def test_a_consumer_that_leaves_closes_the_connection(wire: Wire, transpor
         stream = provider.stream(asked())
         await anext(stream)
         await stream.aclose()
-        await asyncio.wait_for(server.requests[0].left.wait(), 5)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 @on_both

@@ -82,7 +82,7 @@ async def workspace(root: Path, choice: Choice, home: Path, tmp_path: Path) -> A
     await made.close()
 
 
-async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 30, access: Access = "") -> Ran:
+async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, access: Access = "") -> Ran:
     return await workspace.run(command, agent="a", timeout_s=timeout_s, on_output=lambda text: None, access=access)
 
 

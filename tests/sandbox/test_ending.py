@@ -11,7 +11,8 @@ import pytest
 
 from friday_cli.local import LocalWorkspace
 from friday_cli.sandbox.choose import Choice
-from tests.local.test_survivors import alive, escape, mark, started
+from tests.local.test_survivors import alive, escape, gone, mark, started
+from tests.pace import paced
 
 from .conftest import run
 
@@ -35,13 +36,15 @@ async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: s
     assert alive(mark) == []
 
 
-async def test_what_is_left_is_counted_and_ended_and_what_ends_shortly_after_is_waited_for(
-    workspace: LocalWorkspace, mark: str
-) -> None:
+async def test_what_is_left_is_counted_and_ended(workspace: LocalWorkspace, mark: str) -> None:
     ran = await run(workspace, f"sleep {mark} & setsid sleep {mark} & echo done; exit 3")
     assert (ran.exit_code, ran.output, ran.left) == (3, "done\n", 2)
     assert alive(mark) == []
-    ran = await run(workspace, "(sleep 0.1; echo late) & echo now")
+
+
+@paced
+async def test_what_ends_by_itself_shortly_after_is_waited_for(workspace: LocalWorkspace, pace: float) -> None:
+    ran = await run(workspace, "(sleep 0.05; echo late) & echo now")
     assert (ran.output, ran.left) == ("now\nlate\n", 0)
 
 
@@ -54,7 +57,7 @@ async def test_exit_codes_are_those_of_the_command(workspace: LocalWorkspace) ->
 
 async def test_a_background_command_runs_on_and_is_killed(workspace: LocalWorkspace, mark: str, root: Path) -> None:
     await workspace.start(f"touch inside; echo up; sleep {mark}", agent="a")
-    job = await workspace.job("job-1", agent="a", wait_s=20)
+    job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running) == ("up\n", True)
     assert (root / "inside").exists()
     job = await workspace.job("job-1", agent="a", kill=True)
@@ -109,11 +112,3 @@ def _is_keeper(pid: int, mark: str) -> bool:
         return bool(mine) and b"friday_cli.machine.warden" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-async def gone(mark: str) -> None:
-    for _ in range(500):
-        if not alive(mark):
-            return
-        await asyncio.sleep(0.02)
-    pytest.fail("its commands live on")

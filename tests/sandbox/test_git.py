@@ -163,7 +163,7 @@ async def test_a_worktree_commits_on_its_own_branch_and_leaves_the_rest_alone(
         command = attack.format(c=common, r=repository)
         printed = await child.run(
             "bash -c \"$(printf %s '" + command.encode().hex() + "' | xxd -r -p)\"" if "{r}" in attack or "{c}" in attack
-            else command, agent="a.1", timeout_s=20, on_output=lambda text: None,
+            else command, agent="a.1", timeout_s=60, on_output=lambda text: None,
         )  # fmt: skip
         assert printed.exit_code != 0, attack
     assert {name: (common / name).read_text() for name in before} == before

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 
@@ -147,12 +148,31 @@ class Server:
             else:
                 if step is RESET:
                     sock = writer.get_extra_info("socket")
+                    await _taken(sock)
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 writer.transport.abort() if step is RESET else writer.close()
                 return False
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True
+
+
+async def _taken(sock: socket.socket) -> None:
+    """Returns when the other end has read all that was sent: what lies there unread is lost with a reset."""
+    for _ in range(1_000):
+        await asyncio.sleep(0.005)
+        if not _unread(sock):
+            return
+
+
+def _unread(sock: socket.socket) -> bool:
+    """Whether something that was sent lies unread at the other end; where that cannot be seen it is taken as read."""
+    ends = (f"{sock.getpeername()[1]:04X}", f"{sock.getsockname()[1]:04X}")
+    try:
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    except OSError:
+        return False
+    return any(int(row[4].partition(":")[2], 16) for row in rows if (row[1][-4:], row[2][-4:]) == ends)
 
 
 def _read_by(done: asyncio.Future[bytes]) -> bytes:

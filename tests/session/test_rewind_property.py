@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.checkpoints import Baseline, Blobs, Keeper, Limits
@@ -136,7 +136,7 @@ class Ground:
         await self.workspace.close()
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50)
 @given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND, PERSON, REWIND, UNDO), min_size=4, max_size=14))
 def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) -> None:
     async def play() -> None:
@@ -156,7 +156,7 @@ def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) 
     asyncio.run(play())
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30)
 @given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND), min_size=3, max_size=12), st.data())
 def test_without_a_person_every_message_can_be_gone_back_to_exactly(
     steps: list[tuple[object, ...]], data: st.DataObject

@@ -27,7 +27,7 @@ async def test_a_session_that_opens_removes_those_beyond_the_limits(stage: Stage
     assert len(await store.list_sessions()) == 2, "the first day is none"
     os.utime(state_dir() / "tidied", (yesterday := time.time() - 90_000, yesterday))
     async with stage.session(flags={"retention.days": 10}) as open_one:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(rows := await store.list_sessions()) == 2:  # noqa: ASYNC110 - a thread does it
                 await asyncio.sleep(0.02)
         assert [row.id for row in rows] == [session]

@@ -60,7 +60,7 @@ async def driven(stage: Stage) -> AsyncIterator[Other]:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             session = (await process.stdout.readline()).decode().strip()
         yield Other(process, session)
     finally:
@@ -88,13 +88,13 @@ class Face:
         return [item.text for item in self.state.agents["a"].transcript if isinstance(item, Said)] if self.seen else []
 
     async def until(self, text: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text not in self.words:
                 self._changed.clear()
                 await self._changed.wait()
 
     async def end(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await self._task
 
 
@@ -117,7 +117,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         with pytest.raises(UsageError, match="is open in another"):
             await window.take_over()
         await other.end()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await window.free.wait()
         assert "Take it over" in str(window.refusal)
         stage.plays({"a": [says("three")]})
@@ -136,7 +136,7 @@ async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: S
         other.say("sleep")
         await face.until("sleep")
         other.process.send_signal(signal.SIGKILL)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await window.free.wait()
         session = await window.take_over()
         await face.end()

@@ -128,7 +128,7 @@ def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
     ground = place.ground(root)
     harmless = [c for _, mode, _, commands in MUST_PASS if mode == "ask" for c in commands]
     harmless = [c for c in harmless if not any(word in c for word in ("sleep", "rg ", "git", "/", "find", "--version"))]
-    chance = random.Random(os.environ.get("FRIDAY_SEED", random.randrange(10**9)))
+    chance = random.Random(os.environ.get("FRIDAY_SEED", "4711"))
     passed = []
     for _ in range(1500):
         command = chance.choice(harmless)
@@ -141,7 +141,7 @@ def test_what_passes_runs_nothing_that_was_not_judged(tmp_path: Path) -> None:
     script = "\n".join(f"(timeout 5 bash -c {_quoted(c)})" for c in passed)
     subprocess.run(
         ["bash", "-c", script], cwd=root, env={"PATH": f"{bin_}:/usr/bin:/bin", "HOME": "/nowhere"}, check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=280,
     )  # fmt: skip
     hit = [c for c in passed if (tmp_path / "hit").exists()]
     assert not hit, "one of these ran it"

@@ -65,7 +65,7 @@ async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(
     session = await store.create_session("/work")
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for batch in store.follow(session):
             seen.append(batch)
             if len(seen) < 5:
@@ -83,7 +83,7 @@ async def test_when_the_process_dies_its_agents_are_ended_and_that_is_seen(store
     session = await store.create_session("/work")
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for batch in store.follow(session):
             seen.append(batch)
             if len(seen) == 1:
@@ -119,7 +119,7 @@ async def test_what_comes_between_the_last_look_and_the_release_is_not_lost(stor
         await asyncio.sleep(0.01)
     await journal.append(numbered(("a", AgentFinished(1, "completed", "done")), first=40))
     ownership.release()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await watching
     assert numbers(seen) == list(range(1, 41))
     await other.close()

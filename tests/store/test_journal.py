@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from friday_cli.core.errors import StoreError
 from friday_cli.core.events import AgentStarted, Envelope, MessageAdded, Notice
@@ -15,11 +15,7 @@ from friday_cli.store import Store, schema
 from friday_cli.view import State
 from tests.scenes import logs, numbered, said, tree
 
-FEW = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
-)
+FEW = settings(max_examples=25)
 
 
 async def test_what_was_appended_is_read_back(store: Store) -> None:

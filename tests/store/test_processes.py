@@ -182,24 +182,24 @@ def locks(path: Path) -> list[Path]:
 
 async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
     """The lock file is removed on release; who waits with the removed one must not think it owns anything."""
-    session, inside, most, won = await store.create_session("/work"), 0, 0, 0
+    session, inside, most = await store.create_session("/work"), 0, 0
 
     async def contend() -> None:
-        nonlocal inside, most, won
-        for _ in range(60):
+        nonlocal inside, most
+        mine = 0
+        while mine < 10:
             try:
                 ownership = await store.own(session)
             except UsageError:
                 continue
             inside += 1
-            most, won = max(most, inside), won + 1
+            most, mine = max(most, inside), mine + 1
             await asyncio.sleep(0)
             inside -= 1
             ownership.release()
 
     await asyncio.gather(*(contend() for _ in range(6)))
     assert most == 1
-    assert won > 10
 
 
 def abandoned(session: str) -> list[Envelope]:
@@ -314,7 +314,7 @@ async def test_a_lock_whose_taker_was_cancelled_is_held_by_nobody(
 
     def slow(folder: Path, session: str) -> locking.Ownership:
         taken.set()
-        go.wait(10)
+        go.wait(60)
         try:
             return real(folder, session)
         finally:
@@ -325,12 +325,12 @@ async def test_a_lock_whose_taker_was_cancelled_is_held_by_nobody(
         session = await store.create_session(tmp_path)
         monkeypatch.setattr(locking, "own", slow)
         taking = asyncio.create_task(store.own(session))
-        await asyncio.to_thread(taken.wait, 10)
+        await asyncio.to_thread(taken.wait, 60)
         taking.cancel()
         await asyncio.sleep(0)
         go.set()
         await asyncio.wait([taking])
-        await asyncio.to_thread(done.wait, 10)
+        await asyncio.to_thread(done.wait, 60)
         (await store.own(session)).release()
     finally:
         await store.close()

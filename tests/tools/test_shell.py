@@ -10,6 +10,7 @@ from friday_cli.core.events import Command
 from friday_cli.core.receipt import CommandRun
 from friday_cli.core.tool import PARALLEL
 from friday_cli.tools.shell import tools
+from tests.pace import paced
 
 from .desk import Desk
 
@@ -47,9 +48,10 @@ async def test_bash_s_own_words_are_understood(desk: Desk) -> None:
     assert (await desk.text("bash", command="[[ a == a* ]] && echo {1..3}")) == "1 2 3\n[exit 0]"
 
 
-async def test_a_timeout_is_told_with_what_came_before(desk: Desk) -> None:
-    output = await desk("bash", command="echo before; sleep 1000", timeout_s=1)
-    assert output.text.startswith("before\n[stopped: it ran longer than 1 s")
+@paced
+async def test_a_timeout_is_told_with_what_came_before(desk: Desk, pace: float) -> None:
+    output = await desk("bash", command="echo before; sleep 1000", timeout_s=int(pace))
+    assert output.text.startswith(f"before\n[stopped: it ran longer than {pace:.0f} s")
     assert output.error
     assert output.facts.commands == (CommandRun("echo before; sleep 1000", None, True),)
 

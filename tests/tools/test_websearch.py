@@ -42,7 +42,7 @@ def answering(
 async def searched(
     root: Path, env: dict[str, str], transport: httpx2.AsyncBaseTransport | None = None, **args: Any
 ) -> Output:
-    tool = search_tool(env, transport=transport, timeout_s=5)
+    tool = search_tool(env, transport=transport, timeout_s=60)
     assert tool is not None
     return await call(tool, seat(root), **{"query": "needle hay", **args})
 

@@ -4,7 +4,7 @@ import json
 from datetime import datetime
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
@@ -24,7 +24,7 @@ from friday_cli.export import export
 from tests.scenes import logs, numbered, results, said, tree
 
 KEY = "sk-" + "ant-api03-" + "x" * 40
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(max_examples=40)
 
 
 def atif(log: list[Envelope]) -> dict[str, Any]:

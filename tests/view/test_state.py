@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from friday_cli.core.decoding import decode_envelope
@@ -36,9 +36,7 @@ from friday_cli.core.replay import replay
 from friday_cli.view import Flow, Note, Said, State, ToolRun
 from tests.scenes import logs, numbered, results, said, tree
 
-STEPS = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+STEPS = settings(max_examples=60)
 
 
 def durable(log: list[Envelope]) -> list[Envelope]:

@@ -144,7 +144,7 @@ async def test_a_connection_that_the_service_gave_up_is_not_used_again(good_bye:
     async with server:
         for number in range(3):
             assert await read(url) == [A, STOP]
-            await asyncio.wait_for(gone[number].wait(), 10)
+            await asyncio.wait_for(gone[number].wait(), 60)
             await asyncio.sleep(0)  # what was said is heard in the next round of the loop
     assert len(gone) == 3
 

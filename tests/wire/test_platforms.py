@@ -10,7 +10,9 @@ import pytest
 
 from friday_cli.core.errors import ProviderError
 from friday_cli.wire import Endpoint, aclose_all
+from friday_cli.wire import sdk as sdks
 from friday_cli.wire.sdk import events, list_models
+from tests.pace import paced
 from tests.servers.play import DROP, HANG, Reply, Wait, document, named, playing
 
 STOP = {"type": "message_stop"}
@@ -88,12 +90,14 @@ async def test_azure_below_a_path_of_its_own() -> None:
     assert server.requests[0].path == "/openai/v1/responses?api-version=preview"
 
 
-async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+@paced
+async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, pace: float) -> None:
     from anthropic._streaming import SSEDecoder
 
     monkeypatch.setattr(
         "anthropic.lib.bedrock._client.AWSEventStreamDecoder", SSEDecoder
     )  # its library is no dependency
+    monkeypatch.setattr(sdks, "AFTER_END_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     replies = [
@@ -104,7 +108,7 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch) -
     ]  # fmt: skip
     async with playing(*replies) as server:
         given: dict[str, Any] = {
-            "base_url": server.url, "headers": BEARER, "sdk": "anthropic", "platform": "bedrock", "idle_s": 0.5,
+            "base_url": server.url, "headers": BEARER, "sdk": "anthropic", "platform": "bedrock", "idle_s": 0.5 * pace,
             "options": {"aws_region": "us-east-1"},
         }  # fmt: skip
         body = {"model": "anthropic.m", "stream": True, "messages": []}

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from friday_cli.core.errors import ProviderError
-from friday_cli.wire import Endpoint, Transport, aclose_all, events_of
+from friday_cli.wire import Endpoint, Transport, aclose_all, events_of, reading
+from friday_cli.wire import sdk as sdks
+from tests.pace import paced
 from tests.servers.play import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing, unnamed
 
 KEY = "sk-ant-api03-0123456789abcdef"
@@ -31,6 +33,13 @@ def sdk(request: pytest.FixtureRequest) -> Any:
 async def closing() -> AsyncIterator[None]:
     yield
     await aclose_all()
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is kept however long its server takes to end the body behind the last event."""
+    for module in (reading, sdks):
+        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
 
 
 def endpoint(server: Server | None, **more: Any) -> Endpoint:
@@ -189,6 +198,7 @@ async def test_no_key_is_made_up(transport: Transport, sdk: Any, monkeypatch: py
     assert "sk-of-the-environment" not in str(server.requests[1].headers)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_one_connection_serves_many_rounds(transport: Transport) -> None:
     async with playing(Reply(named(A, STOP))) as server:
         for _ in range(20):
@@ -199,6 +209,7 @@ async def test_one_connection_serves_many_rounds(transport: Transport) -> None:
         assert server.connections == 2
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_connection_is_reused_when_the_reader_stops_at_the_end_mark_only(transport: Transport) -> None:
     async with playing(Reply(named(A, STOP), Wait(0.01))) as server:
         for _ in range(3):
@@ -208,8 +219,8 @@ async def test_a_connection_is_reused_when_the_reader_stops_at_the_end_mark_only
 
 async def test_an_ended_reply_whose_connection_stays_open_ends(transport: Transport) -> None:
     async with playing(Reply(named(A, STOP), HANG)) as server:
-        assert await asyncio.wait_for(read(transport, server), 10) == [A, STOP]
-        await asyncio.wait_for(server.requests[0].left.wait(), 10)
+        assert await asyncio.wait_for(read(transport, server), 60) == [A, STOP]
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 async def test_ten_at_once(transport: Transport) -> None:
@@ -222,45 +233,47 @@ async def test_ten_at_once(transport: Transport) -> None:
 async def test_cancelling_closes_the_connection_at_once(transport: Transport, after: Reply) -> None:
     async with playing(after) as server:
         task = asyncio.create_task(read(transport, server))
-        await asyncio.wait_for(server.arrived.wait(), 10)
+        await asyncio.wait_for(server.arrived.wait(), 60)
         await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.requests[0].left.wait(), 10)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 async def test_leaving_early_closes_the_connection(transport: Transport) -> None:
     async with playing(Reply(named(A), HANG)) as server:
         async with aclosing(events_of(transport)(endpoint(server), "/v1/messages", {})) as events:
             assert await anext(events) == A
-        await asyncio.wait_for(server.requests[0].left.wait(), 10)
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 @pytest.mark.parametrize("reply", [Reply(HANG, before_head=True), Reply(HANG), Reply(named(A), HANG)])
-async def test_a_stall_ends(transport: Transport, reply: Reply) -> None:
+@paced
+async def test_a_stall_ends(transport: Transport, reply: Reply, pace: float) -> None:
     async with playing(reply) as server:
         with pytest.raises(ProviderError) as caught:
-            await read(transport, server, idle_s=0.3)
+            await read(transport, server, idle_s=0.3 * pace)
         assert caught.value.kind == "stall"
-        assert "0.3 s" in caught.value.message
-        await asyncio.wait_for(server.arrived.wait(), 10)
-        await asyncio.wait_for(server.requests[0].left.wait(), 10)
+        assert f"{0.3 * pace:g} s" in caught.value.message
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
 
 async def test_pings_alone_do_not_count_as_a_reply(transport: Transport) -> None:
-    pings = [step for _ in range(200) for step in (named({"type": "ping"}), Wait(0.01))]
+    pings = [step for _ in range(6_000) for step in (named({"type": "ping"}), Wait(0.01))]  # a minute of them
     async with playing(Reply(*pings)) as server:
         with pytest.raises(ProviderError) as caught:
-            await read(transport, server, idle_s=10, event_idle_s=0.1)
+            await read(transport, server, idle_s=60, event_idle_s=0.1)
         assert caught.value.kind == "stall"
         assert "no events" in caught.value.message
 
 
-async def test_a_slow_drip_is_no_stall(transport: Transport) -> None:
-    steps = [step for byte in named(STOP) for step in (bytes([byte]), Wait(0.005))]
+@paced
+async def test_a_slow_drip_is_no_stall(transport: Transport, pace: float) -> None:
+    steps = [step for byte in named(STOP) for step in (bytes([byte]), Wait(0.005 * pace))]
     async with playing(Reply(*steps)) as server:
-        assert await read(transport, server, idle_s=0.5) == [STOP]
+        assert len(steps) / 2 * 0.005 > 0.15
+        assert await read(transport, server, idle_s=0.15 * pace) == [STOP]
 
 
 async def test_nobody_listens(transport: Transport, sdk: Any) -> None:

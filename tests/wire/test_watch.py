@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from friday_cli.wire.watch import LATE_S, Stalled, Watch
+from tests.virtual import virtual
 
 
+@virtual
 async def test_silence_ends_the_wait_and_only_that() -> None:
     watch = Watch(0.02, 10)
     with pytest.raises(Stalled) as caught, watch.waiting():
@@ -19,6 +21,7 @@ async def test_silence_ends_the_wait_and_only_that() -> None:
     await asyncio.sleep(0)
 
 
+@virtual
 async def test_bytes_without_events_end_it_too() -> None:
     watch = Watch(10, 0.05)
 
@@ -33,6 +36,7 @@ async def test_bytes_without_events_end_it_too() -> None:
     watch.close()
 
 
+@virtual
 async def test_events_keep_it_alive() -> None:
     watch = Watch(10, 0.05)
     for _ in range(30):
@@ -42,6 +46,7 @@ async def test_events_keep_it_alive() -> None:
     watch.close()
 
 
+@virtual
 async def test_a_slow_reader_is_not_a_silent_service() -> None:
     watch = Watch(0.05, 0.05)
     with watch.waiting():
@@ -52,6 +57,7 @@ async def test_a_slow_reader_is_not_a_silent_service() -> None:
     watch.close()
 
 
+@virtual
 async def test_a_cancel_from_outside_stays_a_cancel() -> None:
     async def wait() -> None:
         watch = Watch(10, 10)
@@ -68,6 +74,7 @@ async def test_a_cancel_from_outside_stays_a_cancel() -> None:
         await task
 
 
+@virtual
 async def test_time_the_process_slept_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = asyncio.get_running_loop()
     offset, real = 0.0, loop.time

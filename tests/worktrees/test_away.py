@@ -55,24 +55,24 @@ async def test_a_workspace_beside_another(tmp_path: Path) -> None:
     async with workspace(tmp_path / "main") as main:
         own = main.at(tmp_path / "own", away=(main.root,))
         with pytest.raises(ToolError, match="leads out of your worktree"):
-            await own.run(f"ls {main.root}", agent="a.1", timeout_s=5, on_output=lambda text: None)
+            await own.run(f"ls {main.root}", agent="a.1", timeout_s=60, on_output=lambda text: None)
         with pytest.raises(ToolError, match="leads out of your worktree"):
             await own.start(f"ls {main.root}", agent="a.1")
-        ran = await own.run("pwd; echo $PWD", agent="a.1", timeout_s=5, on_output=lambda text: None)
+        ran = await own.run("pwd; echo $PWD", agent="a.1", timeout_s=60, on_output=lambda text: None)
         assert ran.output == f"{own.root}\n{own.root}\n"
-        ran = await main.run(f"ls -d {main.root}", agent="a", timeout_s=5, on_output=lambda text: None)
+        ran = await main.run(f"ls -d {main.root}", agent="a", timeout_s=60, on_output=lambda text: None)
         assert ran.exit_code == 0
         with pytest.raises(ToolError, match="outside the workspace"):
             own.resolve(str(main.root / "x"), write=True)
         job = await own.start("sleep 60", agent="a.1")
         await own.close()
         with pytest.raises(ToolError, match="closed"):
-            await own.run("true", agent="a.1", timeout_s=5, on_output=lambda text: None)
+            await own.run("true", agent="a.1", timeout_s=60, on_output=lambda text: None)
         assert job.running
-        ran = await main.run("echo still there", agent="a", timeout_s=5, on_output=lambda text: None)
+        ran = await main.run("echo still there", agent="a", timeout_s=60, on_output=lambda text: None)
         assert ran.output == "still there\n"
         with pytest.raises(UsageError):
             main.at(tmp_path / "nowhere")
         last = main.at(tmp_path / "own")
     with pytest.raises(ToolError, match="closed"):
-        await last.run("true", agent="a.1", timeout_s=5, on_output=lambda text: None)
+        await last.run("true", agent="a.1", timeout_s=60, on_output=lambda text: None)

@@ -53,7 +53,7 @@ async def test_a_file_is_put_back_for_one_agent_and_for_all(tmp_path: Path) -> N
     async with opened(tmp_path, PLAY, mode="edits") as chat:
         await reviewed(chat)
         await chat.pilot.press("p")
-        await chat.until(lambda: "after a." in chat.frame, seconds=5)
+        await chat.until(lambda: "after a." in chat.frame)
         assert (tmp_path / "one.txt").read_text() == "2\n"
         await chat.pilot.press("j", "p")
         await chat.until(lambda: (tmp_path / "one.txt").read_text() == "1\n")
