@@ -20,7 +20,7 @@ from .machine.away import ELSEWHERE, stray
 from .machine.command import Command, shell_code
 from .machine.environment import cleaned
 from .machine.landing import FILE, Content, Step, land
-from .machine.output import HEAD, TAIL, Capture, Live, Window
+from .machine.output import HEAD, TAIL, Capture, Live, Window, unnamed
 from .machine.process import Process, Warden
 from .machine.roots import HINTS, Roots, reason
 from .sandbox import guard
@@ -196,28 +196,24 @@ class LocalWorkspace:
         program = shutil.which(argv[0], path=self._environ.get("PATH"))
         if program is None:
             raise ToolError(f"The program {argv[0]} was not found.")
-        request = self._warden.request([program, *argv[1:]], cwd or self.root, self._environ)
-        out, err = bytearray(), Window(4000, 4000)
-        process = await self._launch(agent, outputs=2)
-
-        def take(data: bytes) -> None:
-            out.extend(data[: limit + 1 - len(out)])
-            if len(out) > limit:
-                process.stop()
-
-        reading = asyncio.create_task(process.pump(take, err.feed))
+        request = self._warden.request([program, *argv[1:]], cwd or self.root, self._environ, most=limit + 1)
         timed_out = False
-        try:
-            await process.begin(request)
-            async with asyncio.timeout(timeout_s):
-                await process.wait()
-        except TimeoutError:
-            timed_out = True
-        finally:
-            await self._to_the_end(_put_away(process, reading))
-        cut = len(out) > limit
-        code = None if timed_out or cut else shell_code(process.exit_code)
-        return Printed(code, bytes(out[:limit]), err.text(), timed_out, cut)
+        with unnamed() as out, unnamed() as err:
+            process = await self._launch(agent, into=(out.fileno(), err.fileno()))
+            try:
+                await process.begin(request)
+                async with asyncio.timeout(timeout_s):
+                    await process.wait()
+            except TimeoutError:
+                timed_out = True
+            finally:
+                await self._to_the_end(process.end())
+            cut = os.fstat(out.fileno()).st_size > limit
+            code = None if timed_out or cut else shell_code(process.exit_code)
+            problems = Window(4000, 4000)
+            problems.feed(os.pread(err.fileno(), limit, 0))
+            printed = await asyncio.to_thread(os.pread, out.fileno(), limit, 0)
+        return Printed(code, printed, problems.text(), timed_out, cut)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> Job:
         if sum(job.process.agent == agent and job.process.running for job in self._jobs.values()) >= JOBS:
@@ -336,20 +332,20 @@ class LocalWorkspace:
             environ = self._sandbox.environ(environ, keep=self._keep)
         return self._warden.request([self._shell, "-c", command], cwd or self.root, environ, plan=plan)
 
-    async def _launch(self, agent: str, *, outputs: int) -> Process:
+    async def _launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
         if not self._closed:
             await self._warden.ready()
         if self._closed:  # perhaps only just now
             await self._warden.close()
             raise ToolError("The workspace is closed: nothing can be started any more.")
         self._processes = {process for process in self._processes if process.running}
-        process = self._warden.launch(agent, outputs=outputs)
+        process = self._warden.launch(agent, into=into)
         self._processes.add(process)
         return process
 
     async def _launch_command(self, command: str, agent: str, live: Live | None, plan: Plan | None) -> Command:
         before = None if plan is None else await asyncio.to_thread(guard.look, [str(root) for root in self.roots])
-        process = await self._launch(agent, outputs=1)
+        process = await self._launch(agent)
         running = Command(process, command, Capture(self.spill_folder, shown=self._shown), live, plan, before)
         self._commands = {other for other in self._commands if other.process.running}
         for other in self._commands:
@@ -383,11 +379,6 @@ class LocalWorkspace:
             return ()
         after = await asyncio.to_thread(guard.look, [str(root) for root in self.roots], running.before)
         return tuple(self.label(Path(name)) for name in guard.changed(running.before, after))
-
-
-async def _put_away(process: Process, reading: asyncio.Task[None]) -> None:
-    await process.end()
-    await reading
 
 
 async def _all_gone(processes: Sequence[Process]) -> None:

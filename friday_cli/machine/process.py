@@ -31,12 +31,12 @@ PIPE_S = 1.0
 class Process:
     """A running program. `agent` owns it; `exit_code` is negative for a signal, None while unknown."""
 
-    def __init__(self, agent: str, control: socket.socket, outputs: Sequence[int]) -> None:
+    def __init__(self, agent: str, control: socket.socket, output: int | None) -> None:
         self.agent = agent
         self.exit_code: int | None = None
         self.left = 0
         self.problem = "Commands cannot be started: the program that keeps them ended."
-        self._control, self._outputs = control, outputs
+        self._control, self._output = control, output
         self._gone = asyncio.Event()
         self._begun = False
         self._heard = b""
@@ -81,14 +81,13 @@ class Process:
             except OSError:
                 pass  # already ending
 
-    async def pump(self, *takers: Callable[[bytes], object]) -> None:
-        """Read the outputs until they end; each taker gets what comes on one, in the order of the outputs.
+    async def pump(self, take: Callable[[bytes], object]) -> None:
+        """Read the output until it ends and hand over what comes.
 
-        A taker may return an awaitable, which is waited for before more is read.
+        `take` may return an awaitable, which is waited for before more is read.
         """
-        await asyncio.gather(*(self._read(fd, take) for fd, take in zip(self._outputs, takers, strict=True)))
-
-    async def _read(self, fd: int, take: Callable[[bytes], object]) -> None:
+        fd = self._output
+        assert fd is not None
         reader = asyncio.StreamReader(limit=PIPE)
         pipe = os.fdopen(fd, "rb", buffering=0)
         transport, _ = await self._loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -162,13 +161,14 @@ class Warden:
                 self._shut()
                 await asyncio.to_thread(self._start)
 
-    def launch(self, agent: str, *, outputs: int) -> Process:
-        """A process that waits for its request, with one or two output pipes. Raises ToolError."""
+    def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
+        """A process that waits for its request. What it prints goes to the files `into`, its standard output and errors,
+        or comes through a pipe. Raises ToolError."""
         assert self._door is not None
         ours, theirs = socket.socketpair()
-        pipes = [_pipe() for _ in range(outputs)]
+        pipes = () if into else (_pipe(),)
         try:
-            socket.send_fds(self._door, [b"+"], [theirs.fileno(), *(writing for _, writing in pipes)])
+            socket.send_fds(self._door, [b"+"], [theirs.fileno(), *into, *(writing for _, writing in pipes)])
         except OSError as error:
             ours.close()
             for reading, _ in pipes:
@@ -178,10 +178,14 @@ class Warden:
             theirs.close()
             for _, writing in pipes:
                 os.close(writing)
-        return Process(agent, ours, [reading for reading, _ in pipes])
+        return Process(agent, ours, pipes[0][0] if pipes else None)
 
-    def request(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], *, plan: Plan | None = None) -> bytes:
-        """What a keeper reads: where, within which limits, how confined, what, in which environment."""
+    def request(
+        self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str], *, plan: Plan | None = None, most: int = 0
+    ) -> bytes:
+        """What a keeper reads: where, within which limits, how confined, what, in which environment. A program that
+        writes more than `most` bytes to a file is ended."""
+        limits = self._limits + b" fsize=%d" % most if most else self._limits
         environ = {**environ, "PWD": str(cwd)}
         try:
             words = [os.fsencode(word) for word in argv]
@@ -191,7 +195,7 @@ class Warden:
             raise ToolError("The command holds a NUL character.")
         pairs = [os.fsencode(f"{name}={value}") for name, value in environ.items()]
         confined = [b"0"] if plan is None else plan.fields()
-        body = b"\0".join([os.fsencode(cwd), self._limits, *confined, str(len(words)).encode(), *words, *pairs])
+        body = b"\0".join([os.fsencode(cwd), limits, *confined, str(len(words)).encode(), *words, *pairs])
         return len(body).to_bytes(8, "big") + body
 
     async def close(self) -> None:

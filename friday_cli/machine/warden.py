@@ -42,6 +42,8 @@ TERM_S = 1.2
 SWEEP_S = 0.02
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_AGAIN_MS = 50
+_IGNORED = [signal.SIGINT, *(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)]
+"""Signals that are ignored here, by us, by Python or by who started Friday, but not in a command."""
 
 
 def main(fd: int) -> None:
@@ -58,9 +60,6 @@ def main(fd: int) -> None:
     serving, restless = True, False
     while serving or keepers:
         ready = {fd for fd, _ in poll.poll(LOOK_AGAIN_MS if restless else None)}
-        if wake in ready:
-            _drain(wake)
-        restless = _reap(keepers)
         if serving and door.fileno() in ready:
             message, fds, _, _ = socket.recv_fds(door, 1, 3)
             if message:
@@ -78,6 +77,10 @@ def main(fd: int) -> None:
             if serving:
                 serving = False
                 poll.unregister(door.fileno())
+        if wake in ready:
+            _drain(wake)
+        if wake in ready or restless:
+            restless = _reap(keepers)
 
 
 def _reap(keepers: set[int]) -> bool:
@@ -263,11 +266,8 @@ def _launch(request: _Request, outputs: list[int]) -> tuple[int, str]:
 
 def _become(request: _Request, outputs: list[int], keeper: int) -> None:
     signal.set_wakeup_fd(-1)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        try:
-            signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):
-            continue  # one that the C library keeps for itself
+    for number in _IGNORED:  # what is handled here is the program's own again once it runs
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:

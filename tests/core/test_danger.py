@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.core.danger import catastrophe, is_protected, is_secret, simple_commands
+from friday_cli.core.danger import catastrophe, is_protected, is_secret, secrets, simple_commands
 from friday_cli.core.permission import MODES, Rules
 from friday_cli.core.rule import Call, parse_rule
 
@@ -56,7 +56,7 @@ def test_the_commands_inside_a_compound_one_are_found() -> None:
 
 
 @pytest.mark.parametrize("path", [".git", ".git/config", "sub/.git/hooks/x", ".GIT/config", ".friday/profiles/a.md", ".ssh/config", ".github/workflows/ci.yml",
-                                  ".vscode/tasks.json", ".bashrc", "/home/me/.zshrc", ".envrc", ".gitmodules", ".mcp.json", ".pre-commit-config.yaml", ".husky/pre-commit"])  # fmt: skip
+                                  ".vscode/tasks.json", ".bashrc", "/home/me/.zshrc", ".envrc", ".gitmodules", ".mcp.json", ".pre-commit-config.yaml", ".husky/pre-commit", "a\nb/.git/hooks/x"])  # fmt: skip
 def test_places_that_run_or_grant_later_are_protected(path: str) -> None:
     assert is_protected(path)
 
@@ -68,34 +68,27 @@ def test_other_places_are_not_protected(path: str) -> None:
     assert not is_protected(path)
 
 
-@pytest.mark.parametrize("path", [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed25519", "server.pem", "x.KEY", ".aws/credentials", ".netrc", ".npmrc",
-                                  "credentials.json", ".kube/config", ".ssh/known_hosts", ".ENV", "prod.env", ".envrc", ".git-credentials", "a/service-account-x.json",
-                                  ".azure/token", ".config/gcloud/x.json", "secrets.yaml", "x.tfstate", ".aws", "/proc/self/environ", "vault.kdbx", "id_ed25519_sk"])  # fmt: skip
+SECRET = [".env", "a/.env", ".env.local", ".env.production", "id_rsa", "k/id_ed25519", "server.pem", "x.KEY", ".aws/credentials", ".netrc", ".npmrc",
+          "credentials.json", ".kube/config", ".ssh/known_hosts", ".ENV", "prod.env", ".envrc", ".git-credentials", "a/service-account-x.json",
+          ".azure/token", ".config/gcloud/x.json", "secrets.yaml", "x.tfstate", ".aws", "/proc/self/environ", "vault.kdbx", "id_ed25519_sk",
+          ".env.backup/x", "a\nb/.env", "a\nb.pem", "\u0130.pem", "/proc/1/task/2/mem", ".config/gh", "a/.bash_history"]  # fmt: skip
+OPEN = [".env.example", ".env.sample", "a/.env.template", "env.py", "keys.md", "id_rsa.pub", "monkey", "environment", "auth.py", "secrets.py",
+        "src/secret/a.py", "proc/environ.md", "docs/credentials.md", "src/env", "a/proc/1/mem", ".config/git", "pem", "env", "a.env.py", ""]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SECRET)
 def test_secrets_are_seen(path: str) -> None:
     assert is_secret(path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".env.example",
-        ".env.sample",
-        "a/.env.template",
-        "env.py",
-        "keys.md",
-        "id_rsa.pub",
-        "monkey",
-        "environment",
-        "auth.py",
-        "secrets.py",
-        "src/secret/a.py",
-        "proc/environ.md",
-        "docs/credentials.md",
-        "src/env",
-    ],
-)
+@pytest.mark.parametrize("path", OPEN)
 def test_other_files_are_no_secrets(path: str) -> None:
     assert not is_secret(path)
+
+
+@given(st.lists(st.sampled_from(SECRET + OPEN), max_size=20))
+def test_of_many_paths_those_are_seen_that_are_seen_one_by_one(paths: list[str]) -> None:
+    assert secrets(paths) == {path for path in paths if path in SECRET}
 
 
 @pytest.mark.parametrize("path", [".git/hooks/pre-commit", ".friday/config.toml", "/home/me/.config/friday/config.toml", "/home/me/.local/share/friday/friday.db",

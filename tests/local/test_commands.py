@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,6 +174,12 @@ async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> N
     assert (printed.exit_code, printed.out, printed.err) == (0, b"-n|$(id)|a b\n|*|", "")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_a_program_ignores_no_signal_because_friday_does(workspace: LocalWorkspace) -> None:
+    printed = await workspace.execute(["grep", "SigIgn", "/proc/self/status"], agent="a", timeout_s=20, limit=99)
+    assert printed.out == b"SigIgn:\t0000000000000000\n"
+
+
 async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorkspace) -> None:
     printed = await workspace.execute(["yes"], agent="a", timeout_s=60, limit=1000)
     assert (printed.cut, printed.exit_code, printed.out) == (True, None, b"y\n" * 500)
@@ -180,6 +187,10 @@ async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorksp
     assert (printed.timed_out, printed.exit_code) == (True, None)
     printed = await workspace.execute(["sh", "-c", "echo out; echo err >&2; exit 2"], agent="a", timeout_s=60, limit=4)
     assert (printed.exit_code, printed.out, printed.err, printed.cut) == (2, b"out\n", "err\n", False)
+    printed = await workspace.execute(["sh", "-c", "echo out; yes >&2"], agent="a", timeout_s=20, limit=9000)
+    assert (printed.exit_code, printed.out, printed.cut) == (128 + signal.SIGXFSZ, b"out\n", False)
+    assert printed.err.startswith("y\n")
+    assert "lines left out ...]" in printed.err
     with pytest.raises(ToolError, match="not found"):
         await workspace.execute(["no-such-program"], agent="a", timeout_s=60, limit=10)
 

@@ -277,6 +277,15 @@ async def test_without_a_repository_ignore_files_hold_from_the_searched_folder_d
     assert "src/generated.py" not in names
 
 
+async def test_hidden_files_stay_hidden_whatever_an_ignore_file_keeps(desk: Desk) -> None:
+    (desk.root / "src/.gitignore").write_text("!.*\n")
+    (desk.root / ".gitignore").write_text("!.*\n")
+    names = (await desk.text("glob", pattern="*")).splitlines()
+    assert "a.py" in names
+    assert not [name for name in names if name.startswith(".") or "/." in name]
+    assert "config" not in await desk.text("grep", pattern="needle", mode="files")
+
+
 async def test_below_a_repository_its_ignore_files_hold(desk: Desk) -> None:
     workspace = LocalWorkspace(desk.root / "src")
     inner = Desk(desk.root / "src", *tools(), workspace=workspace)

@@ -7,14 +7,14 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from heapq import nsmallest
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from ...core.danger import is_secret
+from ...core.danger import secrets
 from ...core.errors import ToolError
 from ...core.pattern import pattern
 from ...core.tool import ToolContext
@@ -100,24 +100,29 @@ async def ask(context: ToolContext, search: Search) -> Found:
         partial = "there is more than can be looked through"
     elif printed.exit_code not in (0, 1):
         partial = "the search ended before it was through"
-    hides = await asyncio.to_thread(_friday_ignore, context, search.base)
-
     dotted = not (hidden or search.only)
 
-    def sift(paths: Collection[str]) -> Collection[str]:
-        """One question at a time, over all paths: a hundred thousand of them take a moment."""
-        if wanted is not None:
-            paths = [path for path in paths if wanted(path)]
-        if dotted:
-            paths = [path for path in paths if "/." not in path and path[0] != "."]
-        return paths if hides is None else [path for path in paths if not hides(path)]
+    def answer() -> Found:
+        """In a thread: a hundred thousand paths take a moment, though each question is asked of all of them at once."""
+        hides = _friday_ignore(context, search.base)
 
-    return await asyncio.to_thread(_found, printed.out, search, sift, partial)
+        def sift(paths: Collection[str]) -> Collection[str]:
+            if wanted is not None:
+                paths = [path for path in paths if wanted(path)]
+            if dotted:
+                paths = [path for path in paths if "/." not in path and path[0] != "."]
+            return paths if hides is None else [path for path in paths if not hides(path)]
+
+        return _found(printed.out, search, sift, partial)
+
+    return await asyncio.to_thread(answer)
 
 
-def secret(search: Search, path: str) -> bool:
-    """Whether a found file may hold keys; one that was asked for by name has been asked about already."""
-    return not search.only and is_secret(search.prefix + path)
+def secret(search: Search, paths: Sequence[str]) -> set[str]:
+    """Those of found paths that may hold keys; one that was asked for by name has been asked about already."""
+    if search.only:
+        return set()
+    return {path[len(search.prefix) :] for path in secrets([search.prefix + path for path in paths])}
 
 
 def prefix(label: str) -> str:
@@ -141,8 +146,10 @@ def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collect
         kept = sift(rows)
     if search.mode == "list":
         return Found(nsmallest(search.most, kept), len(kept), {}, partial)
-    open_ = sorted(path for path in kept if not secret(search, path))
-    return Found(open_, len(open_), rows, partial, len(kept) - len(open_))
+    paths = sorted(kept)
+    hold = secret(search, paths)
+    open_ = [path for path in paths if path not in hold] if hold else paths
+    return Found(open_, len(open_), rows, partial, len(hold))
 
 
 def _path(printed: bytes) -> str:
@@ -196,13 +203,13 @@ async def _command(context: ToolContext, search: Search, hidden: bool) -> list[s
 
 def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
     argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-require-git"]
-    argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]
+    argv += ["--no-ignore-global", "--no-ignore-dot"]
     if ignored:
         argv.append("--no-ignore")
     elif ignore.top_of(search.base) is None:
         argv.append("--no-ignore-parent")
     if hidden:
-        argv.append("--hidden")
+        argv += ["--hidden", "--glob=!.git"]
     if name := globs.last_name(search.glob):
         argv += ["--type-add", f"wanted:{name}", "--type=wanted"]
     if search.mode == "list":
@@ -220,7 +227,7 @@ def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
 
 
 def _matcher(glob: str) -> Callable[[str], object] | None:
-    if not glob or glob in ("*", "**", "**/*"):
+    if not glob or glob in ("*", "**", "**/*") or globs.plain(glob):
         return None
     if ".." in glob.split("/"):
         raise ToolError("A pattern cannot lead upwards ('..').", hint="Give the folder to search in as path.")

@@ -38,9 +38,10 @@ async def _glob(context: ToolContext, args: Glob) -> Output:
     result = await engine.ask(context, search)
     shown: list[str] = []
     room, secret, looked = CHARACTERS, 0, 0
+    hold = engine.secret(search, result.paths)
     for path in result.paths:
         looked += 1
-        if engine.secret(search, path):
+        if path in hold:
             secret += 1
             continue
         shown.append(engine.printable(prefix + path))

@@ -90,3 +90,8 @@ def last_name(pattern: str) -> str:
         and pattern.count("{") == last.count("{")
         else ""
     )
+
+
+def plain(pattern: str) -> bool:
+    """Whether `last_name` says all there is to say: letters and stars, of which nobody has two opinions."""
+    return re.fullmatch(r"[\w.*+-]+", pattern, re.A) is not None and "**" not in pattern
