@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from .named import AGENT, JSON, NAME
+from .records import awaited
 
 if TYPE_CHECKING:
     from ..checkpoints.review import FileDiff
@@ -35,7 +35,7 @@ def fork(
     """
     from .output import remark, show, show_json
 
-    made = asyncio.run(_fork(name, at))
+    made = awaited(_fork(name, at))
     if as_json:
         show_json({"session_id": made})
         return
@@ -82,7 +82,7 @@ def rewind(
         _list(name, as_json)
         return
     what = "files" if files else "conversation" if conversation else "both"
-    asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+    awaited(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
 
 
 def diff(
@@ -102,7 +102,7 @@ def diff(
 
     from .output import remark, show, show_json, show_painted
 
-    rows = asyncio.run(_changes(name, agent))
+    rows = awaited(_changes(name, agent))
     if as_json:
         show_json(msgspec.to_builtins(rows))
         return
@@ -192,7 +192,7 @@ def _show(found: Rewinding) -> None:
 def _list(name: str, as_json: bool) -> None:
     from .output import Column, remark, show_json, show_table
 
-    points = asyncio.run(_points(name))
+    points = awaited(_points(name))
     if as_json:
         import msgspec
 

@@ -40,11 +40,9 @@ def profiles() -> Iterable[Offer]:
 @_quietly
 def sessions() -> Iterable[Offer]:
     """Sessions of this folder, then the others, the newest first."""
-    import asyncio
-
     from .records import listed
 
-    rows = asyncio.run(listed(None))
+    rows = listed(None)
     here = str(Path.cwd())
     return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .. import config
 from ..core.errors import UsageError
-from ..trust import Trust, is_trusted
 
 if TYPE_CHECKING:
+    from .. import config
     from ..profiles import Profiles
+    from ..trust import Trust
 
 
 class Here(msgspec.Struct, frozen=True):
@@ -52,5 +52,8 @@ def folder() -> Path:
 
 def look() -> Here:
     """What holds in the current folder. Raises FileError for settings that are wrong, UsageError without a folder."""
+    from .. import config
+    from ..trust import is_trusted
+
     standing = is_trusted(folder())
     return Here(standing, config.load(project=standing.root if standing.ok else None))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from ..core.errors import UsageError
-from ..core.events import Envelope
 from ..paths import store_path
-from ..store import SessionRow, Store
-from ..view import State
+
+if TYPE_CHECKING:
+    from ..core.events import Envelope
+    from ..store import SessionRow, Store
+    from ..view import State
+
+T = TypeVar("T")
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -28,17 +34,22 @@ class Record(msgspec.Struct, frozen=True):
         return f"Record({self.id!r}, {len(self.envelopes)} events)"
 
 
+def awaited(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` comes to, waited for in a loop of its own; asyncio takes 20 ms, and a list of sessions needs none."""
+    import asyncio
+
+    return asyncio.run(work)
+
+
 @asynccontextmanager
 async def opened() -> AsyncIterator[Store | None]:
     """The store; None where no session was ever kept, so that looking makes no files."""
-    path = store_path()
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    path = _kept()
+    if path is None:
         yield None
         return
-    except OSError:
-        pass  # the store says what is wrong
+    from ..store import Store
+
     store = Store(path)
     try:
         yield store
@@ -46,13 +57,36 @@ async def opened() -> AsyncIterator[Store | None]:
         await store.close()
 
 
-async def listed(cwd: str | None) -> list[SessionRow]:
+def _kept() -> Path | None:
+    """Where sessions are kept; None where none ever was."""
+    path = store_path()
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        pass  # the store says what is wrong
+    return path
+
+
+def listed(cwd: str | None) -> list[SessionRow]:
     """The sessions of a folder, or all; what dead processes left open is ended first."""
+    from ..store.listing import at_work, glance, list_sessions
+
+    path = _kept()
+    if path is None:
+        return []
+    rows, open_ = glance(path, lambda db: (list_sessions(db, cwd, None), at_work(db)))
+    if open_:
+        awaited(_reconcile())
+        rows = glance(path, lambda db: list_sessions(db, cwd, None))
+    return rows
+
+
+async def _reconcile() -> None:
     async with opened() as store:
-        if store is None:
-            return []
-        await store.reconcile()
-        return await store.list_sessions(cwd)
+        if store is not None:
+            await store.reconcile()
 
 
 async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
@@ -82,6 +116,8 @@ def named(name: str, path: str, agent: str | None) -> str:
 
 async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
     """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises UsageError, StoreError."""
+    from ..view import State
+
     async with opened() as store:
         session, path = await find(store, name, last=last)
         assert store is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import typer
 from . import back
 from .help import Command, Group
 from .named import JSON, LAST, NAME
+from .records import awaited
 
 
 def register(app: typer.Typer) -> None:
@@ -42,13 +42,13 @@ def list_(
 
     Each counts with its sub-agents: tokens and cost are those of the whole tree.
     """
+    from ..core.figures import tokens
     from ..core.messages import Usage
-    from ..view import tokens
     from .here import folder
     from .output import Column, on_terminal, remark, show_json, show_table, tidy
     from .records import listed
 
-    rows = asyncio.run(listed(None if everywhere else str(folder())))
+    rows = listed(None if everywhere else str(folder()))
     if as_json:
         import msgspec
 
@@ -113,9 +113,9 @@ def show(
             from ..core.errors import UsageError
 
             raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
-        asyncio.run(follow_(name, agent=agent, tree=tree))
+        awaited(follow_(name, agent=agent, tree=tree))
         return
-    record = asyncio.run(read(name, agent=agent, last=True))
+    record = awaited(read(name, agent=agent, last=True))
     state, now = record.state, time.time()
     top = state.agents.get(record.agent or "a")
     if as_json:
@@ -173,7 +173,7 @@ def export(
     from .output import remark
     from .records import read
 
-    record = asyncio.run(read(name))
+    record = awaited(read(name))
     if record.agent:
         raise UsageError("A session is exported with all its agents.", hint=f"Write {record.id[:8]}.")
     text = exported(record.envelopes, form, version=__version__)
@@ -198,7 +198,7 @@ def rename(
 
     if not line(title):
         raise UsageError("The title is empty.")
-    session = asyncio.run(_rename(name, title))
+    session = awaited(_rename(name, title))
     remark(f"session {session[:8]} is called {line(title)!r} now")
 
 
@@ -207,7 +207,7 @@ def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help
     from .output import confirm, remark
     from .records import read
 
-    record = asyncio.run(read(name))
+    record = awaited(read(name))
     if record.agent:
         from ..core.errors import UsageError
 
@@ -218,7 +218,7 @@ def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help
     if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
         remark("nothing was deleted")
         return
-    asyncio.run(_delete(record.id))
+    awaited(_delete(record.id))
     remark(f"deleted {what}")
 
 
@@ -227,11 +227,11 @@ def stats(as_json: bool = JSON) -> None:
 
     A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
     """
+    from ..core.figures import seconds, tokens
     from ..core.messages import Usage
-    from ..view import seconds, tokens
     from .output import Column, remark, show_json, show_table
 
-    rows = asyncio.run(_stats())
+    rows = awaited(_stats())
     if as_json:
         import msgspec
 
@@ -347,8 +347,8 @@ def _short(ids: list[str]) -> dict[str, str]:
 
 def _price(model: str, cost_usd: float | None) -> str:
     """US dollars for a table; the demo's model costs nothing and says so."""
+    from ..core.figures import cost
     from ..core.messages import Usage
-    from ..view import cost
 
     return "demo" if model.startswith("demo/") else cost(Usage(cost_usd=cost_usd)).removeprefix("cost ")
 

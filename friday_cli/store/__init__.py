@@ -1,14 +1,33 @@
-"""Sessions, agents, events and memories in one SQLite file."""
+"""Sessions, agents, events and memories in one SQLite file. Each part is loaded when it is asked for."""
 
 from __future__ import annotations
 
-from .journal import SessionJournal
-from .locks import Ownership
-from .memory import StoredMemory
-from .retention import prune
-from .rows import AgentRow, MemoryItem, SessionRow, StatRow
-from .store import Store, new_id
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .journal import SessionJournal
+    from .locks import Ownership
+    from .memory import StoredMemory
+    from .retention import prune
+    from .rows import AgentRow, MemoryItem, SessionRow, StatRow
+    from .store import Store, new_id
+
+_PLACES = {
+    "SessionJournal": "journal",
+    "Ownership": "locks",
+    "StoredMemory": "memory",
+    "prune": "retention",
+    **dict.fromkeys(("AgentRow", "MemoryItem", "SessionRow", "StatRow"), "rows"),
+    **dict.fromkeys(("Store", "new_id"), "store"),
+}
 
 __all__ = [
     "AgentRow", "MemoryItem", "Ownership", "SessionJournal", "SessionRow", "StatRow", "Store", "StoredMemory", "new_id", "prune",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_PLACES[name]}", __name__), name)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from friday_cli.core.events import Status
-from friday_cli.core.messages import Usage
+if TYPE_CHECKING:
+    from friday_cli.core.events import Status
+    from friday_cli.core.messages import Usage
 
 
 class SessionRow(msgspec.Struct, frozen=True):

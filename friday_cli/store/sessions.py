@@ -14,22 +14,8 @@ from friday_cli.core.events import AgentFinished, AnyEvent, SessionStarted
 from friday_cli.core.messages import Usage
 
 from .journal import key_of
-from .rows import AgentRow, SessionRow, StatRow
-
-_TOKENS = "a.input + a.cache_write + a.output"
-_COST = "CASE WHEN count(a.cost) = count(*) THEN sum(a.cost) END"
-
-
-def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:
-    """Sessions in which something ran, the newest first."""
-    rows = db.execute(
-        "SELECT s.id, s.cwd, s.title, s.model, s.created, s.updated,"
-        " max(iif(a.depth = 0, a.status, '')), max(iif(a.depth = 0, a.stop_reason, '')), sum(a.depth > 0),"
-        f" sum({_TOKENS}), {_COST} FROM sessions s JOIN agents a ON a.session = s.key"
-        " WHERE ?1 IS NULL OR s.cwd = ?1 GROUP BY s.key ORDER BY s.updated DESC, s.key DESC LIMIT ?2",
-        (cwd, -1 if limit is None else limit),
-    )
-    return [SessionRow(*row) for row in rows]
+from .listing import COST, TOKENS
+from .rows import AgentRow, StatRow
 
 
 def find(db: sqlite3.Connection, prefix: str, cwd: str | None) -> str:
@@ -95,7 +81,7 @@ def stats(db: sqlite3.Connection) -> list[StatRow]:
     again = _spent_before(db, taken)
     rows = []
     for profile, model, count, tokens, cost in db.execute(
-        f"SELECT a.profile, a.model, count(*), sum({_TOKENS}), {_COST} FROM agents a GROUP BY a.profile, a.model"
+        f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST} FROM agents a GROUP BY a.profile, a.model"
     ):
         mine = ends.get((profile, model), [])
         well = sum(success for success, _, _ in mine)

@@ -15,6 +15,7 @@ from friday_cli.paths import text_of
 
 from . import locks, memory, sessions
 from .journal import SessionJournal, append_events, key_of, read_events, remove
+from .listing import at_work, list_sessions
 from .locks import Ownership
 from .memory import StoredMemory
 from .reconcile import closing
@@ -88,7 +89,7 @@ class Store:
         newest, version, owned = after, 0, True
         while owned:
             owned = await asyncio.to_thread(locks.is_owned, self._locks, session)
-            if not owned and session in await self._reader.read(_at_work):
+            if not owned and session in await self._reader.read(at_work):
                 try:
                     await self._bury(session)
                 except UsageError:
@@ -150,9 +151,7 @@ class Store:
 
     async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
         """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""
-        return await self._reader.read(
-            lambda db: sessions.list_sessions(db, None if cwd is None else text_of(cwd), limit)
-        )
+        return await self._reader.read(lambda db: list_sessions(db, None if cwd is None else text_of(cwd), limit))
 
     async def last_session(self, cwd: str | Path) -> str | None:
         """The session of exactly this folder that was used last."""
@@ -201,7 +200,7 @@ class Store:
         Sessions that a living process owns are left alone. Several processes may do this at once.
         """
         mended = []
-        for session in await self._reader.read(_at_work):
+        for session in await self._reader.read(at_work):
             try:
                 if await self._bury(session):
                     mended.append(session)
@@ -221,14 +220,6 @@ class Store:
 def _version(db: sqlite3.Connection) -> int:
     """Another number whenever somebody else has written."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _at_work(db: sqlite3.Connection) -> list[str]:
-    rows = db.execute(
-        "SELECT id FROM sessions WHERE key IN (SELECT session FROM agents INDEXED BY agents_at_work"
-        " WHERE finished IS NULL) ORDER BY key"
-    )
-    return [row[0] for row in rows]
 
 
 def append_after(db: sqlite3.Connection, session: str, known: list[Envelope], made: list[Envelope]) -> bool:

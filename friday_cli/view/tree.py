@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.events import QuestionAsked
-from friday_cli.core.messages import Usage
+from friday_cli.core.figures import cost, seconds, tokens
 from friday_cli.core.plain import line, plain
 
 from .items import AgentView, worktree_words
@@ -113,29 +113,3 @@ def doing(state: State, agent: AgentView) -> str:
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):
         return f"prepares {line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
     return "thinks"
-
-
-def tokens(usage: Usage) -> str:
-    """The tokens that count against a budget, short: `950`, `12.3k`, `1.20M`; with `~` where they are an estimate."""
-    count = usage.billed
-    text = str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.2f}M"
-    return f"~{text}" if usage.estimated else text
-
-
-def cost(usage: Usage) -> str:
-    """US dollars, `cost n/a` where a price is unknown."""
-    if usage.cost_usd is None:
-        return "cost n/a"
-    return f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}"
-
-
-def seconds(duration: float) -> str:
-    """A duration for people: `0.4 s`, `41 s`, `3 m 05 s`, `2 h 01 m`."""
-    if duration < 10:
-        return f"{duration:.1f} s"
-    whole = round(duration)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} m"

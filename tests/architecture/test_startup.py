@@ -104,3 +104,7 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
         *(f"friday_cli.{name}" for name in SELDOM),
     ]
     assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
+    out, modules = run("sessions", "list", cwd=tmp_path)
+    assert "Where?" in out
+    more = ["asyncio", "friday_cli.core.events", "friday_cli.config", "friday_cli.cli.ask"]
+    assert modules.isdisjoint(more), sorted(modules & {*more})
