@@ -19,7 +19,7 @@ from .checkpoints import MEGABYTE, Baseline, Keeper, Limits, blobs_of
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
-from .core.events import SCHEMA, InboxMessage, Notice, Prefix, SessionStarted
+from .core.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
 from .core.log import Log
 from .core.messages import without_thinking
 from .core.news import NOTE
@@ -97,6 +97,27 @@ class _Ground(msgspec.Struct, eq=False):
     notices: tuple[str, ...]
 
 
+class _Past:
+    """The events of a session that goes on, each read once; none of a new one."""
+
+    def __init__(self, store: Store, session: str | None) -> None:
+        self._store, self._session = store, session
+        self.envelopes: list[Envelope] = []
+        self._records: dict[str, AgentRecord] = {}
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event, 0 without any."""
+        return self.envelopes[-1].seq or 0 if self.envelopes else 0
+
+    async def read(self) -> dict[str, AgentRecord]:
+        """The agents as they stand now. Raises StoreError, UsageError."""
+        if self._session and (more := await self._store.events(self._session, after=self.last)):
+            self.envelopes += more
+            self._records = replay(self.envelopes)
+        return self._records
+
+
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> Opened:
     """Open a new session, or an old one with everything it knew.
 
@@ -104,24 +125,24 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
     """
     env = os.environ if env is None else env
     store = Store(store_path(env))
+    past = _Past(store, options.resume)
     try:
         if options.resume:
             await store.reconcile()
-            options = _as_before(options, replay(await store.events(options.resume)).get("a"))
+            options = _as_before(options, (await past.read()).get("a"))
         ground = await _look(options, env)
         session_id = options.resume or new_id()
         store, ownership, *unkept = await _owned(store, session_id, new=not options.resume)
         ground.notices += (*unkept,)
         try:
-            envelopes = await store.events(session_id) if options.resume else []
-            records, last = replay(envelopes), max((e.seq or 0 for e in envelopes), default=0)
-            log = Log(store.journal(session_id), last=last)
+            records = await past.read()  # the process that had the session until now may have added to it
+            log = Log(store.journal(session_id), last=past.last)
             crew = _crew(options, ground, store, session_id, log)
-            for envelope in envelopes:
+            for envelope in past.envelopes:
                 crew.world.exposure.apply(envelope)
             known = [_known(record) for path, record in records.items() if path != "a"]
             tree = crew.tree = crew.apart.tree = Tree(crew.world, build=crew.child, revive=crew.revive, known=known)
-            tree.on_end, tree.left = crew.apart.settle, left_behind(envelopes)
+            tree.on_end, tree.left = crew.apart.settle, left_behind(past.envelopes)
             crew.world.remember = crew.apart.remembering(crew.world.remember)
             mode = options.mode or ground.settings.mode
             rules = session_rules(
@@ -131,7 +152,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             names = ground.profiles.names()
             keeper = _keeper(ground, crew.apart.main, log, session_id)
             opened = Opened(
-                session_id, store, ownership, log, crew.world, tree, root, rules, last, names, crew.offered, crew.apart,
+                session_id, store, ownership, log, crew.world, tree, root, rules, past.last, names, crew.offered, crew.apart,
                 keeper, ground.sandbox,
             )  # fmt: skip
             if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
@@ -139,7 +160,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
             if "a" in records:
                 await _resume(opened, records)
                 await crew.apart.restore(records)
-            elif not last:
+            elif not past.last:
                 await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
             if ground.notices:
                 await log.emit("a", *(Notice(text, "warning") for text in ground.notices))

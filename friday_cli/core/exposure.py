@@ -188,7 +188,7 @@ class Exposure:
         if facts is not None and (facts.urls or facts.found):
             self._links.add(text)
             return
-        self._files.add(_PUBLIC().sub(" ", text))
+        self._files.add(_PUBLIC().sub(" ", text) if "://" in text else text)
         if facts is not None and facts.read and self._changed.isdisjoint(facts.read):
             self._links.add(text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from friday_cli import opening
 from friday_cli.core.errors import FridayError, Unwritable
-from friday_cli.core.events import AgentFinished, MessageAdded, Notice
+from friday_cli.core.events import AgentFinished, Envelope, MessageAdded, Notice
+from friday_cli.core.messages import user
 from friday_cli.paths import data_dir, store_path
 from friday_cli.store import Store
 from tests.scenes import tree
@@ -108,4 +111,27 @@ async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_
         ("a.1", "interrupted"), ("a", "interrupted"), ("a", "completed"), ("a", "completed"),
     ]  # fmt: skip
     assert all(e.event.duration_s >= 0 and e.event.wall_s >= 0 for e in ends if isinstance(e.event, AgentFinished))
+    assert [e.seq for e in log] == list(range(1, len(log) + 1))
+
+
+async def test_what_another_process_added_while_a_session_was_opened_is_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.plays({"a": [says("one")]})
+    async with stage.session() as first:
+        await first.prompt("go")
+    look = opening._look
+
+    async def meanwhile(options: opening.Options, env: Mapping[str, str]) -> opening._Ground:
+        store = Store(store_path())
+        last = (await store.events(first.id))[-1].seq or 0
+        await store.journal(first.id).append([Envelope(last + 1, time.time(), "a", MessageAdded(user("meanwhile")))])
+        await store.close()
+        return await look(options, env)
+
+    monkeypatch.setattr(opening, "_look", meanwhile)
+    async with stage.session(resume=first.id) as again:
+        await again.prompt("on")
+        assert [m.text for m in again.root.history if m.role == "user"][:2] == ["go", "meanwhile"]
+    log = await stage.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
