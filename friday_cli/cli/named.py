@@ -14,7 +14,7 @@ AGENT = typer.Argument(
     help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
 )  # fmt: skip
 LAST = typer.Argument(
-    "", metavar="[ID]", autocompletion=complete.sessions, show_default=False,
+    "", metavar="ID", autocompletion=complete.sessions, show_default=False,
     help="The session: any unique beginning of its id, without one the last of this folder; ID:PATH names one of its agents.",
 )  # fmt: skip
 JSON = typer.Option(False, "--json", help="Print JSON for programs.")

@@ -96,7 +96,7 @@ def show(
     """Show the conversation, the tools that ran, the agents.
 
     \b
-    friday sessions show [7f3a]           the main agent's conversation; without ID of the last session here
+    friday sessions show [7f3a]           the conversation; without an ID the last
     friday sessions show 7f3a --tree      who did what, and what it took
     friday sessions show 7f3a:a.2         the conversation of agent a.2
     friday sessions show 7f3a --follow    what it does now, until it is done
