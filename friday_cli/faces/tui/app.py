@@ -294,7 +294,7 @@ class FridayApp(Talk):
         if not any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain):
             event.stop()
             area = self.query_one(Prompt)
-            area.focus()
+            self.screen.set_focus(area)  # at once: the next letter belongs to it, whatever it means here
             area.insert(event.character)
 
     async def action_back(self) -> None:

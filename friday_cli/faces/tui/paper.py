@@ -1,4 +1,4 @@
-"""Asks the terminal for the colour of its background, and takes the answer out of what is typed.
+"""Asks the terminal for the colour of its background, and takes the answer out of what is typed; knows keys that Textual does not.
 
 Interface: `Listening`, a driver with `ask(heard)`. Nobody waits for the answer: one that never comes costs nothing, and one
 that comes late is taken out all the same. What a person types around it stays.
@@ -17,6 +17,10 @@ from textual.message import Message
 
 QUERY = "\x1b]11;?\x07"
 _ANSWER = re.compile(r"\x1b\]11;([^\x07\x1b]{0,60})(?:\x07|\x1b\\)")
+_META_ENTER = "\x1b\r"
+"""Alt+Enter of a terminal without the newer protocol of keys: Textual reads Enter."""
+_OTHER_KEY = re.compile(r"\x1b\[27;(\d{1,3});(\d{1,7})~")
+"""A key with modifiers as xterm writes it (modifyOtherKeys; tmux, too), in the order of kitty's form the other way round."""
 _BEGUN = re.compile(r"\x1b\]11?(?:(?<=11);[^\x07\x1b]{0,60}\x1b?)?\Z")
 _COLOUR = re.compile(r"(?:rgba?:|#)([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]+)?\Z")
 
@@ -30,6 +34,8 @@ class Parser(XTermParser):
         self._held = ""
 
     def feed(self, data: str) -> Iterable[Message]:
+        if "\x1b" in data:
+            data = _OTHER_KEY.sub("\x1b[\\2;\\1u", data.replace(_META_ENTER, "\x1b[13;3u"))
         if data and self._awaited():
             data, self._held = self._held + data, ""
             if found := _ANSWER.search(data):

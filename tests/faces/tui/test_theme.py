@@ -48,6 +48,19 @@ def test_keys_that_begin_like_an_answer_are_keys() -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "key"),
+    [
+        ("\x1b\r", "alt+enter"),
+        ("\x1b[27;2;13~", "shift+enter"),
+        ("\x1b[27;3;13~", "alt+enter"),
+        ("\x1b[27;5;106~", "ctrl+j"),
+    ],
+)
+def test_a_new_line_is_one_however_the_terminal_writes_its_key(typed: str, key: str) -> None:
+    assert Ear().keys(typed, "x", "\r") == [key, "x", "enter"]
+
+
+@pytest.mark.parametrize(
     ("colour", "light"),
     [
         ("rgb:ffff/ffff/ffff", True),
