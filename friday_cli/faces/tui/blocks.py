@@ -7,6 +7,7 @@ drawn), `toggle(line)` (fold; False where there is nothing to fold at that line)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -158,7 +159,8 @@ class UserBlock(Block):
         return what == "user" or (what == "own" and self._item.source == "person")
 
     def toggle(self, at: int) -> bool:
-        if self._item.text.count("\n") + len(self._item.text) // 200 < FOLDED_LINES:
+        said, beside = _without_files(_without_notes(self._item.text)[1])
+        if not beside and said.count("\n") + len(said) // 200 < FOLDED_LINES:
             return False
         self.open = not self.open
         return True
@@ -170,6 +172,7 @@ class UserBlock(Block):
             return pen.wrap(Text(f"· {text}", style=look.dim), width)
         notes, said = _without_notes(item.text)
         above = [s for note in notes for s in pen.wrap(Text(f"· {line(note, 300)}", style=look.dim), width)]
+        said, beside = (said, []) if self.open else _without_files(said)
         text = plain(said).strip("\n")
         if item.images:
             text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
@@ -177,10 +180,40 @@ class UserBlock(Block):
         body = [piece for part in text.split("\n")[:most] for piece in pen.wrap(Text(part[:20_000]), width - 3)]
         left = len(text.split("\n")) - FOLDED_LINES
         if not self.open and (left > 0 or len(body) > FOLDED_LINES):
-            more = max(left, len(body) - FOLDED_LINES)
-            body = [*body[:FOLDED_LINES], *pen.wrap(Text(f"… {more} more lines", style=look.dim), width - 3)]
+            more = f"… {counted(max(left, len(body) - FOLDED_LINES), 'more line')}"
+            body = [*body[:FOLDED_LINES], *pen.wrap(Text(more, style=look.dim), width - 3)]
+        body += [
+            pen.line(Text(f"+ {line(name, 200)} · {counted(count, 'line')}", style=look.dim), width - 3)
+            for name, count in beside
+        ]
         mark = "› " if item.source == "person" else "» "
         return [*above, *filled(indented(body, mark, "  ", look.accent), width, look.user)]
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its word: 1 line, 2 lines."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+_BESIDE = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
+
+
+def _without_files(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """A person's own words, and what joined them: each file or command with the number of its lines."""
+    own, beside, at = [], [], 0
+    for found in _BESIDE.finditer(text):
+        kind, path, command = found.groups()
+        close = f"\n</{kind}>" if kind else "]"
+        end = text.find(close + "\n\n", found.end() - 1)
+        if end < 0 and text.endswith(close):
+            end = len(text) - len(close)
+        if found.start() < at or end < 0:
+            continue
+        lines = text[found.end() : end].rstrip("\n").count("\n")
+        beside.append((path, lines + 1) if kind else (f"! {command}", lines))
+        own.append(text[at : found.start()])
+        at = end + len(close)
+    return "".join([*own, text[at:]]), beside
 
 
 def _without_notes(text: str) -> tuple[list[str], str]:

@@ -25,7 +25,7 @@ from friday_cli.view import (
 )
 from friday_cli.view.tree import GLYPHS
 
-from .blocks import Block, NoteBlock, ReplyBlock, Scene, UserBlock
+from .blocks import Block, NoteBlock, ReplyBlock, Scene, UserBlock, counted
 from .calls import MARKS, CallBlock, body
 from .column import Column
 from .look import Pen, indented
@@ -174,7 +174,9 @@ class DelegationBlock(Block):
             style = look.dim if agent.status == "completed" else look.error
             lines = [pen.line(Text(part[:1000], style=style), width - 6) for part in shown[:SUMMARY_LINES]]
             if len(shown) > SUMMARY_LINES:
-                lines.append(pen.line(Text(f"… {len(shown) - SUMMARY_LINES} more lines", style=look.dim), width - 6))
+                lines.append(
+                    pen.line(Text(f"… {counted(len(shown) - SUMMARY_LINES, 'more line')}", style=look.dim), width - 6)
+                )
             out += indented(lines, "    └ ", "      ", look.dim)
         return out
 

@@ -47,7 +47,11 @@ def draw_diff(diff: str, pen: Pen, width: int, *, most: int) -> list[Strip]:
                 old, new = old + 1, new + 1
             at += 1
     left = len(lines) - at + max(len(out) - most, 0)
-    return [*out[:most], pen.line(Text(f"… {left} more lines", style=pen.look.dim), width)] if left else out
+    return (
+        [*out[:most], pen.line(Text(f"… {left} more line{'' if left == 1 else 's'}", style=pen.look.dim), width)]
+        if left
+        else out
+    )
 
 
 def proposed(pairs: list[tuple[str, str]]) -> str:

@@ -130,11 +130,21 @@ class Pen:
         lines = text.split("\n")
         for number, raw in enumerate(lines):
             if most is not None and len(out) >= most:
-                return [*out[:most], Strip([Segment(f"… {len(lines) - number} more lines"[:width], style)])]
+                return [
+                    *out[:most],
+                    Strip(
+                        [
+                            Segment(
+                                f"… {len(lines) - number} more line{'' if len(lines) - number == 1 else 's'}"[:width],
+                                style,
+                            )
+                        ]
+                    ),
+                ]
             pieces = chopped(raw[:LONGEST_LINE].expandtabs(4), width)
             left = len(raw) - LONGEST_LINE
             if left > 0:
-                pieces.append(f"… {left} more characters"[:width])
+                pieces.append(f"… {left} more character{'' if left == 1 else 's'}"[:width])
             out += [Strip([Segment(piece, style)]) for piece in pieces]
         return out
 

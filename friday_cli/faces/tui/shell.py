@@ -20,9 +20,11 @@ class ShellBlock(Block):
 
     kind = "shell"
 
-    def __init__(self, scene: Scene, command: str) -> None:
+    def __init__(self, scene: Scene, command: str, *, kept: bool = True) -> None:
         super().__init__(scene)
         self._command = command
+        self._mark = "!" if kept else "!!"
+        """What the person typed: of one with two marks the agent reads nothing."""
         self._output = ""
         self._end = ""
 
@@ -42,7 +44,7 @@ class ShellBlock(Block):
         return bool(self._end)
 
     def words(self) -> str:
-        return f"! {self._command}\n{plain(self._output)}"
+        return f"{self._mark} {self._command}\n{plain(self._output)}"
 
     def wants(self, what: str) -> bool:
         return what == "error" and self._end not in ("", "exit 0")
@@ -53,7 +55,7 @@ class ShellBlock(Block):
 
     def _draw(self, pen: Pen, width: int) -> list[Strip]:
         look = pen.look
-        head = Text("! ", style=look.accent).append(line(self._command, 300), style="bold")
+        head = Text(f"{self._mark} ", style=look.accent).append(line(self._command, 300), style="bold")
         head.append(f" · {self._end or 'running; Esc stops it'}", style=look.dim)
         lines = plain(self._output).rstrip("\n").split("\n") if self._output.strip() else []
         most = MOST if self.open else HEAD if self._end else TAIL

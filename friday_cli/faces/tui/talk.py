@@ -187,7 +187,7 @@ class Talk(AgentKeys):
     _shell_run: Worker[None] | None = None
 
     async def _shell(self, command: str, keep: bool) -> None:
-        block = ShellBlock(self.scene, command)
+        block = ShellBlock(self.scene, command, kept=keep)
         self.query_one("#chat", Transcript).add(block)
 
         def came(text: str) -> None:

@@ -131,9 +131,16 @@ async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_p
     async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
         await chat.say("!echo from-the-shell")
         await chat.until(lambda: "exit 0" in chat.frame)
-        await chat.say("and?")
+        (tmp_path / "notes.md").write_text('one\n\n<folder path="x">\nthree\n')
+        await chat.say("and @notes.md?")
         await chat.idle()
         assert "from-the-shell" in chat.log.last_reply()
+        for seen in ("› and @notes.md?", "+ ! echo from-the-shell · 1 line", "+ notes.md · 4 lines"):
+            assert seen in chat.frame
+        assert "I ran this command" not in chat.frame.partition("I read:")[0]
+        chat.log.focus()
+        await chat.pilot.press("u", "enter")
+        await chat.until(lambda: "[I ran this command: echo" in chat.frame.partition("I read:")[0])
 
 
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:

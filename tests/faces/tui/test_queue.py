@@ -146,7 +146,7 @@ async def test_two_marks_keep_the_output_from_the_agent(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
         await chat.say("!!echo mine\u202ealone")
         await chat.until(lambda: "exit 0" in chat.frame)
-        assert plain("mine\u202ealone") in chat.frame
+        assert plain("!! echo mine\u202ealone") in chat.frame
         await chat.say("and?")
         await chat.idle()
         session = chat.app.engine.session
