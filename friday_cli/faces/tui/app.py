@@ -287,14 +287,13 @@ class FridayApp(Talk):
     # ---- keys -----------------------------------------------------------------------------
 
     def on_key(self, event: Key) -> None:
-        """A letter that means nothing where the focus is belongs to the prompt; also one that came before all was there."""
-        nobody = self.focused is None or isinstance(self.focused, Transcript)
-        if not (nobody and event.is_printable and event.character and len(self.screen_stack) == 1):
+        """A letter that means nothing belongs to the prompt; also one that came before all was there."""
+        if not (self.focused is None and event.is_printable and event.character and len(self.screen_stack) == 1):
             return
         if not any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain):
             event.stop()
             area = self.query_one(Prompt)
-            self.screen.set_focus(area)  # at once: the next letter belongs to it, whatever it means here
+            area.focus()
             area.insert(event.character)
 
     async def action_back(self) -> None:

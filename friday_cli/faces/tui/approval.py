@@ -340,6 +340,11 @@ class Approval(Vertical, can_focus=True):
             self._at = chosen
             self._choices()
 
+    def on_paste(self, event: events.Paste) -> None:
+        if not self._field.display:
+            event.stop()
+            self._type(event.text)
+
     async def on_key(self, event: events.Key) -> None:
         """All keys in the order in which they were typed, also those that come while the focus is on its way elsewhere:
         left to the app, an Enter behind some words would overtake them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from textual.binding import Binding
-from textual.widget import Widget
+from textual.dom import DOMNode
 
 from friday_cli.core.plain import line
 from friday_cli.paths import config_dir
@@ -61,7 +61,7 @@ def _unread(path: Path, error: Exception) -> Keys:
     return Keys(problems=(f"{path}: {line(str(error), 200)}; the keys are as they were.",))
 
 
-def held(widget: Widget) -> dict[str, list[Binding]]:
+def held(widget: DOMNode) -> dict[str, list[Binding]]:
     """The keys of one widget with what they do, the person's own ones among them; also while it has no focus."""
     bindings = widget._bindings.copy()
     bindings.apply_keymap(widget.app._keymap)

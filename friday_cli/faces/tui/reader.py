@@ -2,7 +2,7 @@
 
 `v` or Shift with an arrow puts a caret into the text; arrows mark from there, `v` begins anew where it stands, `c` copies,
 Esc leaves. Interface: `Reader`, a `Transcript`; `marking`, `leave_marking()`. Messages: `Marking`, it began or ended;
-`Links(urls)`, a person wants one; `Fork(number)`, a second session from their message with that number.
+`Links(urls)`, a person wants one; `Fork(number)`, a second session from their message with that number; `Typed(text)`, words for the prompt.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.style import Style
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from . import keymap
 from .blocks import Scene
 from .transcript import Transcript
 
@@ -57,10 +59,37 @@ class Reader(Transcript):
             self.number = number
             super().__init__()
 
+    class Typed(Message):
+        """What a person types that means nothing here: it belongs to the prompt. A carriage return sends it."""
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+            super().__init__()
+
     def __init__(self, scene: Scene, path: str = "a", *, id: str | None = None) -> None:
         super().__init__(scene, path, id=id)
         self._caret: Offset | None = None
         self._from = Offset(0, 0)
+        self._left = False
+        """Whether the person types for the prompt: the focus is on its way there."""
+
+    def on_focus(self) -> None:
+        self._left = False
+
+    def on_key(self, event: events.Key) -> None:
+        """A letter that means nothing here belongs to the prompt, and so does all that comes before the focus is there."""
+        if not event.character or not (event.is_printable or (self._left and event.key == "enter")):
+            return
+        if self._left or not any(event.key in keymap.held(node) for node in self.ancestors_with_self):
+            event.stop()
+            event.prevent_default()
+            self._left = True
+            self.post_message(self.Typed(event.character))
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        self._left = True
+        self.post_message(self.Typed(event.text))
 
     # ---- marking ------------------------------------------------------------------------------
 

@@ -227,10 +227,22 @@ class Talk(AgentKeys):
     async def _answer(self, message: Approval.Answered) -> None:
         await self.engine.answer(message.ask_id, message.answer)
 
-    def on_approval_left(self, message: Approval.Left) -> None:
-        area = self.query_one(Prompt)
-        area.focus()
-        area.insert(message.text)
+    async def on_reader_typed(self, message: Reader.Typed) -> None:
+        await self._to_prompt(message.text)
+
+    async def on_approval_left(self, message: Approval.Left) -> None:
+        await self._to_prompt(message.text)
+
+    async def _to_prompt(self, text: str) -> None:
+        """What was typed or pasted elsewhere; a carriage return sends it."""
+        composer = self.query_one(Composer)
+        composer.area.focus()
+        if text == "\r":
+            composer.send()
+        elif len(text) > 1:
+            await composer.paste(text)
+        else:
+            composer.area.insert(text)
 
     def show_card(self, markdown: str) -> None:
         chat = self.query_one("#chat", Transcript)

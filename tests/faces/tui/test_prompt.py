@@ -166,6 +166,11 @@ async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_pa
         for letter in "became":  # before the focus could move: c, e and a mean something in the chat
             chat.app.post_message(events.Key(letter, letter))
         await chat.until(lambda: chat.composer.text == "became")
+        chat.log.focus()
+        await chat.pilot.pause()
+        for event in (events.Paste(" a\nline"), events.Key("c", "c"), events.Key("enter", "\r")):
+            chat.app.post_message(event)
+        await chat.until(lambda: "› became a" in chat.frame and "linec" in chat.frame)
 
 
 async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(tmp_path: Path) -> None:
