@@ -174,7 +174,7 @@ class UserBlock(Block):
         above = [s for note in notes for s in pen.wrap(Text(f"· {line(note, 300)}", style=look.dim), width)]
         said, beside = (said, []) if self.open else _without_files(said)
         text = plain(said).strip("\n")
-        if item.images:
+        if item.images > text.count("[Image #"):
             text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
         most = None if self.open else FOLDED_LINES + 1
         body = [piece for part in text.split("\n")[:most] for piece in pen.wrap(Text(part[:20_000]), width - 3)]

@@ -17,7 +17,7 @@ import msgspec
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.plain import line, plain
-from friday_cli.view import State, ToolRun, cost, tokens
+from friday_cli.view import Said, State, ToolRun, cost, tokens
 
 from .engine import Engine
 
@@ -129,10 +129,18 @@ def context_card(state: State, window: int) -> str:
     share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
     counts: dict[str, int] = {}
     for item in root.transcript if root else ():
-        name = item.tool if isinstance(item, ToolRun) else type(item).__name__.lower()
+        name = (
+            f"calls of {item.tool}"
+            if isinstance(item, ToolRun)
+            else "messages"
+            if isinstance(item, Said)
+            else "remarks"
+        )
         counts[name] = counts.get(name, 0) + 1
     rows = [(code(name, 40), str(n)) for name, n in sorted(counts.items(), key=lambda pair: -pair[1])]
-    return f"**Context**: {used:,} tokens{share}.\n\n" + (table(("in it", "count"), rows) if rows else "It is empty.")
+    return f"**Context**: {used:,} tokens{share}.\n\n" + (
+        table(("what it holds", "count"), rows) if rows else "It is empty."
+    )
 
 
 def cost_card(state: State) -> str:

@@ -20,7 +20,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from . import keymap
-from .blocks import Scene
+from .blocks import Block, Scene
 from .transcript import Transcript
 
 _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
@@ -72,6 +72,14 @@ class Reader(Transcript):
         self._from = Offset(0, 0)
         self._left = False
         """Whether the person types for the prompt: the focus is on its way there."""
+
+    def add(self, block: Block) -> None:
+        """As every transcript does; what is longer than the view is shown from its beginning."""
+        super().add(block)
+        last = len(self.column.blocks) - 1
+        if self._laid.height and self.column.total - self.column.top(last) > self._laid.height:
+            self.following = False
+            self._pin(self.column.top(last))
 
     def on_focus(self) -> None:
         self._left = False

@@ -30,7 +30,7 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
         chat.composer.clear()
         await chat.pilot.press("f7")
         await chat.say("/keys")
-        await chat.until(lambda: "keys.toml" in chat.frame)
+        await chat.until(lambda: "Everywhere" in chat.frame)
         shown = "\n".join(block.words() for block in chat.log.column.blocks)
         assert "| `F7` | The tree of agents: show, go there, hide (yours) | `app.tree` |" in shown
 
@@ -44,6 +44,10 @@ async def test_what_is_wrong_with_the_file_is_said_and_the_rest_holds(tmp_path: 
         assert chat.side.has_class("shown")
         await chat.pilot.press("f1")
         await chat.until(lambda: "/permissions" in chat.frame)
+        await chat.say("/keys")  # longer than the screen: from its beginning
+        await chat.until(lambda: "Everywhere" in chat.frame and "Your own keys" not in chat.frame)
+        await chat.say("and now?")
+        await chat.until(lambda: "One." in chat.frame)
 
 
 async def test_a_file_that_is_no_toml_changes_nothing(tmp_path: Path, home: Path) -> None:
