@@ -44,6 +44,7 @@ async def test_what_is_wrong_with_the_file_is_said_and_the_rest_holds(tmp_path: 
         assert chat.side.has_class("shown")
         await chat.pilot.press("f1")
         await chat.until(lambda: "/permissions" in chat.frame)
+        chat.composer.area.focus()
         await chat.say("/keys")  # longer than the screen: from its beginning
         await chat.until(lambda: "Everywhere" in chat.frame and "Your own keys" not in chat.frame)
         await chat.say("and now?")
