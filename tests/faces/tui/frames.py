@@ -270,7 +270,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         out["sessions"] = stage.frame()
         await pilot.press("escape")
         await stage.chat.say("/help")
-        await stage.settle(has="/quit")
+        await stage.settle(has="Typing:")
         out["help"] = stage.frame()
     return out
 
