@@ -105,6 +105,10 @@ class Approval(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self.query_one("#ask-words").display = False
+        self.watch(self.query_one("#ask-scroll"), "show_vertical_scrollbar", self._tell_rest)
+
+    def _tell_rest(self, more: bool) -> None:
+        self.border_subtitle = "PgUp PgDn: the rest of it" if more else ""
 
     # ---- what is asked -----------------------------------------------------------------
 
@@ -204,14 +208,12 @@ class Approval(Vertical, can_focus=True):
         self.call_after_refresh(self._settle)
 
     def _settle(self) -> None:
-        """Bring the chosen one into view, and say what is not seen of what is asked."""
+        """Bring the chosen one into view."""
         if self._at in self._rows:
             options = self.query_one("#ask-options", VerticalScroll)
             first, last = self._rows.index(self._at), len(self._rows) - 1 - self._rows[::-1].index(self._at)
             y = min(max(int(options.scroll_y), last + 1 - options.size.height), first)
             options.scroll_to(y=y, animate=False)
-        scroll = self.query_one("#ask-scroll", VerticalScroll)
-        self.border_subtitle = "PgUp PgDn: the rest of it" if scroll.max_scroll_y else ""
 
     def on_resize(self) -> None:
         self._head()

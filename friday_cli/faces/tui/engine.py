@@ -197,6 +197,11 @@ class Engine:
     # ---- what a person does -----------------------------------------------------------
 
     @property
+    def compacting(self) -> bool:
+        """Whether a summary of the history is being written."""
+        return self._compacting is not None
+
+    @property
     def working(self) -> bool:
         """Whether the main agent is at work, or its history is being compacted."""
         return self.session is not None and (self._compacting is not None or not self.session.idle)

@@ -62,6 +62,7 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
         running=running,
         waiting=waiting,
         asks=len(state.asks),
+        compacting=engine.compacting,
         hint=hint,
     )
 

@@ -127,7 +127,7 @@ async def fork(chat: Chat, rest: str) -> None:
     points = await session.points()
     if not points:
         raise UsageError("There is nothing to fork yet.")
-    rows = [*_rows(points), ("all", "All of it")]
+    rows = [*_rows(points[1:]), ("all", "All of it")]  # before the first one there is nothing
     about = {**_about(points, files=False), "all": "The second session begins with the whole conversation."}
     number = rest or await chat.choose("Fork before which message?", rows, at=len(rows) - 1, about=about)
     if not number:

@@ -38,6 +38,7 @@ class Facts:
     running: int = 0
     waiting: int = 0
     asks: int = 0
+    compacting: bool = False
     hint: str = ""
 
 
@@ -77,6 +78,8 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
         add("sandbox: none", look.warn)
     if facts.asks:
         add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
+    if facts.compacting:
+        add("compacting", look.accent)
     if facts.running or facts.waiting:
         words = f"{facts.running} agent{'' if facts.running == 1 else 's'} at work" if facts.running else ""
         words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""

@@ -131,6 +131,9 @@ async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
         old = chat.app.engine.session.id
         await chat.say("/fork")
         await chat.until(lambda: asks(chat) and "Fork before which message?" in chat.frame)
+        dialog = chat.frame.partition("Fork before which message?")[2]
+        assert "make two" in dialog
+        assert "make one" not in dialog  # there is nothing before it
         await chat.pilot.press("enter")
         await chat.until(lambda: "This is the fork" in chat.frame)
         assert chat.app.engine.session
@@ -148,7 +151,7 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         await chat.say("/compact the names")
         await chat.until(lambda: chat.app.engine.working)
         await chat.say("wait for it")
-        await chat.until(lambda: "queued: wait for it" in chat.frame)
+        await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
         await chat.pilot.press("escape", "escape")
         await chat.until(lambda: "nothing was compacted" in chat.frame)
         assert not chat.app.engine.working
