@@ -78,6 +78,7 @@ class Side(Vertical):
         self.child = ""
         self.chosen = 0
         """The width that the person chose, in cells; 0 for none."""
+        self._fitted: int | None = None
         self._own_choice = False
         self._dragged = False
         self._headed = Text()
@@ -243,7 +244,9 @@ class Side(Vertical):
     def fit(self) -> None:
         """Be as wide as was chosen, where the pane leaves room for the chat."""
         most = max(self.app.size.width - CHAT, NARROWEST)
-        self.styles.width = min(self.chosen, most) if self.chosen and not self._fills else None
+        width = min(self.chosen, most) if self.chosen and not self._fills else None
+        if width != self._fitted:  # even the same width would be a new layout of the screen
+            self.styles.width = self._fitted = width
 
     def fill(self, whole: bool) -> None:
         """Take the whole screen, or give it back."""

@@ -53,12 +53,14 @@ class Waiting(Static):
 
     def next(self) -> Draft | None:
         """What waits, as one message; a command is taken by itself."""
+        if self.empty:
+            return None
         commands = (n for n, draft in enumerate(self._drafts) if draft.text.startswith("/"))
         count = next(commands, len(self._drafts)) or 1
         taken, self._drafts = self._drafts[:count], self._drafts[count:]
         self._show()
         images = tuple(image for draft in taken for image in draft.images)
-        return Draft("\n\n".join(draft.text for draft in taken), images) if taken else None
+        return Draft("\n\n".join(draft.text for draft in taken), images)
 
     def back(self, index: int = -1) -> Draft | None:
         """Take a message out, the newest one where no other is named; None where there is none."""

@@ -263,3 +263,28 @@ async def test_the_chat_is_searched_from_the_prompt_too(tmp_path: Path) -> None:
         assert chat.composer.text == "draft"
         await chat.pilot.press("escape")
         assert not chat.app.query_one("#find").display
+
+
+async def test_what_is_written_and_typed_needs_no_new_layout_of_the_screen(tmp_path: Path) -> None:
+    async with opened(tmp_path, NOTHING, size=(160, 45)) as chat:
+        feed = Feed(chat)
+        feed("a.1", AgentStarted(1, "researcher", "a part", "demo", "a", "call-1"))
+        feed("a.1", MessageAdded(user("a part")))
+        for agent in ("a", "a.1"):
+            feed(agent, TurnStarted(1))
+        await feed.shown()
+        await chat.until(lambda: chat.frame.count("researcher") > 1)
+        await feed.shown()
+        laid: list[object] = []
+        chat.app.screen.screen_layout_refresh_signal.subscribe(chat.app.screen, laid.append, immediate=True)
+        for at in range(9):
+            for agent in ("a", "a.1"):
+                feed(agent, TextDelta(1, 1, 7 * at, f"word{at}\n\n"), live=True)
+            await feed.shown()
+            await chat.pilot.press("x")
+            await chat.until(lambda at=at: chat.frame.count(f"word{at}") == 2)
+        await chat.until(lambda: "x" * 9 in chat.frame)
+        assert len(laid) <= 1, "one for the tree, whose width is known when it is shown"
+        laid.clear()
+        await chat.pilot.press("ctrl+j")
+        await chat.until(lambda: laid)
