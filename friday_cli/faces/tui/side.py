@@ -104,6 +104,7 @@ class Side(Vertical):
 
     def follow(self, dirty: Iterable[str]) -> None:
         """Show what is new; `dirty` are the agents that look different."""
+        self._see_room()
         self.agents.follow()
         if not self._own_choice:
             self._choose()
@@ -289,3 +290,9 @@ class Side(Vertical):
         self.set_class(self.size.height < SHORT, "short")
         self._arrange()
         self._head()
+
+    def _see_room(self) -> None:
+        """Note how much room there is, where no event told it: one that comes into sight is told of no size that somebody
+        has asked for before."""
+        if self.size.height and (self.size.height < SHORT) != self.has_class("short"):
+            self.on_resize()
