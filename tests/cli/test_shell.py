@@ -188,7 +188,7 @@ def test_control_c_is_130(console: Console) -> None:
 def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-ant-abcdefghijklmnopqrstuvwx"
 
-    async def listed(cwd: str | None) -> None:
+    def listed(cwd: str | None) -> None:
         raise RuntimeError(f"surprise \x1b[31m {secret}")
 
     monkeypatch.setattr(records, "listed", listed)
@@ -202,7 +202,7 @@ def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monke
 
 
 def test_a_file_system_that_fails_is_one_line(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def listed(cwd: str | None) -> None:
+    def listed(cwd: str | None) -> None:
         raise OSError(5, "Input/output error", "/some/file")
 
     monkeypatch.setattr(records, "listed", listed)
@@ -211,7 +211,7 @@ def test_a_file_system_that_fails_is_one_line(console: Console, monkeypatch: pyt
 
 
 def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def listed(cwd: str | None) -> None:
+    def listed(cwd: str | None) -> None:
         raise BrokenPipeError
 
     monkeypatch.setattr(records, "listed", listed)
