@@ -101,14 +101,14 @@ async def _strand(
 
 async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
     """One call from permission to result; only Halt, LimitReached and cancellation escape."""
-    begun = asyncio.get_running_loop().time()
+    begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
     started = False
     try:
         tool, args, wanted = _prepare(agent, world, call)
         await _permit(agent, world, call, wanted)
-        started = True
+        started, begun = True, asyncio.get_running_loop().time()  # a person may have thought about it for long
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await world.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
         output = Output("", facts=begins.facts)  # where it is cut off
@@ -131,7 +131,7 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
         output = Output(f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
     finally:
         if started:
-            took = asyncio.get_running_loop().time() - begun
+            took = 0.0 if begun is None else asyncio.get_running_loop().time() - begun
             agent.tally.add(call.name, status, output.facts)
             finished = ToolFinished(call.id, call.name, status, took, output.display, output.facts)
             await world.log.emit(agent.path, finished, *(Notice(text, "warning") for text in output.warnings))

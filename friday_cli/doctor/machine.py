@@ -216,7 +216,10 @@ def terminal(env: Mapping[str, str]) -> Facts:
     yield Fact("terminal", "kind", f"{kind or 'not told'}, {size.columns} x {size.lines}")
     off = "NO_COLOR is set" if env.get("NO_COLOR") else "TERM is dumb" if env.get("TERM", "dumb") == "dumb" else ""
     yield Fact("terminal", "colours", f"off: {off}" if off else "on" if "stdout" in ends else "off: not a terminal")
-    encoding = (getattr(sys.stdout, "encoding", None) or "none").lower()
+    out = (
+        sys.stdout if getattr(sys.stdout, "encoding", None) else sys.__stdout__
+    )  # the chat has put its own in its place
+    encoding = (getattr(out, "encoding", None) or "none").lower()
     utf = encoding.replace("-", "") == "utf8"
     hint = "" if utf else "Signs it does not know show as '?'. Set LANG to a UTF-8 one."
     yield Fact("terminal", "encoding", encoding, "ok" if utf else "note", hint)

@@ -8,7 +8,7 @@ import pytest
 
 from friday_cli.core.agent import Policy
 from friday_cli.core.errors import ProviderError
-from friday_cli.core.events import PermissionAsked, StatusChanged, depth_of
+from friday_cli.core.events import PermissionAsked, StatusChanged, ToolFinished, depth_of
 from friday_cli.core.permission import Answer
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import Request
@@ -84,6 +84,7 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     await node.task
     assert {bench.finished(p).status for p in bench.agents} == {"completed"}
     assert all(bench.finished(p).duration_s < 10 for p in bench.agents), "an hour of a person's is nobody's work"
+    assert all(done.duration_s < 10 for done in bench.of(ToolFinished) if done.tool == "shell"), "nor a call's"
     assert bench.results("a.2") == ["denied: The user said no to this shell call."]
     assert len(bench.of(PermissionAsked)) == 4
 

@@ -160,6 +160,15 @@ def _price(model: str, text: str) -> str:
     return "demo" if model == "demo" or model.startswith("demo/") else text
 
 
+def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
+    """(decision, rule) -> the file and line where a rule of the settings stands."""
+    from friday_cli import trust
+    from friday_cli.config.places import rule_places
+
+    standing = trust.is_trusted(cwd)
+    return rule_places(standing.root if standing.ok else None)
+
+
 def rules_card(state: State, rules: Sequence[tuple[str, str, str]]) -> str:
     """The mode and the rules: each with its decision and where it stands, "" for what was said in this session."""
     rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]

@@ -6,6 +6,7 @@ engine cannot do is not in the table. The person's own commands stand behind Fri
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -200,7 +201,9 @@ async def _permissions(chat: Chat, rest: str) -> None:
     verb, _, wanted = rest.partition(" ")
     if not rest:
         state = chat.engine.state
-        rows = [(str(r), r.decision, r.source) for r in session.rules.rules] if session else []
+        places = await asyncio.to_thread(cards.rule_places, chat.engine.options.cwd)
+        found = session.rules.rules if session else []
+        rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
         chat.show_card(cards.rules_card(state, rows))
     elif verb == "remove":
@@ -215,7 +218,8 @@ async def _revoke(chat: Chat, wanted: str) -> None:
     found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
-    rows = [(name, f"{name}{f' (always: {r.source})' if r.source else ''}") for name, r in found.items()]
+    places = await asyncio.to_thread(cards.rule_places, chat.engine.options.cwd)
+    rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
     wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
     if not wanted:
         return

@@ -120,6 +120,11 @@ async def test_what_was_allowed_for_always_leaves_the_settings_too(tmp_path: Pat
     settings.write_text('# mine\n[permissions]\nallow = ["bash(touch it)", "bash(make)"]\n')
     agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
     async with opened(tmp_path, agents, deny=("bash(rm *)",)) as chat:
+        await chat.say("/permissions")
+        await chat.until(lambda: "config.toml:3" in chat.frame)
+        await chat.say("/permissions remove")
+        await chat.until(lambda: f"bash(make) ({settings}:3)"[:60] in chat.frame)
+        await chat.pilot.press("escape")
         await chat.say("/permissions remove bash(rm *)")
         await chat.until(lambda: "is none of them" in chat.frame)
         await chat.say("/permissions remove bash(touch it)")
