@@ -302,7 +302,7 @@ def _crew(options: Options, ground: _Ground, store: Store, session_id: str, log:
         instructions=ground.instructions,
         recall=store.memory(text_of(ground.standing.root), session_id, shared=shared),
         session=session_id,
-        spill=workspace.spill_folder,
+        spill=workspace.spill.folder,
         env=ground.env,
     )
 

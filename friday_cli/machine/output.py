@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,27 @@ HEAD, TAIL = 10_000, 20_000
 """Bytes of a command's output that are kept in memory and given to a model."""
 SPILL = 64 * 1024 * 1024
 """Bytes of a command's output that are kept on disk."""
+
+
+class Spill:
+    """The folder for output too long to keep in memory: the one that is given, else a temporary one, made where it is
+    wanted. `path` is None until then."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = Path(os.path.realpath(folder)) if folder is not None else None
+        self._temporary: Path | None = None
+
+    def folder(self) -> Path:
+        """The folder (0700), which is there from now on. Raises OSError."""
+        if self.path is None:
+            self.path = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.path
+
+    def close(self) -> None:
+        """Remove a temporary one."""
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 class Window:

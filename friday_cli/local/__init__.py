@@ -5,39 +5,32 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from .checkpoints.guard import Guard
-from .core.errors import ToolError
-from .core.receipt import FileChange
-from .core.workspace import Access, Entry, Job, Printed, Ran, Reach
-from .machine import changes, disk
-from .machine.away import ELSEWHERE, stray
-from .machine.command import Command, shell_code
-from .machine.environment import cleaned
-from .machine.landing import FILE, Content, Step, land
-from .machine.output import HEAD, TAIL, Capture, Live, Window, unnamed
-from .machine.process import Process, Warden
-from .machine.roots import HINTS, Roots, reason
-from .sandbox import guard
-from .sandbox.confinement import Confinement
-from .sandbox.plan import Plan
+from ..core.errors import ToolError
+from ..core.receipt import FileChange
+from ..core.workspace import Access, Job, Printed, Ran, Reach
+from ..machine import changes
+from ..machine.away import ELSEWHERE, stray
+from ..machine.command import Command, shell_code
+from ..machine.environment import cleaned
+from ..machine.output import HEAD, TAIL, Capture, Live, Spill, Window, unnamed
+from ..machine.process import Process, Warden
+from ..sandbox import guard
+from ..sandbox.confinement import Confinement
+from ..sandbox.plan import Plan
+from .files import Files
+from .jobs import Jobs
 
-T = TypeVar("T")
-
-JOBS = 16
-"""Background commands one agent may have running."""
 COMMAND_BYTES = 128 * 1024 - 1
 """What Linux takes as one word of a command line."""
 REST = 20
 """Commands after which a look for changed files is tried again, where one took too long."""
 
 
-class LocalWorkspace:
+class LocalWorkspace(Files):
     """Files below `root` and the `extra` folders, and commands that start in `root`.
 
     `spill` is the folder (made 0700) for output too long to keep in memory; a temporary one by default. Commands see
@@ -62,27 +55,21 @@ class LocalWorkspace:
     ) -> None:
         self._sandbox = sandbox if sandbox is not None and sandbox.kind != "none" else None
         self._keep = tuple(keep)
-        self._spill = Path(os.path.realpath(spill)) if spill is not None else None
-        self._temporary: Path | None = None
+        self.spill = Spill(spill)
         self._shown = shown
-        self._places = Roots(root, extra, lambda: self._spill)
-        self.root = self._places.root
-        self.roots = self._places.all
+        super().__init__(root, extra, self.spill)
         self._environ = cleaned(os.environ if environ is None else environ, keep=keep)
         self._warden = Warden(self._environ, {"core": 0, **(limits or {})})
         self._shell = shutil.which("bash", path=self._environ.get("PATH")) or "/bin/sh"
         self._processes: set[Process] = set()
         self._commands: set[Command] = set()
-        self._jobs: dict[str, Command] = {}
+        self._jobs = Jobs()
         self._watching: set[asyncio.Task[None]] = set()
-        self._numbers: dict[str, int] = {}
-        self._written: dict[str, str] = {}
         self._resting = 0
         self._closed = False
         self._away: tuple[Path, ...] = ()
         self._owner: LocalWorkspace | None = None
         self._siblings: list[LocalWorkspace] = []
-        self.guard = Guard(self.above)
 
     def at(self, root: Path, *, away: Sequence[Path] = ()) -> LocalWorkspace:
         """A workspace in the folder `root` alone, with the helper program, environment and place for long output of
@@ -93,63 +80,11 @@ class LocalWorkspace:
         """
         owner = self._owner or self
         environ = {name: value for name, value in self._environ.items() if name not in ELSEWHERE}
-        sibling = LocalWorkspace(root, spill=owner.spill_folder(), environ=environ, keep=environ, shown=self._shown)
+        sibling = LocalWorkspace(root, spill=owner.spill.folder(), environ=environ, keep=environ, shown=self._shown)
         sibling._sandbox, sibling._keep = self._sandbox, self._keep
         sibling._warden, sibling._owner, sibling._away = owner._warden, owner, tuple(away)
         owner._siblings.append(sibling)
         return sibling
-
-    # ---- files -------------------------------------------------------------
-
-    def resolve(self, path: str, *, write: bool = False) -> Path:
-        return self._places.resolve(path, write=write)
-
-    def label(self, path: str | Path) -> str:
-        return self._places.shown(self.resolve(path) if isinstance(path, str) else path)
-
-    def labels(self, path: str) -> tuple[str, ...]:
-        return self._places.labels(path)
-
-    async def stat(self, path: Path) -> Entry | None:
-        return await self._on_disk(disk.entry, path)
-
-    async def entries(self, path: Path) -> list[Entry]:
-        return await self._on_disk(disk.entries, path)
-
-    async def read(self, path: Path, *, limit: int) -> bytes:
-        return await self._on_disk(disk.read, path, limit)
-
-    async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
-        async with self.guard.changing(agent, [(path, Content(FILE, data))]):
-            digest = await self._on_disk(disk.write, path, data, expect, write=True)
-        self._written[str(path)] = digest
-        return digest
-
-    def above(self, path: Path) -> Path | None:
-        """The root that `path`, taken as it is written, lies below; None where this workspace may not write it."""
-        return self._places.above(path, write=True)
-
-    async def land(self, steps: Sequence[Step], *, agent: str = "") -> None:
-        """Make several changes of files, all or none, on what each file is known to hold; `agent` wants it, "" the
-        person. Raises ToolError."""
-        rooted = [(self.above(step.path), step) for step in steps]
-        if any(root is None or ".." in step.path.parts for root, step in rooted):
-            raise ToolError("A file lies outside the workspace. Nothing was changed.")
-        async with self.guard.changing(agent, [(step.path, step.new) for step in steps]):
-            await asyncio.to_thread(land, [(root, step) for root, step in rooted if root])
-        self._written.update({str(step.path): step.digest for step in steps})
-
-    async def _on_disk(self, act: Callable[..., T], path: Path, *rest: object, write: bool = False) -> T:
-        """`act` in a thread, with errors in words that name the file."""
-        root = self._places.above(path, write=write)
-        if root is None:
-            raise ToolError(f"{path} lies outside the workspace.")
-        try:
-            return await asyncio.to_thread(act, root, path, *rest)
-        except ToolError as error:
-            raise ToolError(f"{self.label(path)}: {error.message}", hint=error.hint) from None
-        except OSError as error:
-            raise ToolError(f"{self.label(path)}: {reason(error)}.", hint=HINTS.get(error.errno or 0, "")) from None
 
     # ---- commands ----------------------------------------------------------
 
@@ -216,15 +151,12 @@ class LocalWorkspace:
         return Printed(code, printed, problems.text(), timed_out, cut)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> Job:
-        if sum(job.process.agent == agent and job.process.running for job in self._jobs.values()) >= JOBS:
-            raise ToolError(f"{JOBS} background commands are running already.", hint="End one with bash_kill first.")
+        self._jobs.require_room(agent)
         plan = self._plan(None, access)
         request = self._request(command, None, plan)
         await self.guard.begins(self._commands)
         running = await self._launch_command(command, agent, None, plan)
-        self._numbers[agent] = number = self._numbers.get(agent, 0) + 1
-        running.id = f"job-{number}"
-        self._jobs[f"{agent}/{running.id}"] = running
+        self._jobs.add(agent, running)
         task = asyncio.create_task(self._watch(running, request))
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
@@ -241,10 +173,7 @@ class LocalWorkspace:
             await running.finish()
 
     async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> Job:
-        running = self._jobs.get(f"{agent}/{job_id}")
-        if running is None:
-            mine = ", ".join(job.id for job in self._jobs.values() if job.process.agent == agent)
-            raise ToolError(f"There is no background command {job_id!r}.", hint=f"Yours: {mine or 'none'}.")
+        running = self._jobs.get(agent, job_id)
         if kill:
             running.killed = running.killed or running.process.running
             await running.finish()
@@ -277,10 +206,8 @@ class LocalWorkspace:
 
     async def release(self, agent: str) -> None:
         await self._end([process for process in self._processes if process.agent == agent])
-        if jobs := [key for key, job in self._jobs.items() if job.process.agent == agent]:
+        if self._jobs.drop(agent):
             await self.guard.ended(agent)
-        for key in jobs:
-            del self._jobs[key]
 
     async def close(self) -> None:
         self._closed = True
@@ -296,8 +223,7 @@ class LocalWorkspace:
         await self._warden.close()
         if self._sandbox is not None:
             await asyncio.to_thread(self._sandbox.close)
-        if self._temporary is not None:
-            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
+        await asyncio.to_thread(self.spill.close)
 
     async def _end(self, processes: Sequence[Process]) -> None:
         await self._to_the_end(_all_gone(processes))
@@ -315,7 +241,7 @@ class LocalWorkspace:
     def _plan(self, cwd: Path | None, access: Access) -> Plan | None:
         if self._sandbox is None:
             return None
-        return self._sandbox.plan(self.roots, cwd or self.root, show=self._spill, access=access)
+        return self._sandbox.plan(self.roots, cwd or self.root, show=self.spill.path, access=access)
 
     def _request(self, command: str, cwd: Path | None, plan: Plan | None) -> bytes:
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
@@ -346,20 +272,13 @@ class LocalWorkspace:
     async def _launch_command(self, command: str, agent: str, live: Live | None, plan: Plan | None) -> Command:
         before = None if plan is None else await asyncio.to_thread(guard.look, [str(root) for root in self.roots])
         process = await self._launch(agent)
-        running = Command(process, command, Capture(self.spill_folder, shown=self._shown), live, plan, before)
+        running = Command(process, command, Capture(self.spill.folder, shown=self._shown), live, plan, before)
         self._commands = {other for other in self._commands if other.process.running}
         for other in self._commands:
             if other.process.agent != agent:
                 other.shared = running.shared = True
         self._commands.add(running)
         return running
-
-    def spill_folder(self) -> Path:
-        """The folder `spill`, which is there from now on. Raises OSError."""
-        if self._spill is None:
-            self._spill = self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="friday-")))
-        self._spill.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._spill
 
     async def _changed(self, running: Command) -> tuple[FileChange, ...]:
         if self._resting:
