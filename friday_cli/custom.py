@@ -116,7 +116,7 @@ def _own(folder: Path) -> Iterator[tuple[Path, str, Origin, bytes | FileError]]:
     for count, path in enumerate(_below(folder)):
         if count >= MOST:
             return
-        yield path, _named(os.path.relpath(path, folder)), "user", _read(path)
+        yield path, _named(os.path.relpath(path, folder)), "user", frontmatter.contents(path)
 
 
 def _below(folder: Path, depth: int = 0) -> Iterator[Path]:
@@ -140,7 +140,7 @@ def _project(standing: trust.Trust, trusted: bool) -> Iterator[tuple[Path, str, 
             if not name.startswith(prefix) or not name.endswith(".md"):
                 continue
             path = standing.root / name
-            raw = _read(path)
+            raw = frontmatter.contents(path)
             if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
                 raw = FileError(str(path), "has changed since it was trusted.", hint="Run friday trust.")
             yield path, _named(name.removeprefix(prefix)), origin, raw
@@ -148,14 +148,6 @@ def _project(standing: trust.Trust, trusted: bool) -> Iterator[tuple[Path, str, 
 
 def _named(relative: str) -> str:
     return relative.removesuffix(".md").replace(os.sep, ":").lower()
-
-
-def _read(path: Path) -> bytes | FileError:
-    try:
-        with open(path, "rb") as file:
-            return file.read(frontmatter.LARGEST + 1)
-    except OSError as error:
-        return FileError(str(path), f"cannot be read: {error.strerror}.")
 
 
 def parse(path: str, name: str, raw: bytes, origin: Origin) -> Custom:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,6 +30,15 @@ class Page(msgspec.Struct, frozen=True):
     keys: dict[str, Any]
     lines: dict[str, int]
     body: str
+
+
+def contents(path: Path) -> bytes | FileError:
+    """What a file holds, of one that is too large enough for `decode` to see that; or why it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        return FileError(str(path), f"cannot be read: {error.strerror}.")
 
 
 def decode(path: str, raw: bytes) -> str:

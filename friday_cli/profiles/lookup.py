@@ -13,7 +13,8 @@ from .. import frontmatter, trust
 from ..core.errors import FileError, UsageError
 from ..core.pattern import pattern
 from ..paths import config_dir
-from .parse import nearest, parse
+from .fields import nearest
+from .parse import parse
 from .profile import TOKENS_HARD, Origin, Profile
 
 _OURS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
@@ -100,7 +101,7 @@ def check(
     if path.is_dir():
         search.folder(path, "user")
     else:
-        search.file(path, "claude" if ".claude" in path.resolve().parts else "user", _read(path))
+        search.file(path, "claude" if ".claude" in path.resolve().parts else "user", frontmatter.contents(path))
     if known is not None:
         search.assigned({*search.found, *known})
     return list(search.found.values()), search.problems
@@ -120,7 +121,7 @@ class _Search:
         except OSError:
             return
         for path in paths:
-            raw = _read(path)
+            raw = frontmatter.contents(path)
             if isinstance(raw, FileError) or meant(raw):
                 self.file(path, origin, raw)
 
@@ -136,7 +137,7 @@ class _Search:
                 if rest == name or not rest.endswith(".md") or ("/" in rest and origin != "claude"):
                     continue
                 path = project.root / name
-                raw = _read(path)
+                raw = frontmatter.contents(path)
                 if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
                     raw = FileError(str(path), "has changed since it was trusted.", hint="Run friday trust.")
                 if isinstance(raw, FileError) or meant(raw):
@@ -188,11 +189,3 @@ def meant(raw: bytes) -> bool:
     text = raw.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     parts = frontmatter.split(text)
     return parts is not None and (frontmatter.named(text) or _OURS().search(parts[0]) is not None)
-
-
-def _read(path: Path) -> bytes | FileError:
-    try:
-        with open(path, "rb") as file:
-            return file.read(frontmatter.LARGEST + 1)
-    except OSError as error:
-        return FileError(str(path), f"cannot be read: {error.strerror}.")
