@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from . import forms, mention, wire
 from .between import Between
@@ -27,6 +27,16 @@ from .opening import Opened, Options, drop_rule, keep_rule, open_session
 from .prompt import mode_message
 
 __all__ = ["Options", "Session"]
+
+
+class Beside(TypedDict, total=False):
+    """What may come with a message of the user: `task`, what the person wrote, where the text holds more; a JSON `schema`
+    that the answer must fit; `bounds`, rights that nobody may go beyond, on top of all others, until the next message."""
+
+    task: str
+    images: tuple[Image, ...]
+    schema: dict[str, object] | None
+    bounds: Rules | None
 
 
 class Session(Between):
@@ -51,20 +61,10 @@ class Session(Between):
 
     # ---- talking -------------------------------------------------------------------
 
-    async def prompt(
-        self,
-        text: str,
-        *,
-        task: str = "",
-        images: tuple[Image, ...] = (),
-        schema: dict[str, object] | None = None,
-        bounds: Rules | None = None,
-    ) -> Outcome:
-        """Run the root on a message of the user until it and every background child has ended and been reported.
-
-        `task` is what the person wrote, where `text` holds more. Returns the end of the root's last run.
-        """
-        node = self.start(text, task=task, images=images, schema=schema, bounds=bounds)
+    async def prompt(self, text: str, **more: Unpack[Beside]) -> Outcome:
+        """Run the root on a message of the user, as `start` does, until it and every background child has ended and been
+        reported. Returns the end of the root's last run."""
+        node = self.start(text, **more)
         while True:
             await node.over()
             node = self.tree.node("a")
@@ -127,18 +127,8 @@ class Session(Between):
         except KeyError:
             return True
 
-    def start(
-        self,
-        text: str,
-        *,
-        task: str = "",
-        images: tuple[Image, ...] = (),
-        schema: dict[str, object] | None = None,
-        bounds: Rules | None = None,
-    ) -> Node:
+    def start(self, text: str, **more: Unpack[Beside]) -> Node:
         """Begin a run of the root; its end is in the events. The root must be idle (else: `send`).
-
-        `bounds` are rights that nobody may go beyond, on top of all others, until the next `start`.
 
         `@NAME` of a profile at the start of `text` makes the root hand this to a sub-agent of that profile: without
         having tried it cannot answer. Raises UsageError where it could not, or the root is at work.
@@ -148,17 +138,17 @@ class Session(Between):
             raise UsageError("The main agent is at work.", hint="Send it a message instead, or stop it first.")
         profile = self._wanted(text)
         self.tree.started_now = []
-        self.rules.parent = bounds
+        self.rules.parent = more.get("bounds")
         notes, self._notes = self._notes, []
-        body = text
+        body, schema = text, more.get("schema")
         if schema is not None:
             body += f"\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n{json.dumps(schema)}"
         self.root.accept = forms.checker(schema) if schema is not None else lambda answer: ""
         if profile:
             notes.append(mention.note(profile))
             self.root.accept = mention.demand(self.root, self.tree, profile, self.root.accept)
-        parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *images)
-        return self._run(task or text, Message("user", parts))
+        parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
+        return self._run(more.get("task") or text, Message("user", parts))
 
     def _wanted(self, text: str) -> str:
         """The profile that a prompt is addressed to, "" for the root itself."""
