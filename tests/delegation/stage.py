@@ -76,8 +76,8 @@ class Shelf:
 
     def release(self) -> None: ...
 
-    async def events(self, session: str) -> list[Envelope]:
-        return list(self._drawers[session].envelopes)
+    async def events(self, session: str, *, after: int = 0) -> list[Envelope]:
+        return [envelope for envelope in self._drawers[session].envelopes if (envelope.seq or 0) > after]
 
     def journal(self, session: str) -> Drawer:
         return self._drawers[session]
