@@ -20,6 +20,7 @@ from .history import sessions
 from .measure import PROJECT, Bench, Line, bench
 from .pulse import pulse
 from .search import search
+from .tui.names import names
 from .tui.screen import screen
 
 SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
@@ -32,6 +33,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "search": search,
     "pulse": pulse,
     "tui": screen,
+    "names": names,
 }
 PAGE = PROJECT / "docs" / "performance.md"
 
@@ -43,12 +45,12 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=9, metavar="N", help="runs of each case, in turns (9)")
     parser.add_argument("--write", action="store_true", help="put the figures into docs/performance.md")
     wanted = parser.parse_args()
-    names = wanted.section or list(SECTIONS)
-    if unknown := [name for name in names if name not in SECTIONS]:
+    chosen = wanted.section or list(SECTIONS)
+    if unknown := [name for name in chosen if name not in SECTIONS]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     missed = 0
     with bench(repeat=wanted.repeat) as here:
-        for name in names:
+        for name in chosen:
             scale = oneshot.speed(here)  # anew each time: machines are shared, and other work comes and goes
             about = f"{machine()}; {scale:.2f} times the time of the machine of the goals"
             print(f"{name}: {about}")
