@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.local import LocalWorkspace
+from friday_cli.machine import warden
 from tests.pace import paced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -156,6 +159,36 @@ async def test_a_killed_keeper_s_children_are_found_too(workspace: LocalWorkspac
     ran = await workspace.run(command, agent="a", timeout_s=30, on_output=lambda text: None)
     assert ran.exit_code is None
     await gone(mark)
+
+
+def test_a_number_that_became_another_s_is_never_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What /proc said may be old: a number counts only while its process, pinned, hangs below the keeper (Q43)."""
+    with (
+        subprocess.Popen(["sleep", "600"]) as stranger,
+        subprocess.Popen(
+            ["sh", "-c", "sleep 600 & echo $!; wait; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as top,
+    ):
+        try:
+            assert top.stdout is not None
+            child = int(top.stdout.readline())
+            told = warden._children
+            monkeypatch.setattr(warden, "_children", lambda pid: [stranger.pid, *told(pid), top.pid])
+            with warden._descendants(top.pid) as found:
+                assert [pid for pid, _ in found] == [child]
+                pin = found[0][1]
+                os.kill(child, signal.SIGKILL)
+                until = time.monotonic() + 60
+                while os.path.exists(f"/proc/{child}"):  # from here on its number is anybody's
+                    assert time.monotonic() < until
+                    time.sleep(0.005)
+                if pin >= 0:
+                    with pytest.raises(ProcessLookupError):
+                        signal.pidfd_send_signal(pin, signal.SIGTERM)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            top.kill()
 
 
 FRIDAY = """
