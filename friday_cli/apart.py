@@ -261,7 +261,7 @@ class Apart:
         return made
 
     async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
-        async with self._lock:
+        async with self.tree.resuming, self._lock:
             made = self._ready(path)  # while a person was asked its agent may have been continued
             before = made.state
             try:
@@ -272,7 +272,7 @@ class Apart:
         return Landed(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
-        async with self._lock:
+        async with self.tree.resuming, self._lock:
             made = self._ready(path)
             await self.worktrees.discard(made, keep_branch=keep_branch)
             await self._world.log.emit(made.path, *_news(made))

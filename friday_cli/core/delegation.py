@@ -49,7 +49,9 @@ class Tree:
         self.root: Agent | None = None
         self._nodes: dict[str, Node] = {}
         self._going: set[Node] = set()  # their ends are written, and not told yet
-        self._resuming = asyncio.Lock()  # two at once would not see each other's budgets
+        self.resuming = asyncio.Lock()
+        """Held from the look at an ended agent until it runs again: two at once would not see each other's budgets, and
+        where it works must not be taken away meanwhile."""
         self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
         world.remember = self._remember
 
@@ -96,7 +98,7 @@ class Tree:
         known = self.known(path)
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
             raise ToolError(f"There is no sub-agent {path!r} to go on with.")
-        async with self._resuming:
+        async with self.resuming:
             try:
                 return await self._resumed(path, spec, by)
             except ToolError:
