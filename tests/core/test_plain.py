@@ -113,6 +113,12 @@ def test_one_line() -> None:
         "AIza" + "B" * 35,
         "sk_" + "live_" + "4" * 24,
         "hf_" + "c" * 34,
+        "gsk_" + "a1" * 20,
+        "xai-" + "a1" * 20,
+        "pypi-" + "AgEIcHlwaS5vcmc" * 3,
+        "dop_v1_" + "0f" * 32,
+        "ya29." + "a0AfH6SMBabcdefghi",
+        "SG." + "a" * 22 + "." + "b" * 43,
         "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".c2lnbmF0dXJlLXRleHQ",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk cut off",
@@ -123,6 +129,29 @@ def test_secrets_are_masked(secret: str) -> None:
     assert mask(f'{{"key": "{secret}"').startswith('{"key": "[secret]')
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[secret]"),
+        ("export DB_PASSWORD='s3cretpass'", "export DB_PASSWORD='[secret]'"),
+        ('{"api_key": "abcd1234efgh"}', '{"api_key": "[secret]"}'),
+        ("password: hunter2hunter", "password: [secret]"),
+        ("x;AccountKey=abcd1234EFGH==;y", "x;AccountKey=[secret];y"),
+        ("TOKEN=sk-" + "a1" * 12, "TOKEN=[secret]"),
+    ],
+)
+def test_what_a_name_calls_a_key_is_masked(text: str, masked: str) -> None:
+    assert mask(text) == masked
+    assert mask(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "piece", ["token=", "password: a", "key='", "secret=1", "://a:", "-----BEGIN PRIVATE KEY-----"]
+)
+def test_a_megabyte_of_beginnings_of_keys_is_read_once(piece: str) -> None:
+    assert len(mask(piece * (1_000_000 // len(piece)))) > 0
+
+
 def test_credentials_in_urls_and_headers_are_masked_and_the_host_stays() -> None:
     assert mask("https://me:hunter2@host.example/x") == "https://[secret]@host.example/x"
     assert mask("Authorization: Bearer abcdefghijklmnop1234") == "Authorization: Bearer [secret]"
@@ -130,7 +159,24 @@ def test_credentials_in_urls_and_headers_are_masked_and_the_host_stays() -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["task-list", "https://host:8080/a@b", "sk-short", "the key is eyJ", "git@github.com:a/b", "npm_config_cache"],
+    [
+        "task-list",
+        "https://host:8080/a@b",
+        "sk-short",
+        "the key is eyJ",
+        "git@github.com:a/b",
+        "npm_config_cache",
+        "password = getpass()",
+        "token = os.environ['TOKEN1']",
+        "PASSWORD=$DB_PASSWORD1",
+        "max_tokens: 32000",
+        "def f(password=None, token=None):",
+        "key: value",
+        "token: 1234567890",
+        "input_tokens=12000, output_tokens=900",
+        "secret = load_secret1(name)",
+        "sort key=lambda1: x",
+    ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text) == text

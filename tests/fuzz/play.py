@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import msgspec
 
+from friday_cli import past
 from friday_cli.core import replay as log_reader
 from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
@@ -16,12 +18,14 @@ from friday_cli.core.events import (
     Envelope,
     InboxMessage,
     MessageAdded,
+    Rewound,
     ToolStarted,
     TurnStarted,
     Verdict,
     depth_of,
     encode,
 )
+from friday_cli.core.messages import Message, closed
 from friday_cli.store.reconcile import closing
 from tests.strict import strict
 from tests.virtual import Stuck, run
@@ -60,6 +64,7 @@ async def _play(seed: int, reached: Counter[str]) -> list[str]:
     whole = scene.journal.envelopes
     for _ in range(2 if whole else 0):
         faults += cut(whole, scene.rng.randint(1, len(whole)))
+    faults += back(whole, random.Random(seed), reached)
     if not faults and whole and scene.rng.random() < DIES:
         again = await reopened(scene, whole[: scene.rng.randint(1, len(whole))])
         count(again, again.journal.envelopes[again.since :])
@@ -88,6 +93,39 @@ def cut(whole: list[Envelope], at: int) -> list[str]:
     for path, record in log_reader.replay(kept).items():
         if record.history:
             faults += [f"cut at {at}, history of {path}: {fault}" for fault in strict(record.history)]
+    return faults
+
+
+def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> list[str]:
+    """A person may go back to any message, and take that back, and fork there: each history is one that a provider takes."""
+    whole = [*whole, *closing(whole, now=0.0)]
+    if not (found := past.points(whole)):
+        return []
+    point, number = rng.choice(found), len(whole)
+    reached["gone back"] += 1
+
+    def heard(log: list[Envelope]) -> list[Message]:
+        return log_reader.replay(log)["a"].history
+
+    went = [*whole, Envelope(number + 1, 0.0, "a", Rewound(point.seq, "both"))]
+    undone = [*went, Envelope(number + 2, 0.0, "a", Rewound(number + 1, "both", undo=True))]
+    forked = past._before(whole, point.seq)
+    forked += past._ends(forked, "0" * 36) if forked else []
+    faults = []
+    for name, log in (("rewound", went), ("rewound and back", undone), ("forked", forked)):
+        for path, record in log_reader.replay(log).items():
+            if record.history:
+                faults += [f"{name} at {point.seq}, history of {path}: {fault}" for fault in strict(record.history)]
+    if past.points(went) != found[: point.number - 1]:
+        faults.append(f"rewound to {point.seq}: other messages of the person are left than those before it")
+    if [p.seq for p in past.points(undone)] != [p.seq for p in found]:
+        faults.append(f"a rewind to {point.seq} and back leaves other messages of the person")
+    if forked and [m.text for m in closed(heard(forked))] != [m.text for m in heard(went)]:
+        faults.append(f"forked at {point.seq}: another conversation than after a rewind")
+    if open_ := closing(forked, now=0.0):
+        faults.append(f"forked at {point.seq}: left open: {open_!r:.80}")
+    if heard(undone) != closed(heard(whole)):
+        faults.append(f"a rewind to {point.seq} and back leaves another history")
     return faults
 
 

@@ -124,6 +124,8 @@ async def test_unknown_background_commands_are_refused(desk: Desk) -> None:
 def test_rules_see_the_whole_command_and_it_runs_alone() -> None:
     bash = tools()[0]
     command = "echo a\nrm -rf b"
-    assert bash.subjects(bash.parse({"command": command}), None) == (command,)  # type: ignore[arg-type]
+    for background in (False, True):
+        args = bash.parse({"command": command, "background": background})
+        assert bash.subjects(args, None) == (command,)  # type: ignore[arg-type]
     assert bash.title(bash.parse({"command": command})) == "echo a ..."
     assert bash.effect not in PARALLEL
