@@ -99,7 +99,14 @@ def summary(state: State, agent: AgentView, *, now: float) -> str:
     tree = state.usage_of(agent.path)
     price = "no cost (demo)" if agent.model.startswith("demo/") else cost(tree)
     held = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
-    facts = [agent.model, status_words(agent), f"{tokens(tree)} tokens", price, seconds(agent.active_s(now)), held]
+    facts = [
+        agent.model,
+        status_words(state, agent),
+        f"{tokens(tree)} tokens",
+        price,
+        seconds(agent.active_s(now)),
+        held,
+    ]
     return " · ".join(line(fact, 120) for fact in facts if fact)
 
 

@@ -55,7 +55,7 @@ def _branch(
 def agent_line(state: State, agent: AgentView, *, now: float) -> str:
     """One agent in one line: sign, path, profile, status, tokens, cost, time and task."""
     own, tree = agent.usage, state.usage_of(agent.path)
-    parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(agent)]
+    parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(state, agent)]
     parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
     parts.append("demo" if agent.model.startswith("demo/") else cost(tree))
     parts.append(seconds(agent.active_s(now)))
@@ -67,7 +67,7 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def status_words(agent: AgentView) -> str:
+def status_words(state: State, agent: AgentView) -> str:
     """The status, what it waits for or uses, and why it ended when that was not plain success."""
     words: str = agent.status
     if agent.ended:
@@ -75,19 +75,22 @@ def status_words(agent: AgentView) -> str:
             of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
             words += f" ({agent.stop_reason}{of})"
     elif agent.status.startswith("waiting"):
-        return _waits(agent)
+        return _waits(state, agent)
     elif (current := agent.current) is not None:
         words += f" ({line(f'{current.tool} {current.title}', 60)})"
     return words
 
 
-def _waits(agent: AgentView) -> str:
+def _waits(state: State, agent: AgentView) -> str:
     """For what it waits; its status is one of those that wait."""
     if agent.status == "waiting_user":
         return "waits for you"
     if agent.status == "waiting_child":
-        count = len(agent.waiting.split())
-        return f"waits for {line(agent.waiting, 40) or 'agents'}" if count < 3 else f"waits for {count} agents"
+        own = [path for path in agent.children if not state.agents[path].background]
+        named = dict.fromkeys([*agent.waiting.split(), *own])  # of calls side by side the first alone is named
+        paths = [path for path in named if path not in state.agents or not state.agents[path].ended]
+        names = line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
+        return f"waits for {names}"
     kind, _, wait = agent.waiting.rpartition(": ")
     why = {"": "the service is busy", "rate": "rate limit"}.get(kind, line(kind, 20))
     return f"waits {line(wait, 12)} s: {why}"
@@ -96,7 +99,7 @@ def _waits(agent: AgentView) -> str:
 def doing(state: State, agent: AgentView) -> str:
     """What an agent does or waits for, without its status where a sign shows it; "" for plain success."""
     if agent.ended:
-        words = status_words(agent)
+        words = status_words(state, agent)
         why = f": {line(agent.error, 200)}" if agent.error else ""
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_words(agent.worktree).partition(": ")[2]
@@ -107,7 +110,7 @@ def doing(state: State, agent: AgentView) -> str:
     if agent.status == "queued":
         return "waits for a place"
     if agent.status.startswith("waiting"):
-        return _waits(agent)
+        return _waits(state, agent)
     if (current := agent.current) is not None:
         return line(f"{current.tool} {current.title}", 200)
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):

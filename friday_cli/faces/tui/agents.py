@@ -24,6 +24,7 @@ from .side import Side
 from .theme import Themed
 from .transcript import Transcript
 from .tree import AgentTree
+from .welcome import Welcome
 
 AGAIN_S = 1.5
 """Seconds between two presses of a key that count as one wish."""
@@ -64,6 +65,8 @@ class AgentKeys(Themed):
             return "marking" if focused.marking else child if side.inside else "chat"
         if focused is None or isinstance(focused, Prompt):
             return "prompt"
+        if any(isinstance(node, Welcome) for node in focused.ancestors):
+            return "welcome"
         if self.query_one(Approval) in focused.ancestors:
             return "words"
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""

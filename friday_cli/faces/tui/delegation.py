@@ -185,7 +185,7 @@ def summary(state: State, agent: AgentView, now: float) -> tuple[str, str]:
     """How an agent stands, and what it has used with its subtree: time, tokens, cost."""
     usage = state.usage_of(agent.path)
     price = "demo" if agent.model.startswith("demo/") or agent.model == "demo" else cost(usage)
-    how = status_words(agent) + (" · background" if agent.background else "")
+    how = status_words(state, agent) + (" · background" if agent.background else "")
     return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price))
 
 

@@ -67,7 +67,7 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
     )
 
 
-Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", ""]
+Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", "welcome", ""]
 """Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, and
 "" a field of its own."""
 
@@ -77,6 +77,7 @@ _HINTS: dict[Place, str] = {
     "child": "Enter full screen · x cancels · m writes · Esc",
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
+    "welcome": "Enter takes it · a pasted key goes into its field",
     "panel": "1-9 or Enter answers · Tab: prompt",
     "words": "Enter answers · Esc: the choices",
 }

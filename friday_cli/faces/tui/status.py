@@ -108,6 +108,8 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
         out.append(gap, style=look.dim)
         out.append_text(part)
     room = width - out.cell_len - 1
+    while hint.cell_len > room - 1 and " · " in hint.plain:
+        hint = Text(hint.plain.rpartition(" · ")[0], style=look.dim, no_wrap=True, overflow="ellipsis")
     if held and hint.cell_len > room - 1 >= LEAST:
         hint.truncate(room - 1, overflow="ellipsis")
     if room > hint.cell_len:

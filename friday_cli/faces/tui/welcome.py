@@ -7,7 +7,7 @@ import os
 
 from rich.table import Table
 from rich.text import Text
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -27,7 +27,7 @@ _PREFIXES = (
 )
 _WORDS = "Welcome to Friday. No model is configured yet; there are three ways on:"
 _WAYS = (
-    "a key: paste it below. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
+    "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
     "before you start Friday",
     "a local server, if one is listed here",
     "the offline demo: a script plays the model; tools, sub-agents and your folder are real",
@@ -62,6 +62,24 @@ class Welcome(Vertical):
         self.query_one(OptionList).focus()
         self._look_for_servers()
 
+    def on_paste(self, event: events.Paste) -> None:
+        """A key that is pasted needs no field first."""
+        if not self.key.has_focus:
+            event.stop()
+            self.key.focus()
+            self.key.insert_text_at_cursor(event.text.strip().partition("\n")[0])
+
+    def on_key(self, event: events.Key) -> None:
+        """So does one that is typed."""
+        if not self.key.has_focus and event.is_printable and event.character and event.character != " ":
+            event.stop()
+            self.key.focus()
+            self.key.insert_text_at_cursor(event.character)
+
+    @property
+    def key(self) -> Input:
+        return self.query_one("#key", Input)
+
     @work
     async def _look_for_servers(self) -> None:
         try:
@@ -71,7 +89,7 @@ class Welcome(Vertical):
         ways = self.query_one(OptionList)
         for name in found[:6]:
             self._models.append(name)
-            ways.add_option(Option(Content(f"Use {line(name, 80)} of the server on this machine")))
+            ways.add_option(Option(Content(f"Use {line(name, 80)}, on this machine")))
 
     async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -95,10 +113,11 @@ class Welcome(Vertical):
         from friday_cli.models.keys import set_key
 
         try:
-            await asyncio.to_thread(set_key, provider, key)
+            path = await asyncio.to_thread(set_key, provider, key)
         except FridayError as error:
             self._say(str(error))
             return
+        self.notify(f"The key of {provider} is kept in {path}.", markup=False, timeout=6)
         self.post_message(self.Chosen(None))
 
     def _say(self, text: str) -> None:

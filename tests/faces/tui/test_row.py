@@ -54,6 +54,11 @@ def test_what_it_waits_for_and_all_its_figures_stand_in_45_columns() -> None:
     assert top.endswith(" s")
     assert low.startswith("│ waits for a.1 a.2 ")
     assert low.endswith("Σ$0.054")
+    ended = (
+        ("a", StatusChanged("waiting_child", "a.1 a.2")),
+        ("a.1", AgentFinished(1, "completed", "done", usage=SPENT)),
+    )
+    assert rows("a", 45, *ended)[1].startswith("│ waits for a.2 ")
     assert rows("a.2", 45) == [
         "├ ● analyst Read the tests of the retr… 4.0 s",
         "│  thinks                 9.8k · $0.027 █░░░░",

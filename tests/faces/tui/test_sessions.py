@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
+from textual.widgets import OptionList
 
 from friday_cli.core.events import AgentStarted, MessageAdded
 from friday_cli.core.messages import user
@@ -87,9 +89,9 @@ async def test_without_a_model_there_is_one_screen_with_three_ways(tmp_path: Pat
 async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
     store = Store(store_path())
     made = await store.create_session(tmp_path, title="Look around")
-    events = (AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around")))
+    log = AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around"))
     with await store.own(made):
-        await store.journal(made).append(numbered(*(("a", event) for event in events)))
+        await store.journal(made).append(numbered(*(("a", event) for event in log)))
     await store.close()
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)
     try:
@@ -105,14 +107,20 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
 async def test_a_pasted_key_is_kept_and_never_shown(tmp_path: Path, home: Path) -> None:
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
     try:
-        async with app.run_test(size=(100, 30)) as pilot:
+        async with app.run_test(size=(100, 30), notifications=True) as pilot:
             chat = Chat(app, pilot)
             await chat.until(lambda: bool(app.query(Welcome)))
-            app.query_one("#key").focus()
-            await chat.type("sk-ant-secret1234567890")
+            await chat.until(lambda: "a pasted key goes into its field" in chat.frame)
+            await chat.type("s")  # the list has the keys; what it does not know begins a key
+            assert app.query_one(Welcome).key.has_focus
+            await pilot.press("backspace")
+            app.query_one(OptionList).focus()
+            await pilot.pause()
+            app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
+            await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
             assert "secret" not in chat.frame
             await pilot.press("enter")
-            await chat.until(lambda: app.engine.session is not None)
+            await chat.until(lambda: app.engine.session is not None and "The key of anthropic is kept" in chat.frame)
             kept = home / "friday" / "auth.toml"
             assert "sk-ant-secret1234567890" in kept.read_text()
             assert kept.stat().st_mode & 0o077 == 0

@@ -59,6 +59,8 @@ async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_
         line = drawn(facts, Look.of(chat.app), 60).plain
         assert line.endswith(" Enter opens · x cancels")
         assert "1 needs you · 1 agent at work" in line
+        facts = Facts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc interrupts")
+        assert drawn(facts, Look.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")
 
 
 async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:
