@@ -275,7 +275,7 @@ class FridayApp(Talk):
         shown = self.query_one(Side).has_class("shown")
         composer.watch_only(facts.watched(self.engine))
         hint = facts.hint(self.engine, self.place, pane=shown, queued=not composer.waiting.empty)
-        told = facts.of(self.engine, self._places, hint)
+        told = facts.of(self.engine, self._places, keys.respelled(hint, self.keys.chosen))
         self.query_one(StatusLine).tell(told, self.scene.pen.look)
 
     def _new_look(self, _theme: object) -> None:

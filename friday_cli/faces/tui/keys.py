@@ -1,7 +1,7 @@
 """The keys, one table by where the focus is, made from the bindings themselves.
 
 Interface: `keys_page(chosen)` (Markdown; docs/keys.md is that of nobody's own keys: `python -m friday_cli.faces.tui.keys`),
-`names()`.
+`names()`, `respelled(words, chosen)` for the hints of the status line.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ _INTRO = """# Keys
 
 By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. There are no chords. A key is changed in
 `keys.toml` in Friday's config folder, by its name: `"transcript.find" = "slash,ctrl+f"`. `/keys` shows the keys that hold."""
+
+
+HINTED = {
+    "Ctrl+T agents": "app.tree", "Ctrl+Y answers": "app.answer", "Shift+Tab mode": "app.mode", "F1 help": "app.help",
+    "Enter opens": "tree.open", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
+    "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc interrupts": "app.back",
+}  # fmt: skip
+"""What hints say of keys that a person can change."""
 
 
 def places() -> list[tuple[str, list[Binding]]]:
@@ -57,6 +65,15 @@ def names() -> set[str]:
 def _key(key: str) -> str:
     key = _NAMES.get(key, key)
     return key if len(key) == 1 else "+".join(part[:1].upper() + part[1:] for part in key.split("+"))
+
+
+def respelled(words: str, chosen: Mapping[str, str]) -> str:
+    """A hint with the person's own keys in the place of those that it names."""
+    parts = words.split(" · ")
+    for at, part in enumerate(parts):
+        if (name := HINTED.get(part, "")) in chosen:
+            parts[at] = f"{_key(chosen[name].split(',')[0])} {part.partition(' ')[2]}"
+    return " · ".join(parts)
 
 
 def keys_page(chosen: Mapping[str, str] | None = None) -> str:

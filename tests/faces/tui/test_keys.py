@@ -27,6 +27,7 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
         assert not chat.side.has_class("shown")
         await chat.pilot.press("f7")
         assert chat.side.has_class("shown")
+        await chat.until(lambda: "Enter opens · x cancels · m writes" in chat.frame)
         chat.composer.clear()
         await chat.pilot.press("f7")
         await chat.say("/keys")
@@ -57,6 +58,16 @@ async def test_a_file_that_is_no_toml_changes_nothing(tmp_path: Path, home: Path
         await chat.until(lambda: "Invalid" in chat.frame)
         await chat.pilot.press("ctrl+t")
         assert chat.side.has_class("shown")
+
+
+def test_hints_name_the_keys_that_hold() -> None:
+    mine = {"app.tree": "f7,f8", "agent.cancel": "ctrl+k"}
+    assert keys.respelled("Ctrl+T agents · Esc interrupts", mine) == "F7 agents · Esc interrupts"
+    assert keys.respelled("Enter opens · x cancels · Esc", mine) == "Enter opens · Ctrl+K cancels · Esc"
+    page = keys.keys_page()
+    for words, name in keys.HINTED.items():
+        row = next(row for row in page.splitlines() if row.endswith(f"| `{name}` |"))
+        assert words.split(" ")[0].replace("Esc", "Escape") in row.split("`")[1].split(", ")
 
 
 def test_every_key_has_a_name_of_its_own() -> None:
