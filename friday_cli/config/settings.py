@@ -247,8 +247,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     nothing that changes anything. `auto`: edits and sandboxed commands pass; without a sandbox commands ask."""
     theme: str = "auto"
     """The colours of the chat: `auto` asks the terminal whether its background is light or dark, `dark` and `light` say so,
-    `ansi` takes the terminal's own sixteen colours; `/theme` lists more names, and writes this key. With NO_COLOR in the
-    environment there are none."""
+    `ansi` takes the terminal's own sixteen colours, as `auto` does where there are no others; `/theme` lists more names, and
+    writes this key. With NO_COLOR in the environment there are none."""
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
     agents: Agents = Agents()

@@ -168,7 +168,8 @@ class Side(Vertical):
         if agent is None:
             return
         pen, look, room = self.scene.pen, self.scene.pen.look, self.size.width - 3
-        text = Text(f"[{line(agent.profile, 40)}] ", style=look.accent, no_wrap=True, overflow="ellipsis")
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"[{line(agent.profile, 40)}] ", style=look.accent)
         text.append(agent.path, style="bold")
         text.append(" · worktree waits: w" if waits_apart(agent) else "", style=look.warn)
         text.append(" · ", style=look.dim)

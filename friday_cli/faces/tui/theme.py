@@ -74,11 +74,17 @@ class Themed(App[int]):
 
     def _dress(self) -> None:
         shade = LIGHT if self._light else DARK
-        name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(self.chosen, self.chosen)
+        own = ANSI if self.chosen == AUTO and self._few_colours else self.chosen
+        name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(own, own)
         name = f"textual-{name}" if name in (DARK, LIGHT) else name
         name = f"ansi-{shade}" if self.no_color else name
         if name != self.theme:
             self.theme = name
+
+    @property
+    def _few_colours(self) -> bool:
+        """Whether the terminal names no more than sixteen: others would be rounded to them, text to that of its paper."""
+        return not self.is_headless and self.console.color_system == "standard"
 
     def on_themed_paper(self, message: Themed.Paper) -> None:
         if self.chosen in (AUTO, ANSI):

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from friday_cli.core.displays import Delegated, Diff
 from friday_cli.core.events import (
@@ -237,8 +238,9 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
 async def frames(size: tuple[int, int]) -> dict[str, str]:
     """Every screen at one size, by its name."""
     out: dict[str, str] = {}
-    async with staged(size, key=False) as stage:
-        out["welcome"] = stage.frame()
+    with patch("friday_cli.faces.tui.welcome._local_models", return_value=[]):  # whatever runs on this machine
+        async with staged(size, key=False) as stage:
+            out["welcome"] = stage.frame()
     async with staged(size) as stage:
         app, pilot = stage.chat.app, stage.chat.pilot
         await stage.play(session())

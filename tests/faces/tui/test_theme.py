@@ -108,6 +108,18 @@ def test_with_no_color_there_are_attributes_only(tmp_path: Path) -> None:
         assert not codes - {b"", *(b"%d" % code for code in (0, 1, 2, 3, 4, 7, 9, 22, 23, 24, 27, 29, 39, 49))}
 
 
+def test_a_terminal_of_sixteen_colours_gets_its_own(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo", TERM="xterm", COLORTERM="") as terminal:
+        terminal.until(b"demo: scripted")
+        terminal.type(b"hello there\r")
+        terminal.until(b"offline demo")
+        terminal.until_quiet()
+        found = [codes.split(b";") for codes in re.findall(rb"\x1b\[([0-9;]*)m", terminal.out)]
+        codes = {code for codes in found for code in codes if b"7" not in codes}  # a reversed cell is the cursor
+        assert b"34" in codes, "there are colours"
+        assert not codes & {b"%d" % code for code in (*range(40, 48), *range(100, 108))}, "no paper of our own"
+
+
 async def test_a_theme_is_kept_in_the_settings_and_the_settings_decide(tmp_path: Path) -> None:
     async with opened(tmp_path, ONE) as chat:
         assert chat.app.theme == "textual-dark"
