@@ -73,6 +73,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
         await app.engine.close()
     if app.failure is not None:
         print(f"friday: {plain(_words(app.failure))}", file=sys.stderr)
+        _kept(app.engine.last)
         return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
     _kept(app.engine.last)
     return code or 0

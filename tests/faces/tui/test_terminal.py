@@ -137,11 +137,14 @@ def test_what_cannot_be_opened_is_one_line_on_a_clean_terminal(tmp_path: Path) -
 def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         "import runpy, sys\nfrom friday_cli.view.state import State\n"
-        "def apply(self, envelope): raise RuntimeError('boom')\nState.apply = apply\n"
+        "known = State.apply\ndef apply(self, envelope):\n"
+        "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom')\n"
+        "    return known(self, envelope)\nState.apply = apply\n"
         "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )
     with Terminal(tmp_path, script="broken.py") as terminal:
         assert terminal.end() == 1
         assert terminal.is_clean()
         assert b"Friday itself failed: " in terminal.out
+        assert b" is kept; `friday -r " in terminal.out
         assert b"Traceback" not in terminal.out
