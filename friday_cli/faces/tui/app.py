@@ -271,7 +271,7 @@ class FridayApp(Talk):
     def _follow_status(self) -> None:
         state = self.engine.state
         composer = self.query_one(Composer)
-        composer.show_mode(state.mode)
+        composer.show_mode(self.engine.mode)
         shown = self.query_one(Side).has_class("shown")
         composer.watch_only(facts.watched(self.engine))
         hint = facts.hint(self.engine, self.place, pane=shown, queued=not composer.waiting.empty)
@@ -348,7 +348,7 @@ class FridayApp(Talk):
         from friday_cli.core.permission import MODES
 
         modes = [mode for mode in MODES if mode != "yolo"]
-        now = self.engine.state.mode or "ask"
+        now = self.engine.mode or "ask"
         if self.engine.session is not None:
             mode = modes[(modes.index(now) + 1) % len(modes)] if now in modes else "ask"
             self.run_worker(self.engine.set_mode(mode))

@@ -170,7 +170,7 @@ class UserBlock(Block):
         if item.source == "harness":
             text = plain(item.text) if self.open else line(item.text, 200)
             return pen.wrap(Text(f"· {text}", style=look.dim), width)
-        notes, said = _without_notes(item.text)
+        notes, said = without_notes(item.text)
         above = [s for note in notes for s in pen.wrap(Text(f"· {line(note, 300)}", style=look.dim), width)]
         said, beside = (said, []) if self.open else _without_files(said)
         text = plain(said).strip("\n")
@@ -216,7 +216,7 @@ def _without_files(text: str) -> tuple[str, list[tuple[str, int]]]:
     return "".join([*own, text[at:]]), beside
 
 
-def _without_notes(text: str) -> tuple[list[str], str]:
+def without_notes(text: str) -> tuple[list[str], str]:
     """What the harness put before a person's words, and these."""
     notes: list[str] = []
     if not text.startswith("["):

@@ -169,13 +169,13 @@ def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
     return rule_places(standing.root if standing.ok else None)
 
 
-def rules_card(state: State, rules: Sequence[tuple[str, str, str]]) -> str:
+def rules_card(mode: str, state: State, rules: Sequence[tuple[str, str, str]]) -> str:
     """The mode and the rules: each with its decision and where it stands, "" for what was said in this session."""
     rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
     body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
     denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({line(d.reason, 80)})" for d in state.denials[-10:]]
     tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
-    return f"**Mode** `{state.mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
+    return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
 
 
 def diff_card(rows: Sequence[FileDiff]) -> str:

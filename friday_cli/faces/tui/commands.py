@@ -159,7 +159,7 @@ async def _mode(chat: Chat, rest: str) -> None:
     names = [name for name, _ in cards.MODES]
     if rest and rest not in names:
         raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
-    now = chat.engine.state.mode or "ask"
+    now = chat.engine.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in cards.MODES]
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
@@ -205,7 +205,7 @@ async def _permissions(chat: Chat, rest: str) -> None:
         found = session.rules.rules if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
-        chat.show_card(cards.rules_card(state, rows))
+        chat.show_card(cards.rules_card(chat.engine.mode, state, rows))
     elif verb == "remove":
         await _revoke(chat, wanted.strip())
     else:

@@ -309,6 +309,11 @@ class Engine:
             raise UsageError("Stopped: nothing was compacted.")
         return task.result()
 
+    @property
+    def mode(self) -> str:
+        """What passes without asking now; the log has that of the last run, which may have been another process's."""
+        return self.session.rules.mode if self.session is not None else self.state.mode
+
     def driven(self) -> Session:
         """The session, to do something with it. Raises UsageError where none is open, or another process drives it."""
         if self.session is not None:

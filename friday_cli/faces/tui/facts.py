@@ -54,7 +54,7 @@ def of(engine: Engine, places: Places, hint: str) -> Facts:
         branch=places.branch,
         model=f"{provider.model}{effort}" if provider else "",
         badge=badge if provider or not demo else f"{badge} · demo: scripted",
-        mode=state.mode or (session.rules.mode if session else ""),
+        mode=engine.mode,
         sandbox=session.sandbox if session else "",
         context=root.context / root.window if root and root.context and root.window else None,
         free=root.free if root and root.context else None,

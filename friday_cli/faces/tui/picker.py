@@ -22,6 +22,8 @@ from friday_cli.paths import store_path
 from friday_cli.store.rows import SessionRow
 from friday_cli.view import Said, State
 
+from .blocks import without_notes
+
 MARKED = 200
 """Sessions of which it is told whether they are open: the newest."""
 
@@ -106,7 +108,7 @@ class Picker(ModalScreen[str | None]):
         said = [item for item in root.transcript if isinstance(item, Said)][-6:] if root else []
         text = Text(no_wrap=True, overflow="ellipsis")
         for item in said:
-            text.append(("› " if item.role == "user" else "  ") + line(item.text, 300) + "\n")
+            text.append(("› " if item.role == "user" else "  ") + line(without_notes(item.text)[1], 300) + "\n")
         self.query_one("#preview", Static).update(text)
 
 

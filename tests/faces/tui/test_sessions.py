@@ -25,7 +25,7 @@ HELLO = {"a": [{"text": "First answer."}, {"text": "Second answer."}]}
 
 
 async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path) -> None:
-    async with opened(tmp_path, HELLO) as chat:
+    async with opened(tmp_path, HELLO, mode="plan") as chat:
         await chat.say("remember me")
         await chat.idle()
         assert chat.app.engine.session
@@ -33,8 +33,12 @@ async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path)
     async with opened(tmp_path, HELLO, resume=session) as chat:
         await chat.until(lambda: "› remember me" in chat.frame)
         assert "First answer." in chat.frame
+        assert chat.frame.splitlines()[-1].startswith(" ask ")  # what holds now, not what held in the last run
         await chat.say("more")
         await chat.until(lambda: "› more" in chat.frame)
+        await chat.idle()
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker) and "│ › more" in chat.frame)  # no harness's note
 
 
 async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Path) -> None:
