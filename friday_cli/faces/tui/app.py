@@ -269,7 +269,6 @@ class FridayApp(Talk):
         self._asked = asks
 
     def _follow_status(self) -> None:
-        state = self.engine.state
         composer = self.query_one(Composer)
         composer.show_mode(self.engine.mode)
         shown = self.query_one(Side).has_class("shown")

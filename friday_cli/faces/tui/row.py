@@ -1,10 +1,12 @@
 """One agent of the tree in two lines: who it is and since when, then what it does or waits for and what it has used.
 
 Where there is little room, what it does is kept longest; of the figures the cost of all of it goes last.
-Interface: `draw(scene, agent, first, rest, width, now, folded=...)`, `used(agent, tokens)`, `bar(share, look)`.
+Interface: `draw(scene, agent, branch, width, now)` with a `Branch`, `used(agent, tokens)`, `bar(share, look)`.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from rich.text import Text
 from textual.strip import Strip
@@ -21,17 +23,32 @@ BAR = 5
 """Cells of a budget's bar."""
 
 
-def draw(scene: Scene, agent: AgentView, first: str, rest: str, width: int, now: float, *, folded: bool) -> list[Strip]:
-    """The lines of an agent; `first` and `rest` are the branches of the tree before them, `now` Unix seconds."""
+class Branch(NamedTuple):
+    """Where an agent hangs: the margins of its two lines, whether those below it are folded away, how many of them are,
+    whether one of these needs the person, and whether the tree is a list of some agents, which names each by its path."""
+
+    first: str = ""
+    rest: str = ""
+    folded: bool = False
+    hidden: int = 0
+    asked: bool = False
+    flat: bool = False
+
+
+def draw(scene: Scene, agent: AgentView, branch: Branch, width: int, now: float) -> list[Strip]:
+    """The lines of an agent; `now` in Unix seconds."""
     pen, look, state = scene.pen, scene.pen.look, scene.state
-    top = Text(first, style=look.dim)
-    top.append("▸" if folded else "▾" if agent.children else " ", style=look.dim)
+    top = Text(branch.first, style=look.dim)
+    below = bool(agent.children) and not branch.flat
+    top.append("▸" if branch.folded else "▾" if below else " ", style=look.dim)
     top.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
-    badges = _badges(agent, look, folded)
+    if branch.flat:
+        top.append(f"{agent.path} ", style=look.dim)
+    badges = _badges(agent, look, branch)
     top.append(line(agent.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
     top.append_text(badges)
     top.append(f" {line(agent.task, 200)}", style=look.dim)
-    low = Text(rest + ("│ " if agent.children and not folded else "  "), style=look.dim)
+    low = Text(branch.rest + ("│ " if below and not branch.folded else "  "), style=look.dim)
     room = width - low.cell_len
     what = doing(state, agent)
     style = look.warn if agent.asks else look.text if not agent.ended else look.dim
@@ -45,16 +62,16 @@ def draw(scene: Scene, agent: AgentView, first: str, rest: str, width: int, now:
     ]
 
 
-def _badges(agent: AgentView, look: Look, folded: bool) -> Text:
+def _badges(agent: AgentView, look: Look, branch: Branch) -> Text:
     badges = Text()
-    if agent.asks:
+    if agent.asks or branch.asked:
         badges.append(" needs you", style=look.warn)
     if agent.background:
         badges.append(" bg", style=look.accent)
     if waits_apart(agent):
         badges.append(" worktree", style=look.warn)
-    if folded:
-        badges.append(f" +{len(agent.children)}", style=look.dim)
+    if branch.folded:
+        badges.append(f" +{branch.hidden}", style=look.dim)
     return badges
 
 

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from friday_cli.view import AgentView, doing
 
 from .blocks import Scene
-from .row import draw
+from .row import Branch, draw
 
 Filter = Literal["all", "running", "failed", "needs you"]
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
@@ -67,8 +67,7 @@ class AgentTree(ScrollView, can_focus=True):
         self.filter: Filter = "all"
         self.order: Literal["birth", "cost", "newest"] = "birth"
         self._folded: set[str] = set()
-        self._rows: list[tuple[AgentView, str, str]] = []
-        """Agent, margin of its first line, margin of its second."""
+        self._rows: list[tuple[AgentView, Branch]] = []
         self._paper = Style()
         self._drawn: dict[str, tuple[object, list[Strip]]] = {}
         self._seen: dict[int, tuple[bool, list[Strip]]] = {}
@@ -88,8 +87,8 @@ class AgentTree(ScrollView, can_focus=True):
         """Draw again what looks different."""
         top, width = int(self.scroll_y) // 2, self.scrollable_content_region.width
         shown = self._rows[top : top + self.size.height // 2 + 1]
-        for number, (agent, first, rest) in enumerate(shown, top):
-            if self._seen.get(number) != (agent.path == self.selected, self._row(agent, first, rest, width)):
+        for number, (agent, branch) in enumerate(shown, top):
+            if self._seen.get(number) != (agent.path == self.selected, self._row(agent, branch, width)):
                 self.refresh_lines(2 * number, 2)
 
     @property
@@ -108,25 +107,29 @@ class AgentTree(ScrollView, can_focus=True):
         self._drawn = {}
         self.refresh()
 
-    def _listed(self) -> list[tuple[AgentView, str, str]]:
-        rows: list[tuple[AgentView, str, str]] = []
+    def _listed(self) -> list[tuple[AgentView, Branch]]:
+        rows: list[tuple[AgentView, Branch]] = []
         agents = self.scene.state.agents
 
-        def branch(agent: AgentView, first: str, rest: str) -> None:
-            if self.filter == "all" or self._fits(agent):
-                rows.append((agent, first, rest))
-            if agent.path in self._folded and self.filter == "all":
+        def grow(agent: AgentView, first: str, rest: str) -> None:
+            flat = self.filter != "all"
+            folded = agent.path in self._folded and bool(agent.children) and not flat
+            hidden = [a for path, a in agents.items() if path.startswith(agent.path + ".")] if folded else []
+            if not flat or self._fits(agent):
+                asked = any(a.asks for a in hidden)
+                rows.append((agent, Branch(first, rest, folded, len(hidden), asked, flat)))
+            if folded:
                 return
             children = self._sorted([agents[path] for path in agent.children if path in agents])
             for child in children:
                 last = child is children[-1]
-                if self.filter == "all":
-                    branch(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
+                if flat:
+                    grow(child, "", "")
                 else:
-                    branch(child, "", "")
+                    grow(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
 
         if (root := self.scene.state.root) is not None:
-            branch(root, "", "")
+            grow(root, "", "")
         return rows
 
     def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
@@ -155,8 +158,8 @@ class AgentTree(ScrollView, can_focus=True):
         if number >= len(self._rows):
             self._seen.pop(number, None)
             return Strip.blank(width, self._paper)
-        agent, first, rest = self._rows[number]
-        strips = self._row(agent, first, rest, width)
+        agent, branch = self._rows[number]
+        strips = self._row(agent, branch, width)
         self._seen[number] = (agent.path == self.selected, strips)
         strip = strips[row]
         if agent.path == self.selected:
@@ -165,18 +168,18 @@ class AgentTree(ScrollView, can_focus=True):
             return strip
         return strip.extend_cell_length(width).apply_style(self._paper)
 
-    def _row(self, agent: AgentView, first: str, rest: str, width: int) -> list[Strip]:
+    def _row(self, agent: AgentView, branch: Branch, width: int) -> list[Strip]:
         now = self.scene.now()
         clock = 0 if agent.ended else int(now)
         usage = self.scene.state.usage_of(agent.path)
         key = (
-            width, first, rest, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
-            len(agent.children), agent.path in self._folded, len(agent.asks), agent.task,
+            width, branch, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
+            len(agent.children), len(agent.asks), agent.task,
             id(agent.current) if agent.current else 0, agent.worktree, doing(self.scene.state, agent),
         )  # fmt: skip
         known = self._drawn.get(agent.path)
         if known is None or known[0] != key:
-            lines = draw(self.scene, agent, first, rest, width, now, folded=agent.path in self._folded)
+            lines = draw(self.scene, agent, branch, width, now)
             known = self._drawn[agent.path] = (key, lines)
         return known[1]
 
@@ -185,7 +188,7 @@ class AgentTree(ScrollView, can_focus=True):
     def select(self, path: str) -> None:
         """Put the cursor on an agent."""
         self.selected = path
-        index = next((i for i, (agent, _, _) in enumerate(self._rows) if agent.path == path), None)
+        index = next((i for i, (agent, _) in enumerate(self._rows) if agent.path == path), None)
         if index is not None and self.is_mounted:
             height = self.scrollable_content_region.height
             if not self.scroll_y <= 2 * index <= self.scroll_y + height - 2:
@@ -195,7 +198,7 @@ class AgentTree(ScrollView, can_focus=True):
     def action_move(self, by: int) -> None:
         if not self._rows:
             return
-        paths = [agent.path for agent, _, _ in self._rows]
+        paths = [agent.path for agent, _ in self._rows]
         here = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(here + by, 0), len(paths) - 1)])
         self.post_message(self.Picked(self.selected))
@@ -217,7 +220,7 @@ class AgentTree(ScrollView, can_focus=True):
     def action_filter(self) -> None:
         self.filter = FILTERS[(FILTERS.index(self.filter) + 1) % len(FILTERS)]
         self.follow()
-        if self._rows and all(agent.path != self.selected for agent, _, _ in self._rows):
+        if self._rows and all(agent.path != self.selected for agent, _ in self._rows):
             self.select(self._rows[0][0].path)
         self.post_message(self.Arranged())
 

@@ -120,10 +120,10 @@ async def test_the_tree_is_filtered_and_folded(tmp_path: Path) -> None:
         await chat.say("go")
         await chat.idle()
         await chat.pilot.press("ctrl+t", "home", "f", "f")
-        rows = [agent.path for agent, _, _ in chat.side.agents._rows]
+        rows = [agent.path for agent, _ in chat.side.agents._rows]
         assert rows == ["a.1"]
         await chat.pilot.press("f", "f", "home", "space")
-        rows = [agent.path for agent, _, _ in chat.side.agents._rows]
+        rows = [agent.path for agent, _ in chat.side.agents._rows]
         assert rows == ["a"]
         assert all(is_under(path, "a") for path in chat.app.engine.state.agents)
 

@@ -9,7 +9,6 @@ from friday_cli.core.events import (
     AgentFinished,
     AgentStarted,
     AnyEvent,
-    MessageAdded,
     PermissionAsked,
     StatusChanged,
     ToolStarted,
@@ -19,7 +18,7 @@ from friday_cli.core.messages import ToolCall, Usage
 from friday_cli.faces.tui.blocks import Scene
 from friday_cli.faces.tui.delegation import block_of
 from friday_cli.faces.tui.look import Look, Pen
-from friday_cli.faces.tui.row import draw
+from friday_cli.faces.tui.row import Branch, draw
 from friday_cli.view import State
 from tests.scenes import numbered, said
 
@@ -37,13 +36,11 @@ BEGUN: list[tuple[str, AnyEvent]] = [
 ]
 
 
-def rows(path: str, width: int, *more: tuple[str, AnyEvent], folded: bool = False) -> list[str]:
+def rows(path: str, width: int, *more: tuple[str, AnyEvent], branch: Branch | None = None) -> list[str]:
     state = State.of(numbered(*BEGUN, *more))
     agent = state.agents[path]
-    strips = draw(
-        Scene(state, Pen(PLAIN), lambda: 0.0, block_of), agent, "├" if agent.parent else "",
-        "│" if agent.parent else "", width, 1_009.0, folded=folded,
-    )  # fmt: skip
+    branch = branch or (Branch("├", "│") if agent.parent else Branch())
+    strips = draw(Scene(state, Pen(PLAIN), lambda: 0.0, block_of), agent, branch, width, 1_009.0)
     assert all(strip.cell_length <= width for strip in strips)
     return [strip.text for strip in strips]
 
@@ -92,4 +89,13 @@ def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
 def test_what_is_unknown_is_not_told_as_nothing() -> None:
     end = ("a.2", TurnFinished(2, Usage(100, cost_usd=None))), ("a.2", AgentFinished(1, "completed", "done"))
     assert "$ n/a" in rows("a.2", 45, *end)[1]
-    assert "+2" in rows("a", 30, ("a", MessageAdded(said("x").message)), folded=True)[0]
+
+
+def test_a_folded_branch_says_who_in_it_needs_the_person() -> None:
+    top, low = rows("a", 45, branch=Branch(folded=True, hidden=2, asked=True))
+    assert top.startswith("▸● friday needs you +2 Why does")
+    assert low.startswith("  thinks")
+
+
+def test_in_a_list_of_some_agents_each_has_its_path() -> None:
+    assert rows("a.2", 45, branch=Branch(flat=True))[0].startswith(" ● a.2 analyst Read the tests")
