@@ -159,7 +159,7 @@ class UserBlock(Block):
         return what == "user" or (what == "own" and self._item.source == "person")
 
     def toggle(self, at: int) -> bool:
-        said, beside = _without_files(_without_notes(self._item.text)[1])
+        said, beside = _without_files(without_notes(self._item.text)[1])
         if not beside and said.count("\n") + len(said) // 200 < FOLDED_LINES:
             return False
         self.open = not self.open
