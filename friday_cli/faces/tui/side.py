@@ -182,6 +182,8 @@ class Side(Vertical):
         if one and len(task) > 2:
             task = [task[0], f"{task[1]}…"]
         rows = task[:2] if one else [f"{task[0]}…" if len(task) > 1 else task[0], figures]
+        if waiting := [message.text for message in agent.queued if message.source == "person"]:
+            text.append(f"\n» at its next turn: {line(waiting[-1], 200)}", style=look.accent)
         text.append("\n" + "\n".join(rows), style=look.dim)
         if text != self._headed:
             self._headed = text

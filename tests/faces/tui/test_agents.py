@@ -61,6 +61,10 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         state = chat.app.engine.state
         await chat.until(lambda: state.agents["a.1"].ended)
         assert not state.agents["a.2"].ended
+        await chat.pilot.press("down", "m")
+        await chat.type("hurry")
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "» at its next turn: hurry" in chat.frame)
         assert "■ general first" in chat.frame  # it stays in the tree
         await chat.app.engine.stop("a", "abort")
 
