@@ -91,7 +91,8 @@ def _figures(state: State, agent: AgentView, look: Look, room: int) -> Text:
     money = [] if demo else [price]
     choices = [[count, *money], money or [count]]
     if family:
-        choices.insert(0, [f"{tokens(own)} {count}", *([] if demo else [f"{_price(own)} {price}"])])
+        both = price if whole.cost_usd is None else f"{_price(own)} {price}"
+        choices.insert(0, [f"{tokens(own)} {count}", *([] if demo else [both])])
     share = used(agent, whole.billed)
     for gauge in (True, False) if share is not None else (False,):
         for parts in choices:

@@ -89,6 +89,7 @@ def test_it_says_what_is_asked_and_why_it_ended(width: int) -> None:
 def test_what_is_unknown_is_not_told_as_nothing() -> None:
     end = ("a.2", TurnFinished(2, Usage(100, cost_usd=None))), ("a.2", AgentFinished(1, "completed", "done"))
     assert "$ n/a" in rows("a.2", 45, *end)[1]
+    assert rows("a", 60, *end)[1].count("$ n/a") == 1
 
 
 def test_a_folded_branch_says_who_in_it_needs_the_person() -> None:
