@@ -144,7 +144,9 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
     parent = state.agents.get(event.parent)
     if parent is not None and event.call_id in parent.calls:
         parent.calls[event.call_id].agents.append(agent.path)
-    agent.parent, agent.profile, agent.task, agent.model = event.parent, event.profile, event.task, event.model
+    agent.parent, agent.profile, agent.model = event.parent, event.profile, event.model
+    if event.run == 1 or event.call_id or not event.parent:  # a word of a person to a sub-agent is no task of its own
+        agent.task = event.task
     agent.call_id, agent.background, agent.run = event.call_id, event.background, event.run
     agent.mode = event.mode or agent.mode
     agent.turn_limit, agent.token_limit = event.turns, event.tokens

@@ -99,6 +99,7 @@ async def test_a_person_writes_to_a_sub_agent(tmp_path: Path) -> None:
         await chat.pilot.press("enter")
         await chat.until(lambda: "I was asked again." in chat.frame)
         await chat.idle()
+        assert chat.app.engine.state.agents["a.1"].task == "first"
         await chat.pilot.press("escape")
         assert "to a.1" not in chat.frame
 
