@@ -143,11 +143,12 @@ class LocalWorkspace(Files):
                 timed_out = True
             finally:
                 await self._to_the_end(process.end())
-            cut = os.fstat(out.fileno()).st_size > limit
+            size = os.fstat(out.fileno()).st_size
+            cut = size > limit
             code = None if timed_out or cut else shell_code(process.exit_code)
             problems = Window(4000, 4000)
             problems.feed(os.pread(err.fileno(), limit, 0))
-            printed = await asyncio.to_thread(os.pread, out.fileno(), limit, 0)
+            printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
         return Printed(code, printed, problems.text(), timed_out, cut)
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> Job:

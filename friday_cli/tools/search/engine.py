@@ -160,18 +160,22 @@ def _blocks(out: bytes) -> dict[str, bytes]:
     """The rows of each file from `path NUL rows`, blocks parted by an empty line; a path may hold one, a row is never empty.
 
     Files that turned out to be binary halfway are left out: a remark that begins with their path, so with a dot, is
-    among their rows, which begin with a number.
+    the last of their rows, which begin with a number.
     """
-    whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n")
-    if b"\n\r\n" in whole:  # a ripgrep with one thread ends its empty lines so
-        whole = whole.replace(b"\n\r\n", b"\n\n")
+    whole = out[: out.rfind(b"\n") + 1].rstrip(b"\n") + b"\n\n"
+    path, *pieces = whole.split(b"\0")
+    if pieces and b"\n\r\n" in pieces[0]:  # a ripgrep with one thread ends its empty lines so
+        path, *pieces = whole.replace(b"\n\r\n", b"\n\n").split(b"\0")
     gathered: dict[str, bytes] = {}
     begun = b""
-    for piece in whole.split(b"\n\n"):
-        path, nul, rows = (begun + piece).partition(b"\0")
-        begun = b"" if nul else path + b"\n\n"
-        if nul and b"\n./" not in rows:
-            gathered[_path(path)] = rows + b"\n"
+    for piece in pieces:
+        rows = begun + piece
+        end = rows.find(b"\n\n")
+        begun = rows + b"\0" if end < 0 else b""  # the NUL stood in a row
+        if end >= 0:
+            if not rows.startswith(b"./", rows.rfind(b"\n", 0, end) + 1):
+                gathered[_path(path)] = rows[: end + 1]
+            path = rows[end + 2 :]
     return gathered
 
 
