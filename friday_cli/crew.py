@@ -143,6 +143,8 @@ class Crew:
         if self.settings.fallback_model:
             agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
+        if offered and self.settings.subagent_model and provider.name != "demo":
+            self._named(self.settings.subagent_model, "subagent_model")  # told now, and not in the middle of the work
         return agent
 
     def child(self, parent: Agent, spec: Spec, path: str) -> tuple[Agent, Message]:

@@ -24,6 +24,8 @@ RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
 }  # fmt: skip
 """How often each kind of failure of one request is tried again."""
+WAITS_MOST_S = 300.0
+"""How long one request is waited for in all: no wait begins that would lead beyond."""
 
 
 async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bool = False) -> Done:
@@ -33,7 +35,7 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
     LimitReached when the budget has no room for the request.
     """
     failures: Counter[str] = Counter()
-    attempt = 0
+    attempt, waited = 0, 0.0
     while True:
         attempt += 1
         try:
@@ -42,7 +44,8 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
             failures[error.kind] += 1
-            wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind])
+            wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind], waited)
+            waited += wait or 0.0
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
@@ -54,16 +57,18 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
                     agent.streaming = partial
                     raise
                 failures.clear()
+                waited = 0.0
             elif error.kind not in CROWDED:  # a crowded lane is waited for at its gate, with everybody else
                 async with agent.presence.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
 
 
-def _wait_before_retry(gate: Gate, error: ProviderError, failures: int) -> float | None:
-    """Seconds until the next try; None when there shall be none."""
+def _wait_before_retry(gate: Gate, error: ProviderError, failures: int, waited: float) -> float | None:
+    """Seconds until the next try; None when there shall be none. `waited` is what this request has taken already."""
     if failures > RETRIES.get(error.kind, 0):
         return None
-    if error.retry_after is not None and error.retry_after > RETRY_AFTER_MOST_S:
+    asked = error.retry_after or 0.0
+    if asked > RETRY_AFTER_MOST_S or waited + asked >= WAITS_MOST_S:
         return None
     return gate.back_off(failures, retry_after=error.retry_after, crowded=error.kind in CROWDED)
 

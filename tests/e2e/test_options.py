@@ -131,12 +131,14 @@ def test_the_model_of_sub_agents(friday: Friday, wire: Wire) -> None:
     assert ran.document["model"] == friday.model
 
 
-def test_an_unknown_model_of_sub_agents_is_told_to_the_model(friday: Friday) -> None:
-    friday.plays(
-        "agents: {a: [{calls: [{name: delegate_task, arguments: {profile: coder, task: x}}]}, {text: '{results}'}]}"
-    )
-    ran = friday("go", "--subagent-model", "nobody/nothing")
-    assert (ran.code, "Unknown provider 'nobody'" in ran.out) == (0, True)
+def test_an_unknown_model_of_sub_agents_is_told_before_anything_is_asked(friday: Friday) -> None:
+    friday.plays("agents: {a: [{text: hello}]}")
+    for model, code, words in (
+        ("nobody/nothing", 2, "Unknown provider 'nobody'"),
+        ("groq/some-model", 3, "GROQ_API_KEY"),
+    ):
+        ran = friday("go", "--subagent-model", model)
+        assert (ran.code, ran.out, words in ran.err) == (code, "", True)
 
 
 def test_effort_reaches_the_wire(friday: Friday) -> None:

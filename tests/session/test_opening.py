@@ -31,7 +31,14 @@ def rows() -> int:
 
 @pytest.mark.parametrize(
     "options",
-    [{"profile": "nobody"}, {"add_dirs": (Path("/nowhere"),)}, {"allow": ("bash((",)}, {"model": "openai/gpt-6.1-sol"}],
+    [
+        {"profile": "nobody"},
+        {"add_dirs": (Path("/nowhere"),)},
+        {"allow": ("bash((",)},
+        {"model": "openai/gpt-6.1-sol"},
+        {"flags": {"subagent_model": "openai/gpt-6.1-sol"}},
+        {"flags": {"subagent_model": "nowhere/model"}},
+    ],
 )
 async def test_an_opening_that_fails_leaves_no_session(stage: Stage, options: dict[str, Any]) -> None:
     async with stage.session():
