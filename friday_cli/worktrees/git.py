@@ -25,8 +25,10 @@ from ..core.plain import line
 
 CALL_S = 120.0
 """How long one call may take."""
-END_S = 1.5
-"""Between SIGTERM and SIGKILL for one that is to end."""
+LET_S, END_S = 0.5, 1.5
+"""How long a call that changes refs may still end by itself, and any one that is to end, before SIGKILL."""
+_REFS = frozenset(("worktree", "update-ref"))
+"""Calls that change refs. One that SIGTERM meets between making a lock file and noting it leaves that file behind."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes one call may print."""
 _KEPT = (
@@ -103,7 +105,9 @@ class Git:
     ) -> tuple[int, bytes, str]:
         """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much; a
         cancelled call has ended when this returns."""
-        call = _Call([self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
+        call = _Call(
+            str(words[0]) in _REFS, [self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})}
+        )
         task = asyncio.create_task(call.run(data, cut))
         try:
             async with asyncio.timeout(CALL_S):
@@ -117,10 +121,11 @@ class Git:
 
 
 class _Call:
-    """One run of git. It is ended with SIGTERM, on which git takes its lock files away."""
+    """One run of git. It is ended with SIGTERM, on which git takes its lock files away; `refs`: one that changes refs is
+    let end by itself first."""
 
-    def __init__(self, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
-        self._argv, self._cwd, self._environ = argv, cwd, environ
+    def __init__(self, refs: bool, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
+        self._refs, self._argv, self._cwd, self._environ = refs, argv, cwd, environ
         self._process: asyncio.subprocess.Process | None = None
         self._unwanted = False
 
@@ -138,7 +143,7 @@ class _Call:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
-        if self._unwanted:
+        if self._unwanted and not self._refs:
             self._signal(signal.SIGTERM)
         assert process.stdin
         assert process.stdout
@@ -160,11 +165,13 @@ class _Call:
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
         """End the call, and wait for that even where the waiter is cancelled."""
         self._unwanted = True
-        self._signal(signal.SIGTERM)
-        pressing = asyncio.get_running_loop().call_later(END_S, self._signal, signal.SIGKILL)
+        later = asyncio.get_running_loop().call_later
+        asking = later(LET_S if self._refs else 0.0, self._signal, signal.SIGTERM)
+        pressing = later(END_S, self._signal, signal.SIGKILL)
         while not task.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
+        asking.cancel()
         pressing.cancel()
         task.exception()
 

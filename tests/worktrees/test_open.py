@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.errors import ToolError
+from friday_cli.worktrees.git import Git
 from tests.worktrees.ground import git, ground, listing, own_state, repository
 
 
@@ -395,3 +396,27 @@ async def test_a_worktree_that_is_stopped_while_it_is_made_leaves_nothing(tmp_pa
                 await g.worktrees.discard(done)
             assert (g.cards(), g.branches()) == ([], [])
     assert own_state(root) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "takes_s", "left"), [("update-ref x", 0.2, False), ("worktree add x", 0.2, False), ("add -A", 90, True)]
+)
+async def test_a_call_that_changes_refs_is_not_cut_off_with_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, takes_s: float, left: bool
+) -> None:
+    """SIGTERM may come before git has noted that it made the file, and nothing would ever take it away."""
+    import asyncio
+
+    monkeypatch.setattr("friday_cli.worktrees.git.LET_S", 50.0)
+    monkeypatch.setattr("friday_cli.worktrees.git.END_S", 60.0)
+    lock, program = tmp_path / "lock", tmp_path / "git"
+    program.write_text(f"#!/bin/sh\n: > lock\nsleep {takes_s}\nrm lock\n")
+    program.chmod(0o755)
+    ours = Git({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    call = asyncio.create_task(ours(*words.split(), cwd=tmp_path))
+    while not lock.exists():  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0.005)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert lock.exists() == left
