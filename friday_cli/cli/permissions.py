@@ -136,10 +136,12 @@ def _beside(rules: Rules, call: Call, verdict: Verdict, text: str) -> tuple[Verd
     from ..core.permission import Verdict
 
     fresh = Exposure()
-    if verdict.decision != "allow":
+    if verdict.decision == "deny":
         return verdict, ""
     if reason := fresh.objection(call, [text.partition(":")[2].strip()], rules):
-        return Verdict("ask", reason), ""
+        return Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
+    if verdict.decision == "ask":
+        return verdict, ""
     fresh.source = "a web page, for one"
     return verdict, fresh.objection(call, [text.partition(":")[2].strip()], rules)
 

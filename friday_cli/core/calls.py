@@ -161,8 +161,8 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
     """Returns when the call may run; raises PermissionDenied with the reason when not."""
     verdict = agent.rules.decide(wanted)
-    if verdict.decision == "allow" and (reason := world.exposure.objection(wanted, call.arguments, agent.rules)):
-        verdict = Verdict("ask", reason)
+    if verdict.decision != "deny" and (reason := world.exposure.objection(wanted, call.arguments, agent.rules)):
+        verdict = Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
     if verdict.decision == "allow":
         return
     subject = "\n".join(wanted.subjects)

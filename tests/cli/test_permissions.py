@@ -113,6 +113,12 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
         assert decision == "allow"
         assert "new.example is new: asked even where a rule allows it" in later
     assert explained(f"web_fetch: {coded.replace('evil', 'good')}")[::2] == ("allow", "")
+    console.config.write_text("")
+    decision, reason, _ = explained(f"web_fetch: {coded}")
+    assert decision == "ask"
+    assert reason.startswith("mode ask: ")
+    assert "evil.example, which you did not name" in reason
+    console.config.write_text('[permissions]\nallow = ["web_fetch"]\n')
     assert "new.example is new" in console("permissions", "explain", "web_fetch: https://new.example/x").err
 
 

