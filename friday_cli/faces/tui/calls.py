@@ -141,6 +141,23 @@ def body(run: ToolRun, pen: Pen, width: int) -> list[Strip]:
 
 def wish(values: dict[str, Any], pen: Pen, width: int) -> list[Strip]:
     """What a call would do: a change as a diff, all else as its arguments."""
+    rest, diff = _change(values)
+    return [*arguments(rest, pen, width), *draw_diff(diff, pen, width, most=MOST)]
+
+
+def told(values: dict[str, Any]) -> list[str]:
+    """As `wish`, in lines of plain text; hidden characters are spelled out."""
+    rest, diff = _change(values)
+    lines = [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in rest.items()]
+    return [visible(text) for text in (*lines, *(part for part in diff.split("\n") if part and part[:2] != "@@"))]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _change(values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The arguments that are no change, and the change as a diff."""
     rest = dict(values)
     pairs = []
     for edit in rest["edits"] if isinstance(rest.get("edits"), list) else ():
@@ -153,15 +170,14 @@ def wish(values: dict[str, Any], pen: Pen, width: int) -> list[Strip]:
     if isinstance(content := rest.get("content"), str):
         pairs.append(("", content))
         del rest["content"]
-    return [*arguments(rest, pen, width), *draw_diff(proposed(pairs), pen, width, most=MOST)]
+    return rest, proposed(pairs)
 
 
 def arguments(values: dict[str, Any], pen: Pen, width: int, *, skip_long: bool = False) -> list[Strip]:
     """The arguments of a call, a line for each short one; hidden characters are spelled out."""
     out: list[Strip] = []
     for name, value in values.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        text = visible(text)
+        text = visible(value if isinstance(value, str) else _json(value))
         head = Text().append(f"{line(name, 40)}:", style=pen.look.accent)
         if "\n" in text or head.cell_len + 1 + cell_len(text) > width:
             if skip_long:

@@ -27,6 +27,7 @@ from friday_cli.view import Ask, Item, Note, Said, ToolRun, cost, seconds, token
 from . import commands
 from .agents import AGAIN_S
 from .approval import GRACE_S, options_of
+from .calls import told
 from .cards import diff_card
 from .chat import NOTHING, Chat
 from .engine import Engine, Make
@@ -389,8 +390,7 @@ def _question(ask: Ask, engine: Engine) -> list[str]:
         out = [f"{who} wants to use {line(event.tool, 40)}, for: {line(ask.task, 200)}", visible(event.subject)]
         out += [visible(event.reason)] if event.reason else []
         run = engine.state.agents[ask.agent].calls.get(event.call_id)
-        for name, value in run.arguments.items() if run is not None else ():
-            if str(value).strip() != event.subject.strip():
-                out.append(f"{visible(name)}: {visible(str(value))}")
+        rest = run.arguments.items() if run is not None else ()
+        out += told({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
     out += [f"{number}. {line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
     return [*out, "Type the number of your answer."]

@@ -73,7 +73,7 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
     unsafe = facts.sandbox == "none" and facts.mode == "auto"
     add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)
     if facts.badge:
-        add(facts.badge, look.warn)
+        add(line(facts.badge, 40), look.warn)
     if unsafe:
         add("sandbox: none", look.warn)
     if facts.asks:

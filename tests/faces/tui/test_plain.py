@@ -23,10 +23,13 @@ ASKING = {
     "a": [
         {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]},
         {"calls": [{"name": "ask_user", "arguments": {"question": "Which colour?", "choices": ["red", "blue"]}}]},
-        {"calls": [{"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look at \u001b[31mit"}}]},
+        {"calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "Look at \u001b[31mit"}}]},
         {"text": "First paragraph.\n\nThe \u001b[2Jend."},
     ],
-    "a.1": [{"text": "Seen."}],
+    "a.1": [
+        {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "one\ntw\u202eo\n"}}]},
+        {"text": "Seen."},
+    ],
 }
 
 
@@ -45,8 +48,13 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         terminal.until(b"3. In my own words")
         terminal.until_quiet()
         terminal.type(b"2\n")
-        terminal.until(b"Agent a.1 (researcher) starts: Look at it")
-        terminal.until(b"Agent a.1 (researcher) has ended: completed")
+        terminal.until(b"Agent a.1 (general) starts: Look at it")
+        terminal.until(b"wants to use write_file")
+        terminal.until(b"+one\r\n+tw\\u202eo\r\n1. Yes")
+        terminal.until(b"Type the number of your answer.", after=b"+one")
+        terminal.until_quiet()
+        terminal.type(b"1\n")
+        terminal.until(b"Agent a.1 (general) has ended: completed")
         terminal.until(b"First paragraph.\r\n\r\nThe end.")
         terminal.until(b"Done: completed")
         assert (tmp_path / "made").exists()

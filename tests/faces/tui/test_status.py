@@ -66,6 +66,7 @@ async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_
 async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 24)) as chat:
         look = Look.of(chat.app)
+        assert drawn(Facts(badge="x\x1b[31my"), look, 100).plain.split() == ["xy"]
         for mode, style in (("auto", look.warn), ("ask", look.dim)):
             text = drawn(Facts(mode=mode, sandbox="none"), look, 100)
             at = text.plain.index("sandbox: none")
