@@ -102,10 +102,15 @@ class Ground:
         """What a command on many files would meet in the workspace without naming it; `shy`: one that passes over what is
         hidden or ignored."""
         roots = tuple(map(str, self._workspace.roots))
-        found = look(
-            self.root, here, lambda path: any(path == r or path.startswith(r + os.sep) for r in roots), under, deep=deep
-        )
         shy = shy and not any(label != "." and steering.unsearched(self.root, f"{label}/x") for label in under)
+        found = look(
+            self.root,
+            here,
+            lambda path: any(path == r or path.startswith(r + os.sep) for r in roots),
+            under,
+            deep=deep,
+            shy=shy,
+        )
         seen = tuple(label for label in found.secrets if not (shy and steering.unsearched(self.root, label)))
         return msgspec.structs.replace(found, secrets=seen)
 

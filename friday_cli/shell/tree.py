@@ -52,10 +52,22 @@ class Tree(msgspec.Struct, frozen=True):
         return f"{self.odd[0]!r} reads as several names" if parted and self.odd else ""
 
 
-def look(root: str, here: str, inside: Callable[[str], bool], under: Sequence[str] = (), *, deep: bool = True) -> Tree:
+def look(
+    root: str,
+    here: str,
+    inside: Callable[[str], bool],
+    under: Sequence[str] = (),
+    *,
+    deep: bool = True,
+    shy: bool = False,
+) -> Tree:
     """What lies below `root`, or below `under` in it, for a command in `here`; `inside` tells whether a real path belongs to
-    the workspace. Without `deep` other people's work is passed over."""
-    links, secrets, odd, seen = [], [], [], 0
+    the workspace. Without `deep` other people's work is passed over, with `shy` hidden folders are; and what that sees of too
+    large a tree counts as all of it: asking about each search there would help nobody."""
+    links: list[str] = []
+    secrets: list[str] = []
+    odd: list[str] = []
+    seen = 0
     waiting = [os.path.join(root, top) if top != "." else root for top in under] or [root]
     while waiting:
         folder = waiting.pop()
@@ -65,7 +77,7 @@ def look(root: str, here: str, inside: Callable[[str], bool], under: Sequence[st
             continue
         seen += len(entries)
         if seen > MOST:
-            return Tree(whole=False)
+            return Tree(tuple(links), tuple(secrets), tuple(odd), whole=shy)
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]
             if _ODD.search(entry.name) or (folder in (root, here) and _ODD_FIRST.match(entry.name)):
@@ -73,7 +85,7 @@ def look(root: str, here: str, inside: Callable[[str], bool], under: Sequence[st
             if entry.is_symlink():
                 if _leads_out(entry.path, inside):
                     links.append(label)
-            elif entry.is_dir() and not deep and entry.name in _OTHERS:
+            elif entry.is_dir() and ((not deep and entry.name in _OTHERS) or (shy and entry.name.startswith("."))):
                 continue
             elif entry.is_dir():
                 waiting.append(entry.path)

@@ -84,6 +84,7 @@ def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest
     monkeypatch.setattr(tree, "MOST", 1)
     assert not passes("find . -exec grep x {} +", root)
     assert passes("ls -R", root)
+    assert passes("rg x", root)
 
 
 RG = (
