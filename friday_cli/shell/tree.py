@@ -14,6 +14,8 @@ from ..core.danger import is_secret
 
 MOST = 50_000
 """Names that are looked through; in a larger tree nothing is known for sure."""
+MOST_SHY = 10_000
+"""As many for a search that passes over what is hidden or ignored, which is what models do all day."""
 _OTHERS = frozenset((".git", ".venv", "venv", "node_modules", "site-packages", "vendor"))
 """Folders of other people's work: what looks like a key in them is an example."""
 _ODD = re.compile(r"\s(?:\Z|[-'\"\\]|\.\.\Z)")
@@ -76,7 +78,7 @@ def look(
         except OSError:
             continue
         seen += len(entries)
-        if seen > MOST:
+        if seen > (MOST_SHY if shy else MOST):
             return Tree(tuple(links), tuple(secrets), tuple(odd), whole=shy)
         for entry in entries:
             label = entry.path[len(root.rstrip("/")) + 1 :]

@@ -82,6 +82,7 @@ def test_a_name_that_xargs_would_part_is_asked_about(root: Path, name: str) -> N
 
 def test_a_tree_that_is_too_large_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "MOST", 1)
+    monkeypatch.setattr(tree, "MOST_SHY", 1)
     assert not passes("find . -exec grep x {} +", root)
     assert passes("ls -R", root)
     assert passes("rg x", root)
