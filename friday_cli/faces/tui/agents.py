@@ -72,6 +72,11 @@ class AgentKeys(Themed):
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
 
     def on_descendant_focus(self) -> None:
+        asked = self.query_one(Approval)
+        brief = self.place in ("tree", "child", "whole", "chat", "marking")
+        if asked.has_class("brief") and not brief:
+            asked.hold()  # what stands under the mouse now was not there when it was pressed
+        asked.set_class(brief, "brief")
         self.look_again()
 
     def on_app_focus(self) -> None:

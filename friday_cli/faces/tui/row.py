@@ -38,7 +38,7 @@ class Branch(NamedTuple):
 def draw(scene: Scene, agent: AgentView, branch: Branch, width: int, now: float) -> list[Strip]:
     """The lines of an agent; `now` in Unix seconds."""
     pen, look, state = scene.pen, scene.pen.look, scene.state
-    top = Text(branch.first, style=look.dim)
+    top = Text().append(branch.first, style=look.dim)
     below = bool(agent.children) and not branch.flat
     top.append("▸" if branch.folded else "▾" if below else " ", style=look.dim)
     top.append(f"{SIGNS[agent.status]} ", style=status_style(agent, pen))
@@ -48,7 +48,7 @@ def draw(scene: Scene, agent: AgentView, branch: Branch, width: int, now: float)
     top.append(line(agent.profile, max(width - top.cell_len - badges.cell_len, 4)) or "friday", style="bold")
     top.append_text(badges)
     top.append(f" {line(agent.task, 200)}", style=look.dim)
-    low = Text(branch.rest + ("│ " if below and not branch.folded else "  "), style=look.dim)
+    low = Text().append(branch.rest + ("│ " if below and not branch.folded else "  "), style=look.dim)
     room = width - low.cell_len
     what = doing(state, agent)
     style = look.warn if agent.asks else look.text if not agent.ended else look.dim

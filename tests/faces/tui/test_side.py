@@ -213,6 +213,24 @@ async def test_a_chosen_width_is_that_of_the_docked_pane_alone(tmp_path: Path) -
         await chat.until(lambda: chat.side.region.width == 50)
 
 
+async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_looks_at(tmp_path: Path) -> None:
+    ask = {"name": "ask_user", "arguments": {"question": "Which way?", "choices": ["left", "right"]}}
+    agents = {
+        "a": [{"calls": [delegate("first", "second", profile="general")]}, {"text": "Done."}],
+        "a.1": [{"calls": [ask]}],
+        "a.2": [SLOW],
+    }
+    async with opened(tmp_path, agents, size=(60, 20)) as chat:
+        await chat.say("go")
+        await chat.until(lambda: "2 right" in chat.frame)
+        await chat.pilot.press("ctrl+t")
+        await chat.until(lambda: "2 right" not in chat.frame and "Which way?" in chat.frame)
+        assert chat.side.agents.region.height >= 6
+        await chat.pilot.press("ctrl+y")
+        await chat.until(lambda: "2 right" in chat.frame)
+        await chat.app.engine.stop("a", "abort")
+
+
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
     agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 16)) as chat:
