@@ -1,8 +1,8 @@
 """A small program beside Friday that starts commands and ends all they leave behind.
 
 It runs by itself (`python -I -S`), with nothing but the standard library. One warden serves a workspace:
-over the socket FD it is handed, per command, a control socket and the ends of the output pipes. For each command it
-forks a keeper, and the keeper forks the command in a session of its own.
+over the socket FD it is handed, per command, a control socket and the ends of the output pipes. A keeper, forked before
+it is needed, takes them and forks the command in a session of its own.
 
 The keeper is the subreaper of its command: whatever a descendant does (setsid, nohup, double fork), it stays below the
 keeper, so the keeper finds all of them and knows when there is none: the kernel says it has no child. When Friday asks,
@@ -17,22 +17,29 @@ signal), `ended LEFT` (how many processes outlived the command).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
 import select
 import signal
 import socket
-import sys
 import time
-from collections.abc import Iterator
 
 from ..sandbox.enter import enter
 from ..sandbox.plan import Plan
+from .kernel import (
+    LINUX,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    children_of,
+    descendants,
+    drain,
+    pidfd,
+    poll_for,
+    prctl,
+    wake_on_children,
+)
 
-LINUX = sys.platform == "linux"
-_LIBC = ctypes.CDLL(None)
 SETTLE_S = 0.3
 """How long what the command left behind may take to end by itself."""
 LEFT_S = 0.5
@@ -40,7 +47,6 @@ LEFT_S = 0.5
 TERM_S = 1.2
 """Between TERM and KILL for a command that is to end."""
 SWEEP_S = 0.02
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_AGAIN_MS = 50
 _IGNORED = [signal.SIGINT, *(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)]
 """Signals that are ignored here, by us, by Python or by who started Friday, but not in a command."""
@@ -50,35 +56,30 @@ def main(fd: int) -> None:
     """Serve until Friday closes its end."""
     gc.disable()
     gc.freeze()  # a fork shares what it does not touch
-    friday = _pidfd(os.getppid())
+    friday = pidfd(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     door = socket.socket(fileno=fd)
-    wake = _wake_on_children()
-    poll = _poll(door.fileno(), wake, friday)
+    wake = wake_on_children()
+    poll = poll_for(wake, friday)
     keepers: set[int] = set()
-    serving, restless = True, False
+    serving, restless, news = True, False, -1
     while serving or keepers:
+        if serving and news < 0:
+            keeper, news = _spare(door, friday)
+            keepers.add(keeper)
+            poll.register(news, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(LOOK_AGAIN_MS if restless else None)}
-        if serving and door.fileno() in ready:
-            message, fds, _, _ = socket.recv_fds(door, 1, 3)
-            if message:
-                if (pid := os.fork()) == 0:
-                    door.close()
-                    _keep(fds, friday)
-                keepers.add(pid)
-                for received in fds:
-                    os.close(received)
-            else:
-                serving = False
-                poll.unregister(door.fileno())
+        if news in ready:
+            serving = serving and (os.read(news, 1) != b"" or _is_open(door))
+            poll.unregister(news)
+            os.close(news)
+            news = -1
         if friday in ready:
             poll.unregister(friday)
-            if serving:
-                serving = False
-                poll.unregister(door.fileno())
+            serving = False
         if wake in ready:
-            _drain(wake)
+            drain(wake)
         if wake in ready or restless:
             restless = _reap(keepers)
 
@@ -93,7 +94,7 @@ def _reap(keepers: set[int]) -> bool:
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
             keepers.discard(pid)
             died = True
-    for pid in _children(os.getpid()):
+    for pid in children_of(os.getpid()):
         if pid not in keepers:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)  # our own child, not yet collected: the number cannot be another's
@@ -104,21 +105,46 @@ def _reap(keepers: set[int]) -> bool:
 # ---- the keeper of one command ------------------------------------------------
 
 
-def _keep(fds: list[int], friday: int) -> None:
-    """Run one command to its end and leave the process."""
+def _spare(door: socket.socket, friday: int) -> tuple[int, int]:
+    """A keeper that waits for a command, so that none has to wait for its keeper; and where it says that it took one."""
+    news, telling = os.pipe()
+    if (pid := os.fork()) == 0:
+        os.close(news)
+        _keep(door, telling, friday)
+    os.close(telling)
+    return pid, news
+
+
+def _is_open(door: socket.socket) -> bool:
+    try:
+        return door.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+
+
+def _keep(door: socket.socket, telling: int, friday: int) -> None:
+    """Take one command, run it to its end and leave the process."""
     try:
         os.setsid()
-        for fd in fds:
-            os.set_inheritable(fd, False)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        _Keeper(socket.socket(fileno=fds[0]), fds[1:], friday).run()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        wake = wake_on_children()
+        if friday in {fd for fd, _ in poll_for(door.fileno(), friday).poll()}:
+            return
+        message, fds, _, _ = socket.recv_fds(door, 1, 3)
+        if message:
+            os.write(telling, b"+")
+            os.close(telling)
+            door.close()
+            for fd in fds:
+                os.set_inheritable(fd, False)
+            _Keeper(socket.socket(fileno=fds[0]), fds[1:], friday, wake).run()
     finally:
         os._exit(0)
 
 
 class _Keeper:
-    def __init__(self, control: socket.socket, outputs: list[int], friday: int) -> None:
-        self.control, self.outputs, self.friday = control, outputs, friday
+    def __init__(self, control: socket.socket, outputs: list[int], friday: int, wake: int) -> None:
+        self.control, self.outputs, self.friday, self.wake = control, outputs, friday, wake
         self.leader = 0
         self.over = False  # the command itself has ended
         self.left = 0
@@ -130,7 +156,6 @@ class _Keeper:
     def run(self) -> None:
         request = _Request(self._message())
         self.own = 1 if request.plan is not None and request.plan.kind == "bubblewrap" else 0
-        wake = _wake_on_children()
         self.leader, problem = _launch(request, self.outputs)
         for fd in set(self.outputs):
             os.close(fd)
@@ -139,12 +164,12 @@ class _Keeper:
             self._tell("failed " + problem)
             return
         self._tell(f"started {self.leader}")
-        poll = _poll(self.control.fileno(), wake, self.friday)
+        poll = poll_for(self.control.fileno(), self.wake, self.friday)
         while self._reap():
             self._press()
             for fd, _ in poll.poll(self._patience()):
-                if fd == wake:
-                    _drain(wake)
+                if fd == self.wake:
+                    drain(self.wake)
                 else:
                     poll.unregister(fd)
                     self.deaf = self.deaf or fd == self.friday or not self._heard()
@@ -210,7 +235,7 @@ class _Keeper:
         """Do what is due now."""
         now = time.monotonic()
         if self.term_at is not None and now >= self.term_at:
-            with _descendants(os.getpid()) as found:
+            with descendants(os.getpid()) as found:
                 self.left = max(len(found), 1) - self.own
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
@@ -222,7 +247,7 @@ class _Keeper:
         return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
 
     def _signal(self, *signals: int) -> None:
-        with _descendants(os.getpid()) as found:
+        with descendants(os.getpid()) as found:
             for pid, pin in found:
                 for number in signals:
                     with contextlib.suppress(OSError):
@@ -269,7 +294,7 @@ def _become(request: _Request, outputs: list[int], keeper: int) -> None:
     for number in _IGNORED:  # what is handled here is the program's own again once it runs
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:
         raise OSError("Friday ended")
     os.chdir(request.cwd)
@@ -291,108 +316,3 @@ def _limit(limits: str) -> None:
         resource.setrlimit(kind, (soft, soft))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("500")  # when memory runs out, a command goes before Friday does
-
-
-# ---- the kernel ---------------------------------------------------------------
-
-
-def _wake_on_children() -> int:
-    """A descriptor that becomes readable when a child ends."""
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    os.set_blocking(writing, False)
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    return reading
-
-
-def _drain(fd: int) -> None:
-    with contextlib.suppress(BlockingIOError):
-        while os.read(fd, 4096):
-            pass
-
-
-def _poll(*fds: int) -> select.poll:
-    poll = select.poll()
-    for fd in fds:
-        if fd >= 0:
-            poll.register(fd, select.POLLIN)
-    return poll
-
-
-def _prctl(option: int, value: int) -> None:
-    if LINUX:
-        _LIBC.prctl(option, value, 0, 0, 0)
-
-
-def _pidfd(pid: int) -> int:
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return -1
-
-
-@contextlib.contextmanager
-def _descendants(top: int) -> Iterator[list[tuple[int, int]]]:
-    """The living processes below `top`. All are found before any is touched: the children of one that dies move.
-
-    A number read from /proc may be another process's by the time it is used. So the process is pinned first, by a pidfd
-    (-1 where the kernel, before 5.3, has none), and counts only if its parent still is one of ours.
-    """
-    ours, waiting = {top}, [top]
-    found: list[tuple[int, int]] = []
-    try:
-        while waiting:
-            for pid in _children(waiting.pop()):
-                if pid in ours or ((pin := _pidfd(pid)) < 0 and _PINS):
-                    continue
-                found.append((pid, pin))
-                parent, state = _parent(pid)
-                if parent in ours:
-                    ours.add(pid)
-                    waiting.append(pid)
-                if parent not in ours or state == "Z":
-                    _unpin(found.pop()[1])
-        yield found
-    finally:
-        for _, pin in found:
-            _unpin(pin)
-
-
-def _unpin(pin: int) -> None:
-    if pin >= 0:
-        os.close(pin)
-
-
-def _can_pin() -> bool:
-    pin = _pidfd(os.getpid())
-    _unpin(pin)
-    return pin >= 0
-
-
-def _parent(pid: int) -> tuple[int, str]:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return int(fields[1]), fields[0].decode()
-    except (OSError, IndexError):
-        return 0, ""
-
-
-def _children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, as /proc tells."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-                    found += [int(word) for word in file.read().split()]
-                continue
-            if not os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):  # a kernel without these files
-                return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(int(name))[0] == pid]
-    except OSError:
-        pass
-    return found
-
-
-_PINS = _can_pin()

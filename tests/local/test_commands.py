@@ -6,6 +6,7 @@ import signal
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,24 @@ async def test_the_helper_is_replaced_when_it_dies(workspace: LocalWorkspace) ->
                 break
             except ToolError:
                 await asyncio.sleep(0.01)  # it is still dying
+
+
+def children(pid: str) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_a_keeper_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
+    warden = ran.output.split()[1]
+    for _ in range(3000):
+        if keepers := children(warden):
+            break
+        await asyncio.sleep(0.01)
+    for keeper in keepers:
+        with suppress(ProcessLookupError):  # the one of the command is just leaving
+            os.kill(keeper, signal.SIGKILL)
+    assert [(await run(workspace, f"echo {n}")).output for n in range(3)] == ["0\n", "1\n", "2\n"]
 
 
 # ---- programs of our own --------------------------------------------------------

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli.local import LocalWorkspace
-from friday_cli.machine import warden
+from friday_cli.machine import kernel
 from tests.pace import paced
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -172,9 +172,9 @@ def test_a_number_that_became_another_s_is_never_signalled(monkeypatch: pytest.M
         try:
             assert top.stdout is not None
             child = int(top.stdout.readline())
-            told = warden._children
-            monkeypatch.setattr(warden, "_children", lambda pid: [stranger.pid, *told(pid), top.pid])
-            with warden._descendants(top.pid) as found:
+            told = kernel.children_of
+            monkeypatch.setattr(kernel, "children_of", lambda pid: [stranger.pid, *told(pid), top.pid])
+            with kernel.descendants(top.pid) as found:
                 assert [pid for pid, _ in found] == [child]
                 pin = found[0][1]
                 os.kill(child, signal.SIGKILL)
