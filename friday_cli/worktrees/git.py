@@ -25,10 +25,11 @@ from ..core.plain import line
 
 CALL_S = 120.0
 """How long one call may take."""
-LET_S, END_S = 0.5, 1.5
-"""How long a call that changes refs may still end by itself, and any one that is to end, before SIGKILL."""
-_REFS = frozenset(("worktree", "update-ref"))
-"""Calls that change refs. One that SIGTERM meets between making a lock file and noting it leaves that file behind."""
+END_S = 1.5
+"""Between SIGTERM and SIGKILL for one that is to end."""
+LET_S = 10.0
+"""How long one that changes refs, which takes no time, may end by itself before SIGTERM: where that meets it between making
+a lock file and noting it, the file would stay."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes one call may print."""
 _KEPT = (
@@ -105,9 +106,8 @@ class Git:
     ) -> tuple[int, bytes, str]:
         """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much; a
         cancelled call has ended when this returns."""
-        call = _Call(
-            str(words[0]) in _REFS, [self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})}
-        )
+        refs = words[0] == "update-ref" or words[:2] == ("worktree", "add")
+        call = _Call(refs, [self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
         task = asyncio.create_task(call.run(data, cut))
         try:
             async with asyncio.timeout(CALL_S):
@@ -127,7 +127,7 @@ class _Call:
     def __init__(self, refs: bool, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
         self._refs, self._argv, self._cwd, self._environ = refs, argv, cwd, environ
         self._process: asyncio.subprocess.Process | None = None
-        self._unwanted = False
+        self._missed = 0
 
     async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
         try:
@@ -143,8 +143,8 @@ class _Call:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
-        if self._unwanted and not self._refs:
-            self._signal(signal.SIGTERM)
+        if self._missed:
+            self._signal(self._missed)
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -164,10 +164,9 @@ class _Call:
 
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
         """End the call, and wait for that even where the waiter is cancelled."""
-        self._unwanted = True
-        later = asyncio.get_running_loop().call_later
-        asking = later(LET_S if self._refs else 0.0, self._signal, signal.SIGTERM)
-        pressing = later(END_S, self._signal, signal.SIGKILL)
+        later, grace = asyncio.get_running_loop().call_later, LET_S if self._refs else 0.0
+        asking = later(grace, self._signal, signal.SIGTERM)
+        pressing = later(grace + END_S, self._signal, signal.SIGKILL)
         while not task.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
@@ -176,7 +175,9 @@ class _Call:
         task.exception()
 
     def _signal(self, number: int) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._process is None:
+            self._missed = number
+        elif self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
