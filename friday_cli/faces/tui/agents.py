@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Literal
 
@@ -36,6 +37,8 @@ class AgentKeys(Themed):
     engine: Engine
     side_wish: bool | None = None
     """Whether the person wants the side pane; None leaves it to the width."""
+    furnished: asyncio.Event
+    """Set when all panes are there."""
     _pressed = ("", 0.0)
 
     def look_again(self) -> None:
@@ -81,7 +84,8 @@ class AgentKeys(Themed):
 
     def on_app_focus(self) -> None:
         """The window has the keys again: the click or key that did it answers nothing."""
-        self.query_one(Approval).hold()
+        if self.furnished.is_set():
+            self.query_one(Approval).hold()
 
     def on_reader_marking(self) -> None:
         self.look_again()
@@ -98,7 +102,7 @@ class AgentKeys(Themed):
         side.fit()
 
     def on_resize(self) -> None:
-        if self.size.width < 120 and self.side_wish is None:
+        if self.furnished.is_set() and self.size.width < 120 and self.side_wish is None:
             self.query_one(Side).remove_class("shown", "full")
         self.look_again()
 

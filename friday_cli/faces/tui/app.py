@@ -99,9 +99,6 @@ class FridayApp(Talk):
         self.scene = self._new_scene()
         with Horizontal(id="body"):
             yield Reader(self.scene, id="chat")
-            yield Side(self.scene, id="side")
-        yield FindBar(id="find")
-        yield Approval(self.scene, id="approval")
         yield Composer(History(self._cwd), Files(self._cwd), self.words, id="composer")
         yield StatusLine(id="status")
 
@@ -111,7 +108,6 @@ class FridayApp(Talk):
         self.set_keymap(self.keys.chosen)
         liked = taste.read()
         self.show_theme(liked.theme or theme.AUTO)
-        self.query_one(Side).chosen = liked.side
         self.query_one(Prompt).focus()
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
@@ -131,7 +127,19 @@ class FridayApp(Talk):
     def _start(self) -> None:
         self.run_worker(self._begin())
 
+    async def _furnish(self) -> None:
+        """Put up what nobody sees at first: what is typed at the start need not wait for it."""
+        side = Side(self.scene, id="side")
+        side.chosen = taste.read().side
+        await self.query_one("#body").mount(side)
+        await self.mount(FindBar(id="find"), Approval(self.scene, id="approval"), before="#composer")
+        self.furnished.set()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.furnished.is_set() or action in ("leave", "leave_empty", "interrupt")
+
     async def _begin(self) -> None:
+        await self._furnish()
         await self.reopen()
         self._places.look()
         if self._pick:
@@ -224,7 +232,7 @@ class FridayApp(Talk):
         """Tell every pane what changed; the only place where the screen follows the session."""
         begun = time.thread_time()  # the clock would count what other programs do meanwhile
         self._tick = None
-        if not self.is_running or not self.query("#status"):
+        if not self.is_running or not self.furnished.is_set():
             return
         if self.engine.failure is not None:
             raise self.engine.failure
@@ -280,8 +288,9 @@ class FridayApp(Talk):
     def _new_look(self, _theme: object) -> None:
         self.scene.pen = Pen(Look.of(self))
         self.query_one("#chat", Transcript).redraw()
-        self.query_one(Side).redraw()
-        self._follow_status()
+        if self.furnished.is_set():
+            self.query_one(Side).redraw()
+            self._follow_status()
 
     # ---- keys -----------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class Talk(AgentKeys):
 
     def __init__(self) -> None:
         super().__init__()
+        self.furnished = asyncio.Event()
         self._turn = asyncio.Lock()  # one message after the other: with each the agent may begin
 
     async def choose(
@@ -113,13 +114,14 @@ class Talk(AgentKeys):
         return [Choice(f"@{n} ", f"@{n}", f"sub-agent: {t}") for n, t in self.profiles if query.lower() in n.lower()]
 
     def on_composer_sent(self, message: Composer.Sent) -> None:
-        if not message.path and self.size.width < 80:
-            self.close_overlay()  # the answer comes in the chat
         self.run_worker(self.deliver(message.draft, message.path))
 
     async def deliver(self, draft: Draft, path: str = "") -> None:
         """Do what a message of the person says: to an agent, as a command, now or later."""
+        await self.furnished.wait()
         text = draft.text
+        if not path and self.size.width < 80:
+            self.close_overlay()  # the answer comes in the chat
         if self.engine.window is not None and not text.startswith("/"):
             self.say_note(str(self.engine.window.refusal), "warning")
             self.offer(text)
