@@ -1,4 +1,4 @@
-"""The app: puts the panes together, routes keys and messages, and lets one timer tell the panes what changed.
+"""The app: puts the panes together, opens sessions in them, and routes keys.
 
 Interface: `FridayApp(options, first=..., pick=..., env=...)`; after it ran `failure` is the error that ended it, if any.
 Everything about a session is in `engine.Engine`, everything that is drawn in the panes.
@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Key
-from textual.timer import Timer
 
 from friday_cli.core.errors import FridayError, NotConfigured
 
-from . import facts, keymap, keys, notice, taste, theme
+from . import facts, keymap, keys, taste, theme
 from .approval import Approval
 from .area import Prompt
 from .bindings import EVERYWHERE
@@ -30,22 +29,19 @@ from .delegation import block_of
 from .engine import Engine, Make
 from .files import Files
 from .find import FindBar
+from .following import BEAT_S, Following
 from .history import History
 from .look import Look, Pen
 from .prompt import Composer
 from .reader import Reader
 from .side import Side
 from .status import StatusLine
-from .talk import Talk
 from .transcript import Transcript
 from .waiting import Draft
 from .welcome import Welcome
 
 if TYPE_CHECKING:
     from textual.command import Provider
-
-SOON_S, BEAT_S, CLOCK_S = 0.005, 0.05, 1.0
-"""Seconds to a look at what changed, between two looks, and between two when only clocks run."""
 
 
 def _palette() -> type[Provider]:
@@ -60,7 +56,7 @@ def _ahead() -> None:
     from . import markdown  # noqa: F401
 
 
-class FridayApp(Talk):
+class FridayApp(Following):
     """See the module."""
 
     TITLE = "Friday"
@@ -82,17 +78,10 @@ class FridayApp(Talk):
         env: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
-        self.engine = Engine(options, on_change=self._changed, env=env)
+        self.engine = Engine(options, on_change=self.changed, env=env)
         self.failure: BaseException | None = None
-        self._cwd, self._first, self._pick = cwd, first, pick
-        self._tick: Timer | None = None
-        self._due = self._looked = 0.0
-        self._pause = BEAT_S
-        self._ended = False
-        """Whether the main agent had ended when the screen last followed."""
-        self._places = facts.Places(cwd)
-        self._asked: set[str] = set()
-        self.notice = notice.Notice()
+        self._cwd, self.first, self._pick = cwd, first, pick
+        self.places = facts.Places(cwd)
         self.profiles = []
 
     def compose(self) -> ComposeResult:
@@ -140,8 +129,9 @@ class FridayApp(Talk):
 
     async def _begin(self) -> None:
         await self._furnish()
+        self.look()
         await self.reopen()
-        self._places.look()
+        self.places.look()
         if self._pick:
             await self.pick_session()
         self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
@@ -176,7 +166,7 @@ class FridayApp(Talk):
         self.query_one("#chat", Transcript).reset(self.scene)
         self.query_one(Side).reset(self.scene)
         self.query_one(Approval).reset(self.scene)
-        self._beat()
+        self.look()
 
     async def _welcome(self, error: NotConfigured) -> None:
         if not self.query(Welcome):
@@ -199,98 +189,12 @@ class FridayApp(Talk):
     async def leave(self) -> None:
         self.exit(0)
 
-    # ---- what changed -------------------------------------------------------------------
-
-    def _changed(self) -> None:
-        """Something of the session is new: look at once after a rest or when all is said, else when the pause is over."""
-        over = self._ended != self._root_ended
-        self._look_in(SOON_S if over else max(self._looked + self._pause - time.monotonic(), SOON_S))
-
-    @property
-    def _root_ended(self) -> bool:
-        root = self.engine.state.root
-        return root is not None and root.ended
-
-    @property
-    def quiet(self) -> bool:
-        """Whether everything that is known of the session is on the screen."""
-        return self._tick is None and not self.engine.dirty
-
-    def look_again(self) -> None:
-        self._look_in(BEAT_S)
-
-    def _look_in(self, seconds: float) -> None:
-        due = time.monotonic() + seconds
-        if self._tick is not None and self._due <= due:
-            return
-        if self._tick is not None:
-            self._tick.stop()
-        self._due = due
-        self._tick = self.set_timer(seconds, self._beat)
-
-    def _beat(self) -> None:
-        """Tell every pane what changed; the only place where the screen follows the session."""
-        begun = time.thread_time()  # the clock would count what other programs do meanwhile
-        self._tick = None
-        if not self.is_running or not self.furnished.is_set():
-            return
-        if self.engine.failure is not None:
-            raise self.engine.failure
-        for words in self.engine.told:
-            self.say_note(words, "warning")
-        self.engine.told.clear()
-        dirty, self.engine.dirty = self.engine.dirty, set()
-        state = self.engine.state
-        self.query_one("#chat", Transcript).follow()
-        self.arrange_side()
-        self.query_one(Side).follow(dirty)
-        self._follow_asks()
-        if not self.engine.working and self.engine.session is not None:
-            composer = self.query_one(Composer)
-            if waiting := composer.take_queue() or self._take_first():
-                self.run_worker(self.deliver(waiting))
-        self._follow_status()
-        self.notice.follow(self)
-        self._looked, self._ended = time.monotonic(), self._root_ended
-        self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
-        if self.engine.working and state.root is not None and state.root.ended:
-            self._look_in(BEAT_S)  # its end is told a moment before it is over
-        elif state.working and any(not a.status.startswith("waiting") for a in state.working):
-            self._look_in(CLOCK_S)
-
-    def _take_first(self) -> Draft | None:
-        first, self._first = self._first, ""
-        return Draft(first) if first else None
-
-    def _follow_asks(self) -> None:
-        asks = set(self.engine.state.asks)
-        panel = self.query_one(Approval)
-        had_keys = self.focused is not None and panel in self.focused.ancestors_with_self
-        panel.follow()
-        composer = self.query_one(Composer)
-        if asks - self._asked:
-            notice.tell(self, "Friday needs you")
-            if self.focused is composer.area and not composer.text and not composer.popup.open:
-                panel.focus()
-        elif had_keys and not asks:  # what was asked is settled, by somebody else or by a stop
-            composer.area.focus()
-        self._asked = asks
-
-    def _follow_status(self) -> None:
-        composer = self.query_one(Composer)
-        composer.show_mode(self.engine.mode)
-        shown = self.query_one(Side).has_class("shown")
-        composer.watch_only(facts.watched(self.engine))
-        hint = facts.hint(self.engine, self.place, pane=shown, queued=not composer.waiting.empty)
-        told = facts.of(self.engine, self._places, keys.respelled(hint, self.keys.chosen))
-        self.query_one(StatusLine).tell(told, self.scene.pen.look)
-
     def _new_look(self, _theme: object) -> None:
         self.scene.pen = Pen(Look.of(self))
         self.query_one("#chat", Transcript).redraw()
         if self.furnished.is_set():
             self.query_one(Side).redraw()
-            self._follow_status()
+            self.follow_status()
 
     # ---- keys -----------------------------------------------------------------------------
 

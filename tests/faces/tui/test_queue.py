@@ -79,7 +79,8 @@ async def test_a_pasted_path_of_a_picture_is_a_chip_and_is_sent(tmp_path: Path, 
         await chat.pilot.press("enter")
         await chat.idle()
         assert [image.data for image in await pictures(chat)] == [base64.b64encode(PNG).decode()]
-        assert "[1 picture]" in chat.frame
+        assert chat.frame.count("[Image #1 cat.png]") == 1
+        assert "[1 picture]" not in chat.frame  # it is named already
         await chat.pilot.press("up")
         assert chat.composer.text == "see"  # its picture is not sent twice
 

@@ -66,7 +66,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     assert said is not None
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
         terminal.until(b"All is said.")
-        terminal.until(b"F1 help")
+        terminal.until(b"Ctrl+T agents")
         terminal.type(b"again\r")
         terminal.until(b"Welcome back.")
         terminal.until_quiet()
