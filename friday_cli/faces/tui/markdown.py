@@ -43,12 +43,15 @@ class _Code(CodeBlock):
         code = str(self.text).rstrip()
         lexer = self.lexer_name if len(code) <= HIGHLIGHTED else "text"
         syntax = Syntax(code, lexer, theme=self.theme, word_wrap=True, background_color="default")
-        inner = options.update(width=max(options.max_width - 2, 1))
-        for line in console.render_lines(syntax, inner, pad=False):
-            yield Segment("  ")
-            for text, style, _ in line:
-                yield Segment(text, style and _ink(style))
-            yield Segment.line()
+        width = max(options.max_width - 2, 1)
+        for line in syntax.highlight(code).split("\n"):
+            line.expand_tabs(4)
+            fits = line.cell_len <= width
+            for piece in [line] if fits else line.wrap(console, width, justify="left", overflow="fold"):
+                yield Segment("  ")
+                for text, style, _ in piece.render(console):
+                    yield Segment(text, style and _ink(style))
+                yield Segment.line()
 
 
 @lru_cache(256)
