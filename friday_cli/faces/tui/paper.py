@@ -13,6 +13,7 @@ from functools import partial
 
 from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
+from textual.drivers._writer_thread import WriterThread
 from textual.message import Message
 
 QUERY = "\x1b]11;?\x07"
@@ -48,6 +49,18 @@ class Parser(XTermParser):
         return super().feed(data)
 
 
+class Writer(WriterThread):
+    """Writes to the terminal as long as there is one. Textual's own ends with it, and then whoever writes waits for ever:
+    a window that was closed would leave the program behind, with its session."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (OSError, ValueError):
+            while self._queue.get() is not None:
+                pass
+
+
 class Listening(linux_driver.LinuxDriver):
     """The driver of a real terminal, which can ask it."""
 
@@ -61,6 +74,10 @@ class Listening(linux_driver.LinuxDriver):
         self._heard, self._asked = heard, True
         self.write(QUERY)
         self.flush()
+
+    def start_application_mode(self) -> None:
+        linux_driver.WriterThread = Writer  # type: ignore[attr-defined]
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # it makes its writer by that name
 
     def run_input_thread(self) -> None:
         linux_driver.XTermParser = partial(Parser, lambda: self._heard is not None, self._hear)  # type: ignore[attr-defined, assignment]

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,9 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
         code = await app.run_async()
     finally:
         if app.notice.titled and sys.__stderr__ is not None:
-            sys.__stderr__.write(OLD_TITLE)  # the way by which the chat wrote to the terminal
-            sys.__stderr__.flush()
+            with suppress(OSError):  # the window may be gone
+                sys.__stderr__.write(OLD_TITLE)  # the way by which the chat wrote to the terminal
+                sys.__stderr__.flush()
         await app.engine.close()
     if app.failure is not None:
         print(f"friday: {plain(_words(app.failure))}", file=sys.stderr)
@@ -100,7 +102,8 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
 def _kept(session: str) -> None:
     """Say how to go on with a session in which something was said."""
     if session:
-        print(f"friday: session {session[:8]} is kept; `friday -r {session[:8]}` goes on with it", file=sys.stderr)
+        with suppress(OSError):
+            print(f"friday: session {session[:8]} is kept; `friday -r {session[:8]}` goes on with it", file=sys.stderr)
 
 
 def _words(failure: BaseException) -> str:

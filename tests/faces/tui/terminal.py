@@ -95,6 +95,15 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status)
 
+    def hang_up(self, *, seconds: float = 60.0) -> None:
+        """Close the window; the program has to end by itself."""
+        os.close(self._fd)
+        self._fd = os.open(os.devnull, os.O_RDONLY)
+        end = time.monotonic() + seconds
+        while not os.waitpid(self.pid, os.WNOHANG)[0]:
+            assert time.monotonic() < end, "it did not end with its window"
+            time.sleep(0.05)
+
     def is_clean(self) -> bool:
         """Whether all that was switched on was switched off after it."""
         return all(self.out.rfind(off) > self.out.rfind(ON[0]) >= 0 for off in OFF)

@@ -110,6 +110,12 @@ def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals
         assert terminal.is_clean()
 
 
+def test_a_window_that_is_closed_ends_the_program(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "demo") as terminal:
+        terminal.until(b"at work")
+        terminal.hang_up()
+
+
 def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path: Path) -> None:
     with Terminal(tmp_path, "--model", "demo") as terminal:
         terminal.until(b"Ask, or / for commands")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from textual import events
 
 from friday_cli.config import load
-from friday_cli.faces.tui.paper import QUERY, Parser, is_light
+from friday_cli.faces.tui.paper import QUERY, Parser, Writer, is_light
 
 from .chat import opened
 from .terminal import ON, Terminal
@@ -30,6 +31,17 @@ class Ear:
     def keys(self, *pieces: str) -> list[str]:
         came = [message for piece in pieces for message in self.parser.feed(piece)]
         return [message.key for message in came if isinstance(message, events.Key)]
+
+
+def test_a_terminal_that_is_gone_holds_nobody_up() -> None:
+    gone = io.StringIO()
+    gone.close()
+    writer = Writer(gone)
+    writer.start()
+    for _ in range(100):
+        writer.write("lost")
+    writer.stop()
+    assert not writer.is_alive()
 
 
 @pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
