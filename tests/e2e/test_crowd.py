@@ -31,12 +31,12 @@ def scenario() -> str:
     return json.dumps({"agents": {"a": root, "a.*": child}})
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_two_hundred_agents_in_ten_processes_on_one_file(friday: Friday) -> None:
     friday.plays(scenario())
     friday.config.write_text("[agents.delegation]\nmax_concurrent = 20\nmax_batch = 20\n", encoding="utf-8")
     started = [friday.start(f"go {n}", "--output-format", "json", "--debug") for n in range(PROCESSES)]
-    ends = [process.communicate(timeout=100) for process in started]
+    ends = [process.communicate(timeout=250) for process in started]
     said = "\n".join(err.decode() for _, err in ends)
     assert [process.returncode for process in started] == [0] * PROCESSES, said
     logs = "\n".join(file.read_text() for file in (friday.home / "state" / "logs").iterdir())

@@ -183,11 +183,15 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     runs = runs_of(log)
     told: dict[str, list[tuple[int, str]]] = defaultdict(list)
     read: Counter[str] = Counter()
+    holders: dict[str, str] = {}
     for number, envelope in enumerate(log):
         event = envelope.event
         if isinstance(event, InboxMessage) and event.source == "harness" and (match := NEWS.match(event.text)):
             told[match[1]].append((number, envelope.agent))
-            faults += _addressed(runs, match[1], number, envelope.agent)
+            held = holders.get(event.text, "")
+            passed_on = held != envelope.agent and is_under(held, envelope.agent)
+            faults += _addressed(runs, match[1], number, envelope.agent, held if passed_on else match[1])
+            holders[event.text] = envelope.agent
         elif (
             isinstance(event, MessageAdded)
             and event.message.role == "user"
@@ -210,13 +214,13 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-def _addressed(runs: Sequence[Run], path: str, number: int, to: str) -> list[str]:
-    """Whether news of `path` went to the right one at that place of the log."""
+def _addressed(runs: Sequence[Run], path: str, number: int, to: str, by: str) -> list[str]:
+    """Whether news of `path` went to the right one at that place of the log, from itself or from `by`, who ended unread."""
     if path == to or not is_under(path, to):
         return [f"news of {path} went to {to}"]
     faults = []
     for run in runs:
-        between = is_under(path, run.path) and path != run.path and depth_of(run.path) > depth_of(to)
+        between = is_under(by, run.path) and by != run.path and depth_of(run.path) > depth_of(to)
         if between and run.begin < number < run.end and any(turn > number for turn in run.turns):
             faults.append(f"news of {path} passed {run.path}, which worked on")
     if to != "a" and not any(run.path == to and run.begin < number < run.end for run in runs):

@@ -99,7 +99,8 @@ async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwr
         await chat.say("/rewind 1 files")
         await chat.until(lambda: asks(chat))
         await chat.pilot.press("1")
-        await chat.until(lambda: not asks(chat) and not (tmp_path / "two.txt").exists())
+        await chat.until(lambda: not asks(chat) and "Rewound the files." in chat.frame)
+        assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").read_text() == "mine\n"
         await chat.say("/rewind 1 files overwrite")
         await chat.until(lambda: not (tmp_path / "one.txt").exists())

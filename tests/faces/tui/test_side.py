@@ -92,7 +92,7 @@ async def test_the_work_is_kept_on_its_branch_from_the_sub_agent_s_own_view(tmp_
         await chat.idle()
         await chat.pilot.press("ctrl+t", "home", "down", "enter")
         assert chat.side.inside
-        assert "worktree waits: w" in chat.frame
+        await chat.until(lambda: "worktree waits: w" in chat.frame)
         await chat.pilot.press("w")
         await chat.until(lambda: "Keep it on the branch" in chat.frame)
         await chat.pilot.press("2")

@@ -121,7 +121,8 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
         terminal.until(b"Ask, or / for commands")
         terminal.until_quiet()
         os.kill(terminal.pid, signal.SIGTSTP)
-        terminal.until_quiet()
+        for off in OFF:
+            terminal.until(off, after=ON[0])
         assert terminal.is_clean()
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.until(ON[0], after=OFF[0])
