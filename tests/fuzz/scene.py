@@ -331,6 +331,7 @@ class Scene(People):
                 node.soft
                 or node.why
                 or node.ending
+                or (node.task is not None and node.task.cancelling())
                 or presence.status != "waiting_user"
                 or node.path in self.bench.desk.pending.values()
             ):

@@ -8,6 +8,8 @@ import pytest
 import textual.app
 import textual.pilot
 
+from friday_cli.faces.tui import agents
+
 ROUNDS = 3
 """Rounds of the event loop without anything to do, after which the app rests."""
 
@@ -15,9 +17,11 @@ ROUNDS = 3
 @pytest.fixture(autouse=True)
 def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Textual takes it for rest when the process takes little time of the processor, which it does not on a busy machine
-    either, and waits up to a second where a thread works: here the event loop tells."""
+    either, and waits up to a second where a thread works: here the event loop tells. A second press counts as one
+    however late it comes."""
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", rest)
+    monkeypatch.setattr(agents, "AGAIN_S", 60.0)
 
 
 async def rest(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:

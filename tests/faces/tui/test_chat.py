@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.pace import paced
+
 from .chat import opened
 
 HELPERS = {
@@ -107,8 +109,10 @@ async def test_a_change_is_shown_as_a_diff_with_line_numbers(folder: Path) -> No
         assert "1 + the answer is 43" in chat.frame
 
 
-async def test_messages_typed_while_the_agent_works_wait_and_can_be_taken_back(folder: Path) -> None:
-    agents = {"a": [{"text": "one two three four five", "chunk_delay_s": 0.3}, {"text": "Second."}, {"text": "Third."}]}
+@paced
+async def test_messages_typed_while_the_agent_works_wait_and_can_be_taken_back(folder: Path, pace: float) -> None:
+    slow = {"text": "one two three four five", "chunk_delay_s": 0.3 * pace}
+    agents = {"a": [slow, {"text": "Second."}, {"text": "Third."}]}
     async with opened(folder, agents) as chat:
         await chat.say("begin")
         await chat.until(lambda: chat.app.engine.working)

@@ -120,6 +120,7 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
         await chat.say("other")
         await chat.until(lambda: "› other" in chat.frame)
+        await chat.idle()
         chat.composer.clear()
         await chat.say(f"/resume {old[:8]}")
         await chat.until(lambda: said(chat) == ["make one", "make two"])
