@@ -28,6 +28,32 @@ async def test_a_backslash_and_enter_is_a_new_line(tmp_path: Path) -> None:
         assert chat.composer.text == "a\nb"
 
 
+async def test_keys_that_come_at_once_act_in_their_order(tmp_path: Path) -> None:
+    """As over a slow line: what deletes and moves must not come after the letters behind it."""
+    async with opened(tmp_path, TWO) as chat:
+        keys = [
+            "a",
+            "b",
+            "x",
+            "backspace",
+            "c",
+            "d",
+            "left",
+            "left",
+            "y",
+            "ctrl+w",
+            "e",
+            "end",
+            "ctrl+j",
+            "f",
+            "ctrl+u",
+            "g",
+        ]
+        for key in keys:
+            chat.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await chat.until(lambda: chat.composer.text == "ecd\ng")
+
+
 async def test_undo_in_a_growing_prompt_does_not_crash(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(60, 20)) as chat:
         for _ in range(12):
