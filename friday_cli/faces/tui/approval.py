@@ -25,6 +25,7 @@ from friday_cli.core.plain import line, visible
 from friday_cli.view import Ask
 
 from . import keymap
+from .area import Field
 from .blocks import Scene
 from .calls import wish
 from .look import Pen
@@ -101,7 +102,7 @@ class Approval(Vertical, can_focus=True):
             yield Static(id="ask-body")
         with VerticalScroll(id="ask-options", can_focus=False):
             yield Static(id="ask-choices")
-        yield Input(id="ask-words", compact=True)
+        yield Field(id="ask-words", compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#ask-words").display = False

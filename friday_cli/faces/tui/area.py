@@ -1,5 +1,5 @@
-"""A text area whose own keys act in the order in which they were typed. Interface: `Area`, `before`; `Prompt`, the one in the
-prompt."""
+"""Text fields whose keys act in the order in which they were typed. Interface: `Field`, of one line; `Area`, `before`; `Prompt`,
+the one in the prompt."""
 
 from __future__ import annotations
 
@@ -7,23 +7,37 @@ from typing import ClassVar, Protocol, cast
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.widgets import TextArea
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from . import keymap
+
+
+async def _acted(widget: Widget, event: events.Key) -> bool:
+    """Do here what a key means to a widget: elsewhere it would come after letters behind it or before those in front of it,
+    and mean nothing when the window has lost the focus since. False when it means nothing of its own."""
+    for binding in () if event.is_printable else keymap.held(widget).get(event.key, ()):
+        event.stop()
+        event.prevent_default()
+        await widget.run_action(binding.action)
+        return True
+    return False
+
+
+class Field(Input):
+    """See the module."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if not await _acted(self, event):
+            await super()._on_key(event)
 
 
 class Area(TextArea):
     """See the module."""
 
     async def _on_key(self, event: events.Key) -> None:
-        """Own keys act here, in the order in which they were typed: elsewhere they would overtake letters before them, and
-        mean nothing when the window has lost the focus since."""
-        for binding in () if event.is_printable else keymap.held(self).get(event.key, ()):
-            event.stop()
-            event.prevent_default()
-            await self.run_action(binding.action)
-            return
-        await super()._on_key(event)
+        if not await _acted(self, event):
+            await super()._on_key(event)
 
     @property
     def before(self) -> str:

@@ -6,6 +6,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
 
+from .area import Field
 from .transcript import Transcript
 
 
@@ -17,7 +18,7 @@ class FindBar(Horizontal):
         self._in: Transcript | None = None
 
     def compose(self) -> ComposeResult:
-        yield Input(placeholder="Search · Enter: next · Esc: close", compact=True)
+        yield Field(placeholder="Search · Enter: next · Esc: close", compact=True)
         yield Static(id="found")
 
     def open(self, transcript: Transcript, text: str) -> None:

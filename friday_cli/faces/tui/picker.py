@@ -22,6 +22,7 @@ from friday_cli.paths import store_path
 from friday_cli.store.rows import SessionRow
 from friday_cli.view import Said, State
 
+from .area import Field
 from .blocks import without_notes
 
 MARKED = 200
@@ -48,7 +49,7 @@ class Picker(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Input(placeholder="Which session? Type to search", compact=True)
+            yield Field(placeholder="Which session? Type to search", compact=True)
             yield OptionList()
             yield Static(id="preview")
 

@@ -18,6 +18,8 @@ from textual.widgets.option_list import Option
 from friday_cli.core.errors import FridayError
 from friday_cli.core.plain import line
 
+from .area import Field
+
 _PREFIXES = (
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
@@ -55,7 +57,7 @@ class Welcome(Vertical):
         yield Static(Text(_WORDS + "\n"))
         yield Static(ways)
         yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
-        yield Input(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
+        yield Field(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
         yield Static(id="trouble")
 
     def on_mount(self) -> None:

@@ -61,8 +61,11 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
         await chat.say("go")
         await asked(chat)
         await chat.pilot.press("down", "enter")
-        chat.app.query_one("#ask-words", Input).value = "use a file in build/"
         await chat.until(lambda: "Enter answers · Esc: the choices" in chat.frame)
+        chat.app.query_one("#ask-words", Input).value = "use a file in "
+        for key in ("x", "backspace", "b", "u", "i", "l", "d", "slash"):  # all at once
+            chat.app.post_message(events.Key(key, {"backspace": None, "slash": "/"}.get(key, key)))
+        await chat.pilot.pause()
         await chat.pilot.press("enter")
         await chat.idle()
         assert chat.app.engine.state.denials[0].reason == "use a file in build/"
