@@ -75,6 +75,8 @@ class AgentKeys(Themed):
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
 
     def on_descendant_focus(self) -> None:
+        if not self.furnished.is_set():
+            return
         asked = self.query_one(Approval)
         brief = self.place in ("tree", "child", "whole", "chat", "marking")
         if asked.has_class("brief") and not brief:
