@@ -17,6 +17,8 @@ from ..core.workspace import Access, Job, Ran, Reach, Workspace
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
 """Seconds a command may take by default and at most, and for which its news may be waited."""
+TOLD_S = 1.0
+"""A command that ran for less than this is not said to have taken time."""
 TITLE = 120
 """Characters of a command in one line."""
 
@@ -129,7 +131,7 @@ def _end(ran: Ran, timeout_s: float) -> str:
         words = f"exit {ran.exit_code}"
         if ran.exit_code > 128 and (name := _SIGNALS.get(ran.exit_code - 128)):
             words += f", ended by {name}"
-    if ran.duration_s >= 1:
+    if ran.duration_s >= TOLD_S:
         words += f", {ran.duration_s:.1f} s"
     if not ran.output.strip():
         words += ", no output"

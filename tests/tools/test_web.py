@@ -476,6 +476,7 @@ PAGE = """<!doctype html><title>T</title><style>s{}</style><script>j("</p>")</sc
 
 
 def test_html_is_read_where_the_converter_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("friday_cli.tools.web.page._READER_S", 60.0)
     monkeypatch.setitem(sys.modules, "html_to_markdown", None)
     text = markdown(PAGE, url="https://example.org/d/p")
     assert text.startswith("## Head\n")
@@ -485,7 +486,8 @@ def test_html_is_read_where_the_converter_is_missing(monkeypatch: pytest.MonkeyP
         assert gone not in text
 
 
-def test_html_nested_too_deep_for_the_converter_is_still_read() -> None:
+def test_html_nested_too_deep_for_the_converter_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("friday_cli.tools.web.page._READER_S", 60.0)
     assert "at the bottom" in markdown("<div>" * 50_000 + "at the bottom", url="https://example.org/")
 
 
