@@ -55,6 +55,8 @@ class Trees:
         What stands in `tracked`, the index of the working tree itself, counts even where it is ignored. Repositories
         inside are left out.
         """
+        lock = self.index.with_name(self.index.name + ".lock")
+        lock.unlink(missing_ok=True)  # of a call that was cut off: nobody else uses our index
         with self.repository.control(self.top, self.index, raw=True, hidden=self.hidden) as env:
             await self._follow(env, tracked)
             return await self._written(env)

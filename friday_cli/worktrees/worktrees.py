@@ -106,7 +106,11 @@ class Worktrees:
                 worktree.workspace = base.at(worktree.root, away=(top,))
             except BaseException as error:
                 if worktree is not None:
-                    await asyncio.shield(self._remove(worktree, "discarded"))
+                    removing = asyncio.ensure_future(self._remove(worktree, "discarded"))
+                    while not removing.done():  # also where it is cancelled meanwhile
+                        with contextlib.suppress(asyncio.CancelledError):
+                            await asyncio.wait([removing])
+                    removing.result()
                 if isinstance(error, OSError):
                     raise ToolError(f"No worktree could be made: {error.strerror or error}.") from None
                 raise

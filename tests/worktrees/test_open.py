@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from friday_cli.core.errors import ToolError
 from friday_cli.worktrees.git import Git
+from friday_cli.worktrees.worktrees import Worktrees
 from tests.worktrees.ground import git, ground, listing, own_state, repository
 
 
@@ -420,3 +422,40 @@ async def test_a_call_that_changes_refs_is_not_cut_off_with_its_lock(
     with pytest.raises(asyncio.CancelledError):
         await call
     assert lock.exists() == left
+
+
+async def test_a_lock_that_a_cut_off_call_left_in_our_index_is_no_obstacle(tmp_path: Path) -> None:
+    root = repository(tmp_path / "repo", f="x\n")
+    async with ground(tmp_path, root) as g:
+        g.worktrees.folder.mkdir(parents=True, exist_ok=True)
+        (g.worktrees.folder / "main.index.lock").touch()
+        opened = await g.worktrees.open(g.base)
+        await g.worktrees.discard(opened)
+        assert (g.cards(), g.branches()) == ([], [])
+
+
+async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    root = repository(tmp_path / "repo", f="x\n")
+    removing = asyncio.Event()
+    remove = Worktrees._remove
+
+    async def slowly(self: Worktrees, *which: Any) -> None:
+        removing.set()
+        await asyncio.sleep(0.05)
+        await remove(self, *which)
+
+    async def fails(*_: object, **__: object) -> None:
+        raise ToolError("no")
+
+    monkeypatch.setattr(Worktrees, "_remove", slowly)
+    monkeypatch.setattr("friday_cli.worktrees.making.Maker.fill", fails)
+    async with ground(tmp_path, root) as g:
+        task = asyncio.create_task(g.worktrees.open(g.base))
+        await removing.wait()
+        task.cancel()
+        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], ToolError)
+        assert (g.cards(), g.branches()) == ([], [])
