@@ -14,6 +14,12 @@ from .chat import opened
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 10.0}
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two presses of a key are one wish, however slow the machine is."""
+    monkeypatch.setattr("friday_cli.faces.tui.agents.AGAIN_S", 600.0)
+
+
 def delegate(*tasks: str, background: bool = False) -> dict[str, Any]:
     if len(tasks) == 1:
         return {
@@ -62,6 +68,7 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         await chat.until(lambda: state.agents["a.1"].ended)
         assert not state.agents["a.2"].ended
         await chat.pilot.press("down", "m")
+        await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("hurry")
         await chat.pilot.press("enter")
         await chat.until(lambda: "» at its next turn: hurry" in chat.frame)
@@ -94,6 +101,7 @@ async def test_a_person_writes_to_a_sub_agent(tmp_path: Path) -> None:
         await chat.say("go")
         await chat.idle()
         await chat.pilot.press("ctrl+t", "home", "down", "m")
+        await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("once more")
         assert "to a.1 general" in chat.frame
         await chat.pilot.press("enter")

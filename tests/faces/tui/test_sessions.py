@@ -108,23 +108,28 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
         await app.engine.close()
 
 
-async def test_a_pasted_key_is_kept_and_never_shown(tmp_path: Path, home: Path) -> None:
+async def test_a_pasted_key_is_kept_and_never_shown(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
     try:
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
             chat = Chat(app, pilot)
             await chat.until(lambda: bool(app.query(Welcome)))
             await chat.until(lambda: "a pasted key goes into its field" in chat.frame)
+            told: list[str] = []
+            monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
             await chat.type("s")  # the list has the keys; what it does not know begins a key
-            assert app.query_one(Welcome).key.has_focus
+            await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
             await pilot.press("backspace")
             app.query_one(OptionList).focus()
-            await pilot.pause()
+            await chat.until(lambda: app.query_one(OptionList).has_focus)
             app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
             await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
             assert "secret" not in chat.frame
             await pilot.press("enter")
-            await chat.until(lambda: app.engine.session is not None and "The key of anthropic is kept" in chat.frame)
+            await chat.until(lambda: app.engine.session is not None)
+            assert told == [f"The key of anthropic is kept in {home / 'friday' / 'auth.toml'}."]
             kept = home / "friday" / "auth.toml"
             assert "sk-ant-secret1234567890" in kept.read_text()
             assert kept.stat().st_mode & 0o077 == 0

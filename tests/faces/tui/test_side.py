@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from friday_cli.faces.tui import taste
 from tests.worktrees.ground import git, repository
 
 from .chat import Chat, opened
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two presses of a key are one wish, however slow the machine is."""
+    monkeypatch.setattr("friday_cli.faces.tui.agents.AGAIN_S", 600.0)
 
 
 def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
@@ -61,10 +69,13 @@ async def test_work_that_conflicts_is_told_in_full_and_decided_on(tmp_path: Path
         await chat.pilot.press("1")  # decide later
         assert (folder / "made.txt").read_text() == "mine"
         assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
-        await chat.pilot.press("w", "1")
-        await chat.until(lambda: "conflict" in chat.frame)
+        await chat.until(lambda: "conflict" not in chat.frame)
+        await chat.pilot.press("w")
+        await chat.until(lambda: "1 Apply" in chat.frame)
+        await chat.pilot.press("1")
+        await chat.until(lambda: "1 Decide later" in chat.frame)
         await chat.pilot.press("3")
-        await chat.until(lambda: "is kept on its branch" in chat.frame)
+        await chat.until(lambda: chat.app.engine.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
 
 
 async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
@@ -202,7 +213,9 @@ async def test_a_chosen_width_is_that_of_the_docked_pane_alone(tmp_path: Path) -
         await chat.say("go")
         await chat.idle()
         await chat.until(lambda: chat.side.region.width == 50)
-        await chat.pilot.press("ctrl+t", "down", "enter", "enter")
+        await chat.pilot.press("ctrl+t", "home", "down", "enter")
+        await chat.until(lambda: chat.side.log_view.has_focus)
+        await chat.pilot.press("enter")
         await chat.until(lambda: chat.side.region.width == 130)  # full screen
         await chat.pilot.press("escape")
         await chat.pilot.resize_terminal(60, 20)
@@ -225,7 +238,7 @@ async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_look
         await chat.until(lambda: "2 right" in chat.frame)
         await chat.pilot.press("ctrl+t")
         await chat.until(lambda: "2 right" not in chat.frame and "Which way?" in chat.frame)
-        assert chat.side.agents.region.height >= 6
+        await chat.until(lambda: chat.side.agents.region.height >= 6)
         await chat.pilot.press("ctrl+y")
         await chat.until(lambda: "2 right" in chat.frame)
         await chat.app.engine.stop("a", "abort")
@@ -245,12 +258,15 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.until(lambda: "Enter shows the chat again" in chat.frame)
         await chat.pilot.press("ctrl+t")  # from a transcript to the tree, not away from both
         await chat.until(lambda: chat.side.agents.has_focus and chat.side.agents.region.height > 10)
-        await chat.pilot.press("enter", "escape")
+        await chat.pilot.press("enter")
+        await chat.until(lambda: chat.side.log_view.has_focus)
+        await chat.pilot.press("escape")
         await chat.until(lambda: chat.side.agents.has_focus)
         await chat.pilot.press("escape")
         await chat.until(lambda: not chat.side.has_class("shown"))
-        await chat.pilot.press("ctrl+t", "shift+tab")
+        await chat.pilot.press("ctrl+t")
         chat.composer.area.focus()
+        await chat.until(lambda: chat.composer.area.has_focus)
         await chat.pilot.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
         assert chat.app.engine.working
