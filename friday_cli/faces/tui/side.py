@@ -284,10 +284,14 @@ class Side(Vertical):
         self.query_one("#tree-head").display = self.agents.display and bool(self.agents.told)
 
     def on_descendant_focus(self) -> None:
-        self._arrange()
+        self._follow_focus()
 
     def on_descendant_blur(self) -> None:
-        self._arrange()
+        self._follow_focus()
+
+    def _follow_focus(self) -> None:
+        if self.query("#child-log"):  # it is lost, too, when the pane is taken away
+            self._arrange()
 
     def on_resize(self) -> None:
         self.set_class(self.size.height < SHORT, "short")
