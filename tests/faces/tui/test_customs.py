@@ -22,7 +22,7 @@ async def test_an_own_command_is_offered_and_its_text_is_sent(tmp_path: Path, ho
     put(
         home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
     )
-    async with opened(tmp_path, TWO, size=(100, 40)) as chat:
+    async with opened(tmp_path, TWO, size=(100, 90)) as chat:  # so high that all of /help is seen
         await chat.until(lambda: chat.app.customs.found)
         await chat.type("/sho")
         assert "/shout WORD" in chat.frame
