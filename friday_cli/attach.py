@@ -11,7 +11,7 @@ from .core.errors import ToolError
 from .core.messages import Image
 from .core.pattern import pattern
 from .core.workspace import Workspace
-from .mention import addressed, task_of
+from .mention import addressed, misspelt, task_of
 
 MOST_CHARS = 100_000
 MOST_IMAGE_BYTES = 5_000_000
@@ -29,11 +29,15 @@ async def attached(
     """
     texts, images, remarks = [], [], []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
+    meant = misspelt(prompt, profiles)
     for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED().finditer(rest)):
         try:
             found = await _find(name, workspace)
             if found is None:
-                if "/" in name or "." in name.strip("."):
+                if meant and name.startswith(rest.split()[0][1:]):
+                    remarks.append(f"@{name}: no profile and no file, so it is text. Did you mean @{meant}?")
+                    meant = ""
+                elif "/" in name or "." in name.strip("."):
                     remarks.append(f"@{name}: not attached: the workspace has no such file.")
                 continue
             part = await _read(*found, workspace)

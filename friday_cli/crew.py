@@ -340,7 +340,7 @@ class Crew:
             f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
         )
         try:
-            node = self.tree.start(path, Spec("summarizer", task))
+            node = self.tree.start(path, Spec("summarizer", task, told=True))
         except ToolError:
             return None
         await self.tree.wait(path, [node])

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from .core.agent import Agent
     from .core.delegation import Tree
 
+NEAR = 0.75
+"""How like a profile's name (0 to 1, difflib's ratio) a word must be to be taken for a misspelt one."""
+_LIKE_ONE = pattern(r"\s*@([\w-]{2,64})[:,]?(?=\s|\Z)")
 _NAMED = pattern(r"\s*@([a-z0-9][a-z0-9_-]*)[:,]?(?=\s|\Z)")
 
 
@@ -20,6 +23,17 @@ def addressed(prompt: str, profiles: Collection[str]) -> str:
     """The profile that a prompt begins with, "" when it is none of `profiles`."""
     match = _NAMED().match(prompt)
     return match[1] if match and match[1] in profiles else ""
+
+
+def misspelt(prompt: str, profiles: Collection[str]) -> str:
+    """The profile that was probably meant where a prompt begins with an `@name` that is none of them, "" where none is
+    near."""
+    match = _LIKE_ONE().match(prompt)
+    if not match or match[1] in profiles:
+        return ""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(match[1].lower(), list(profiles), 1, NEAR)), "")
 
 
 def task_of(prompt: str) -> str:

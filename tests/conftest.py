@@ -20,9 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from friday_cli.models.presets import PRESETS
 
 settings.register_profile(
     "friday", deadline=None, suppress_health_check=list(HealthCheck)
@@ -35,6 +38,8 @@ CALLBACK_S = 3.0
 LEFT_S = 30.0
 """How long a process that a test has ended may take to be gone."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
+MODEL_SERVERS = {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local}
+"""Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
     r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
@@ -91,6 +96,8 @@ def _is_address(host: object) -> bool:
 
 def _guarded_connect(connect: Callable[..., Any]) -> Callable[..., Any]:
     def guard(self: socket.socket, address: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[1] in MODEL_SERVERS:
+            raise ConnectionRefusedError(111, "no test may depend on the model servers of the machine")
         if self.family in (socket.AF_INET, socket.AF_INET6) and not _loopback(address[0]):
             _seen.append(f"a connection to {address[0]} port {address[1]}: tests reach only this machine")
             raise OSError(101, "tests have no network")

@@ -118,7 +118,8 @@ async def _end(home: Home, node: Node, outcome: Outcome, begun: float) -> None:
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    agent.tally.warn(*audit(agent.tally, outcome.result, able=bool(agent.tools.keys() - OWN)))
+    able = not node.spec.told and bool(agent.tools.keys() - OWN)
+    agent.tally.warn(*audit(agent.tally, outcome.result, able=able))
     node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     wall = asyncio.get_running_loop().time() - begun
     await world.log.emit(

@@ -18,7 +18,8 @@ class Spec(msgspec.Struct, frozen=True):
     """What a child is asked to do. Limits only lower what the profile grants; None leaves it. `timeout_s` in active seconds.
 
     A `background` child is not waited for. A `fork` starts from its parent's conversation instead of an empty one.
-    `schema` is a JSON Schema that the result must fit, `workspace` a Workspace of its own (None: its parent's).
+    `schema` is a JSON Schema that the result must fit, `workspace` a Workspace of its own (None: its parent's). `told`: all
+    it works on stands in its task, so that no tool need run.
     """
 
     profile: str
@@ -33,6 +34,7 @@ class Spec(msgspec.Struct, frozen=True):
     fork: bool = False
     schema: dict[str, Any] | None = None
     workspace: Any = None
+    told: bool = False
 
 
 class Started(NamedTuple):

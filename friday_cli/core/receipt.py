@@ -203,7 +203,7 @@ OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
 
 def audit(tally: Tally, text: str, *, able: bool) -> list[str]:
     """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show. `able`:
-    whether the agent had tools beyond `OWN`."""
+    whether the agent had tools beyond `OWN` and a need for them."""
     if not text.strip():
         return []
     run, life = tally.run, tally.receipt

@@ -27,8 +27,9 @@ PACKAGES = (
 """What Friday is installed with (pyproject.toml)."""
 
 
-def examine(env: Mapping[str, str] | None = None, *, cwd: Path | None = None) -> list[Fact]:
-    """Look at everything. Never raises: what cannot be looked at is a fact, too."""
+def examine(env: Mapping[str, str] | None = None, *, cwd: Path | None = None, model: str | None = None) -> list[Fact]:
+    """Look at everything; `model` is the one that the command line names. Never raises: what cannot be looked at is a fact,
+    too."""
     env = os.environ if env is None else env
     found: list[Fact] = []
     settings = config.Settings()
@@ -47,7 +48,7 @@ def examine(env: Mapping[str, str] | None = None, *, cwd: Path | None = None) ->
         look("settings", lambda: _settings(here, loaded, env))
     except (FridayError, OSError) as error:
         found.append(Fact("settings", "file", str(error), "bad"))
-    look("model", lambda: services.model(settings, env))
+    look("model", lambda: services.model(settings, env, model))
     look("keys", lambda: services.keys(settings, env))
     look("local servers", lambda: services.servers(settings, env))
     look("network", lambda: services.network(settings, env))

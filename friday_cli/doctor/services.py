@@ -14,18 +14,20 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def model(settings: Settings, env: Mapping[str, str]) -> Facts:
+def model(settings: Settings, env: Mapping[str, str], named: str | None = None) -> Facts:
+    """The model that is used: the one that was `named` on the command line, if any."""
     from ..models import resolve
     from ..models.presets import SCRIPTED, service
     from ..models.resolve import key_of
 
     try:
-        choice = resolve(None, settings, env=env)
+        choice = resolve(named, settings, env=env)
         if choice.provider not in SCRIPTED:
             key_of(service(choice.provider, settings.providers, env), env)
     except NotConfigured as error:
-        level: Level = "bad" if settings.model else "note"
-        text = error.message if settings.model else "none: there is no key, and none is set"
+        wanted = named or settings.model
+        level: Level = "bad" if wanted else "note"
+        text = error.message if wanted else "none: there is no key, and none is set"
         hint = 'Set a key (`friday auth set anthropic`), or try `friday ask --model demo "..."`.'
         yield Fact("model", "would use", text, level, hint)
         return

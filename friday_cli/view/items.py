@@ -109,11 +109,13 @@ class ToolRun(msgspec.Struct):
 
 
 class Note(msgspec.Struct):
-    """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success."""
+    """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success. `more` is what
+    it is about, in full: the summary of a compaction."""
 
     text: str
     level: Literal["info", "warning", "error"]
     at: float
+    more: str = ""
 
 
 Item = Said | ToolRun | Note

@@ -243,9 +243,10 @@ def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> N
     agent.context, agent.attempt, agent.reply = event.after, 1, None
     agent.usage = agent.usage + event.usage
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
+    more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # below its header
     if not event.before:
-        text = f"It began as a fork of its parent, with {event.after:,} tokens of their conversation."
-    agent.transcript.append(Note(text, "info", at))
+        text, more = f"It began as a fork of its parent, with {event.after:,} tokens of their conversation.", ""
+    agent.transcript.append(Note(text, "info", at, more))
 
 
 def _rewound(state: State, agent: AgentView, event: Rewound, at: float) -> None:

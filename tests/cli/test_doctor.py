@@ -229,7 +229,9 @@ def test_a_folder_that_is_gone_and_a_closed_end(console: Console, monkeypatch: p
     gone.rmdir()
     assert "does not exist any more" in facts(console)["settings/file"]["text"]
     monkeypatch.setattr("sys.stdin", None)
-    assert {fact.area for fact in examine(cwd=console.project)} >= {"terminal", "programs"}
+    seen = examine(cwd=console.project, model="demo")
+    assert {fact.area for fact in seen} >= {"terminal", "programs"}
+    assert "demo, because of --model" in [fact.text for fact in seen if fact.name == "would use"]
 
 
 def test_on_a_terminal_it_tells_so_and_wraps(console: Console) -> None:

@@ -143,6 +143,21 @@ async def test_a_name_that_is_no_profile_is_text_and_may_be_a_file(stage: Stage)
 
 
 @virtual
+async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
+    stage.file("researchers", "a file of that name\n")
+    async with stage.open({}) as s:
+        workspace, profiles = s.session.world.workspace, s.session.profiles
+        for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
+            text, _, remarks = await attached(prompt, workspace, profiles=profiles)
+            assert text == prompt
+            assert len(remarks) == 1
+            assert "Did you mean @researcher?" in remarks[0]
+        for prompt in ("@researcher look", "@researchers look", "@bob hello", "say @reseacher", "@reseacher/x y"):
+            _, _, remarks = await attached(prompt, workspace, profiles=profiles)
+            assert "Did you mean" not in "".join(remarks)
+
+
+@virtual
 async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
     stage.file("researcher", "a file of that name\n")
     stage.file("x.txt", "content of x\n")

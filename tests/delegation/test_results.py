@@ -168,6 +168,7 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stag
         (summarizer,) = s.of(AgentStarted, "a.2")
         assert summarizer.profile == "summarizer"
         assert LONG.strip() in s.requests("a.2")[0].messages[0].text
+        assert s.finished("a.2").receipt.warnings == (), "all it works on stood in its task: no tool was needed"
         assert "Its task was:\nlook" in s.requests("a.2")[0].messages[0].text
 
 

@@ -287,7 +287,16 @@ class NoteBlock(Block):
         self._item = item
 
     def words(self) -> str:
-        return self._item.text
+        return f"{self._item.text}\n{self._item.more if self.open else ''}".strip("\n")
+
+    def hidden(self) -> str:
+        return self._item.more
+
+    def toggle(self, at: int) -> bool:
+        if not self._item.more or (at and not self.open):
+            return False
+        self.open = not self.open
+        return True
 
     def wants(self, what: str) -> bool:
         return what == "error" and self._item.level != "info"
@@ -296,8 +305,14 @@ class NoteBlock(Block):
         look = pen.look
         style = {"info": look.dim, "warning": look.warn, "error": look.error}[self._item.level]
         mark = {"info": "· ", "warning": "! ", "error": "✗ "}[self._item.level]
-        body = pen.wrap(Text(plain(self._item.text)[:10_000], style=style), width - 2)
-        return indented(body, mark, "  ", style)
+        if self._item.more:
+            mark = "▾ " if self.open else "▸ "
+        body = indented(pen.wrap(Text(plain(self._item.text)[:10_000], style=style), width - 2), mark, "  ", style)
+        if not self.open or not self._item.more:
+            return body
+        from . import markdown
+
+        return [*body, *indented(markdown.draw(self._item.more, pen, width - 2), "│ ", "│ ", look.dim)]
 
 
 class CardBlock(Block):

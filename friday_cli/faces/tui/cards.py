@@ -249,12 +249,12 @@ def config_card(options: object) -> str:
     return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
 
 
-async def doctor_card() -> str:
-    """What `friday doctor` says."""
+async def doctor_card(cwd: Path, model: str | None) -> str:
+    """What `friday doctor` says in `cwd`, where the chat's `model` was named."""
     from friday_cli.doctor import examine
 
     marks = {"ok": "", "note": "!", "bad": "✗"}
-    facts = await asyncio.to_thread(examine)
+    facts = await asyncio.to_thread(examine, cwd=cwd, model=model)
     return table(
         ("", "area", "what", "how it is"),
         [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],

@@ -344,7 +344,8 @@ async def _config(chat: Chat, rest: str) -> None:
 
 @command("doctor", "What Friday sees on this machine")
 async def _doctor(chat: Chat, rest: str) -> None:
-    chat.show_card(await cards.doctor_card())
+    options = chat.engine.options
+    chat.show_card(await cards.doctor_card(options.cwd, options.model))
 
 
 @command("quit", "Leave; the session is kept", aliases=("exit", "q"))

@@ -217,7 +217,7 @@ class Engine:
         from friday_cli.attach import attached
 
         session = self.driven()
-        body, named, remarks = await attached(text, session.world.workspace)
+        body, named, remarks = await attached(text, session.world.workspace, profiles=session.profiles)
         images = (*images, *named)
         body = "\n\n".join([body, *self._beside])
         self._beside = []

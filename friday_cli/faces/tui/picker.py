@@ -23,7 +23,7 @@ from friday_cli.store.rows import SessionRow
 from friday_cli.view import Said, State
 
 from .area import Field
-from .blocks import without_notes
+from .blocks import counted, without_notes
 
 MARKED = 200
 """Sessions of which it is told whether they are open: the newest."""
@@ -116,5 +116,5 @@ class Picker(ModalScreen[str | None]):
 def _line(row: SessionRow, driver: int | None) -> Content:
     open_ = "" if driver is None else "open here · " if driver == os.getpid() else f"open in window {driver} · "
     when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
-    agents = f" · {row.agents} sub-agents" if row.agents else ""
+    agents = f" · {counted(row.agents, 'sub-agent')}" if row.agents else ""
     return Content(f"{row.id[:8]}  {when}  {line(row.title, 80)}  ({open_}{row.status}{agents})")

@@ -159,7 +159,12 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         assert not chat.app.engine.working
         chat.composer.clear()
         await chat.say("/compact the names")
-        await chat.until(lambda: "The context was compacted" in chat.frame)
+        await chat.until(lambda: "▸ The context was compacted" in chat.frame)
+        assert "It was about one and two." not in chat.frame
+        at = next(y for y, row in enumerate(chat.frame.split("\n")) if "▸ The context" in row)
+        await chat.pilot.click(offset=(4, at))
+        await chat.until(lambda: "│ It was about one and two." in chat.frame)
+        chat.composer.area.focus()
         await chat.say("on")
         await chat.until(lambda: "Three." in chat.frame)
 
