@@ -20,12 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from friday_cli.models.presets import PRESETS
 
 settings.register_profile(
     "friday", deadline=None, suppress_health_check=list(HealthCheck)
@@ -38,7 +35,7 @@ CALLBACK_S = 3.0
 LEFT_S = 30.0
 """How long a process that a test has ended may take to be gone."""
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
-MODEL_SERVERS = {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local}
+MODEL_SERVERS = {1234, 8000, 8080, 11434}
 """Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"

@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from friday_cli.models.presets import PRESETS
+from tests.conftest import MODEL_SERVERS
 
 PROJECT = Path(__file__).parents[2]
 
@@ -53,6 +57,9 @@ def test_connects():
     except OSError:
         pass
 
+def test_meets_a_model_server():
+    socket.create_connection(("127.0.0.1", 1234))
+
 def test_asks_a_name_server():
     socket.getaddrinfo("example.org", 80)
 
@@ -67,6 +74,10 @@ def test_is_clean(home):
 """
 
 
+def test_no_test_meets_a_model_server_of_the_machine() -> None:
+    assert {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local} == MODEL_SERVERS
+
+
 def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
     (tmp_path / "friday_cli").mkdir()
     (tmp_path / "friday_cli" / "block.py").write_text(BLOCKING)
@@ -79,8 +90,9 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "test_it.py"]
     ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=180)
     said = ran.stdout
-    assert "1 failed, 7 passed, 6 errors" in said, said
+    assert "2 failed, 7 passed, 6 errors" in said, said
     assert "FAILED test_it.py::test_asks_a_name_server" in said
+    assert "FAILED test_it.py::test_meets_a_model_server" in said
     for words in (
         "time.sleep on the event loop, by block.py:5",
         "waiting for a process on the event loop, by block.py:8",
@@ -88,5 +100,6 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
         "a task left running: left one",
         "a process left running: sleep 60",
         "a connection to 192.0.2.1 port 80",
+        "no test may depend on the model servers of the machine",
     ):
         assert words in said, f"{words!r} is not in\n{said}"
