@@ -11,7 +11,7 @@ import msgspec
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Message, Opaque, Text, Thinking, ToolCall, Usage
 from ..core.provider import CallChunk, Chunk, Done, Search, Stop, TextChunk, ThinkingChunk
-from ..wire.arguments import call_of, parse_arguments
+from ..wire.arguments import as_text, call_of, parse_arguments
 from ..wire.searches import search_of
 from ..wire.text import Pieces, plain, whole_json
 
@@ -240,7 +240,7 @@ class Fold:
         given = block.data.get("input")
         text = block.json.text
         if not text and given not in (None, {}, ""):
-            text = given if isinstance(given, str) else msgspec.json.encode(whole_json(given)).decode()
+            text = given if isinstance(given, str) else as_text(given)
         call_id = block.data.get("id")
         if not isinstance(call_id, str) or not call_id or call_id in self._taken:
             call_id = f"toolu_{secrets.token_hex(12)}"

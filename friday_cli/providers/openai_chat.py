@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Image, Message, Opaque, Text, Thinking, ToolCall
 from ..core.provider import CallChunk, Chunk, Request, Search, Stop, TextChunk, ThinkingChunk
+from ..wire.arguments import as_text
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_error
 from ..wire.text import Pieces
@@ -299,7 +298,7 @@ class ChatFold:
             slot.extra |= extra
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
-            arguments = msgspec.json.encode(arguments).decode()
+            arguments = as_text(arguments)
         if text_in(arguments):
             slot.arguments.add(text_in(arguments))
         if name or arguments:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
+import msgspec
+
 from ..core.messages import ToolCall
-from .text import whole, whole_json
+from .text import deeper_than, whole, whole_json
 
 DEPTH_LIMIT = 100
 """Levels of nesting that arguments may have."""
@@ -21,6 +23,11 @@ def call_of(call_id: str, name: str, text: str) -> ToolCall:
     return ToolCall(call_id, name, arguments, error, whole(text[:RAW_LIMIT]) if error else "")
 
 
+def as_text(arguments: Any) -> str:
+    """JSON text of arguments that a service sent as a value."""
+    return msgspec.json.encode(whole_json(arguments)).decode()
+
+
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     """The arguments and "", or {} and the reason, in words for the model, why they cannot be read.
 
@@ -33,7 +40,7 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
         value = json.loads(
             text, strict=False, object_pairs_hook=_unique, parse_constant=_constant, parse_float=_float, parse_int=_int
         )
-        deep = _deeper_than(value, DEPTH_LIMIT)
+        deep = deeper_than(value, DEPTH_LIMIT)
     except RecursionError:
         deep, value = True, None
     except json.JSONDecodeError as error:
@@ -72,17 +79,3 @@ def _int(text: str) -> int:
     if len(text) > 20 or not -(2**63) <= (value := int(text)) < 2**64:
         raise ValueError(f"the number {text[:40]} has more than 64 bits")
     return value
-
-
-def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
-        level = [
-            child
-            for node in level
-            if isinstance(node, dict | list)
-            for child in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return False
-    return any(isinstance(node, dict | list) for node in level)

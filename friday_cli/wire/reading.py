@@ -12,7 +12,7 @@ from ..core.errors import ProviderError
 from . import failures
 from .endpoint import Endpoint
 from .sse import Parser, Sent
-from .text import is_html, plain, title_of
+from .text import deeper_than, is_html, plain, title_of
 from .watch import Stalled, Watch
 
 ENDS = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed", "[DONE]"))
@@ -21,6 +21,8 @@ AFTER_END_S = 0.25
 """How long an ended answer may take to close, so that its connection can be used again."""
 REPLY_LIMIT = 256 * 1024 * 1024
 """Bytes of one answer; what floods beyond it is no reply."""
+DEPTH_LIMIT = 200
+"""Levels of nesting that an event may have: what walks through values calls itself, and Python allows 1,000 calls."""
 _SNIFFED = 4096
 
 
@@ -96,12 +98,15 @@ def _event(endpoint: Endpoint, sent: Sent, *, last: bool) -> dict[str, Any] | No
 def decode(text: str) -> Any:
     """JSON as services write it: NaN, control characters and single surrogates pass. Raises ValueError."""
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         try:
-            return json.loads(text, strict=False)
+            value = json.loads(text, strict=False)
         except RecursionError:
             raise ValueError("nested too deeply") from None
+    if text.count("[") + text.count("{") > DEPTH_LIMIT and deeper_than(value, DEPTH_LIMIT):
+        raise ValueError("nested too deeply")
+    return value
 
 
 def _is_error(event: dict[str, Any]) -> bool:

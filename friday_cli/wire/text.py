@@ -48,6 +48,21 @@ def whole_json(value: Any) -> Any:
     return value
 
 
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether JSON is nested in more than `limit` levels."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return any(isinstance(node, dict | list) for node in level)
+
+
 class Pieces:
     """A text that comes in pieces, which some services cut in the middle of a surrogate pair."""
 

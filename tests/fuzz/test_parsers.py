@@ -116,6 +116,7 @@ def test_a_stream_gives_the_same_events_wherever_it_is_cut(raw: bytes, cuts: lis
 @given(ODD_TEXT | LINES | st.text('0123456789eE+-.,:{}[]"\\ntrufalsN ', max_size=40))
 @example('{"a":' * 500)
 @example("9" * 5000)
+@example("[" * 900 + "]" * 900)
 def test_arguments_are_an_object_or_words(text: str) -> None:
     found, why = parse_arguments(text)
     assert isinstance(found, dict)
@@ -156,6 +157,19 @@ REPLY = Say(("The answer ", "is."), [("grep", {"x": 1}), ("grep", '{"x"')], thin
 KEYS = st.sampled_from(
     ["type", "index", "delta", "id", "usage", "error", "content", "choices", "item", "sequence_number", "output_index"]
 )
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    "odd", [["\ud800"], {"\ud800": 1}, decode("[" * 150 + '"\\ud800"' + "]" * 150)], ids=["half", "key", "deep"]
+)
+def test_a_reply_with_something_odd_in_any_place_is_read_or_fails_as_a_reply(wire: Wire, odd: Any) -> None:
+    found = [event for event in copy.deepcopy(events(wire, REPLY)) if isinstance(event, dict)]
+    for container, key in places(found):
+        held, container[key] = container[key], odd
+        with refusing(ProviderError):
+            folded(wire, [event for event in found if isinstance(event, dict)])
+        container[key] = held
 
 
 @pytest.mark.parametrize("wire", WIRES)

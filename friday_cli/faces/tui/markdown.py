@@ -67,6 +67,8 @@ class _Table(TableElement):
         for table in super().__rich_console__(console, options):
             assert isinstance(table, Table)
             table.show_edge = False
+            for column in table.columns:
+                column.overflow = "fold"  # a long path goes on in the next line; cut, its end could not be read
             yield table
 
 
