@@ -297,12 +297,14 @@ class Transcript(ScrollView, can_focus=True):
         self._fold_at(line)
 
     def _fold_at(self, line: int) -> None:
-        y = int(self.scroll_y)
+        at_end, before = int(self.scroll_y) >= self.max_scroll_y, self.column.total
         if self.column.toggle(line):
-            at_end = y >= self.max_scroll_y
             self.following = False
             self._arrange()
             self.following = at_end and self.column.total <= self._laid.height
+            grown, seen = self.column.total - before, int(self.scroll_y) + self._laid.height
+            if grown > 0 and line + 1 + grown > seen:  # what it unfolds to lies below the screen
+                self._pin(min(line, line + 1 + grown - self._laid.height))
             self.refresh()
 
     def action_fold(self) -> None:

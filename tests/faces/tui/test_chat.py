@@ -98,6 +98,20 @@ async def test_thinking_is_one_line_until_it_is_unfolded(folder: Path) -> None:
         assert "│ secret plan" in chat.frame
 
 
+async def test_what_is_unfolded_on_the_last_row_comes_into_view(folder: Path) -> None:
+    play = {
+        "a": [{"text": "\n".join(f"- {n}" for n in range(40))}, {"thinking": "head\nsecret plan\nthe last", "text": ""}]
+    }
+    async with opened(folder, play, size=(60, 20)) as chat:
+        for _ in range(2):
+            await chat.say("Go")
+            await chat.idle()
+        at = next(y for y, row in enumerate(chat.frame.split("\n")) if "thought · 3 lines" in row)
+        await chat.pilot.click(offset=(4, at))
+        await chat.until(lambda: "│ the last" in chat.frame)
+        assert "▾ thought" in chat.frame
+
+
 async def test_a_change_is_shown_as_a_diff_with_line_numbers(folder: Path) -> None:
     edit = {"path": "notes.txt", "edits": [{"old": "is 42", "new": "is 43"}]}
     read = {"name": "read_file", "arguments": {"path": "notes.txt"}}
