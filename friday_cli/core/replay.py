@@ -71,7 +71,11 @@ class Stopwatch(msgspec.Struct):
 
     def turn(self, status: Status, at: float) -> None:
         """The agent's status is `status` from `at` on."""
-        self.active, self.since, self.runs = self.read(at), at, status in ACTIVE
+        self.go(status in ACTIVE, at)
+
+    def go(self, runs: bool, at: float) -> None:
+        """Its clock runs from `at` on, or stands still."""
+        self.active, self.since, self.runs = self.read(at), at, runs
 
     def read(self, at: float) -> float:
         """Active seconds until `at`."""

@@ -51,6 +51,7 @@ from friday_cli.core.replay import collecting_later, is_point
 from . import live
 from .items import AgentView, Ask, Denial, Note, Said, ToolRun, rewound_words, worktree_words
 from .live import close_reply
+from .waits import follow
 
 
 class State(msgspec.Struct):
@@ -178,12 +179,14 @@ def _agent_finished(state: State, agent: AgentView, event: AgentFinished, at: fl
         why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
         agent.transcript.append(Note(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
+    follow(state.agents, state.agents.get(agent.parent), at)
 
 
 def _status_changed(state: State, agent: AgentView, event: StatusChanged, at: float) -> None:
     if not agent.ended and event.status not in ENDED:
         agent.status, agent.waiting = event.status, event.detail
         agent.watch.turn(event.status, at)
+        follow(state.agents, agent, at)
 
 
 def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:

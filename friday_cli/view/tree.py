@@ -8,6 +8,7 @@ from friday_cli.core.plain import line, plain
 
 from .items import AgentView, worktree_words
 from .state import State
+from .waits import awaited
 
 GLYPHS = {
     "queued": "·",
@@ -86,9 +87,7 @@ def _waits(state: State, agent: AgentView) -> str:
     if agent.status == "waiting_user":
         return "waits for you"
     if agent.status == "waiting_child":
-        own = [path for path in agent.children if not state.agents[path].background]
-        named = dict.fromkeys([*agent.waiting.split(), *own])  # of calls side by side the first alone is named
-        paths = [path for path in named if path not in state.agents or not state.agents[path].ended]
+        paths = [child.path for child in awaited(state.agents, agent)]
         names = line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
         return f"waits for {names}"
     kind, _, wait = agent.waiting.rpartition(": ")

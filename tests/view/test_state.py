@@ -273,6 +273,26 @@ def test_active_time_stops_while_an_agent_waits_for_a_person() -> None:
     assert agent.active_s(505.0) == 15.0
 
 
+def test_active_time_stops_while_all_that_an_agent_waits_for_waits() -> None:
+    child = AgentStarted(1, "p", "t", "m", parent="a")
+    log = [
+        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
+        Envelope(2, 100.0, "a.1", child),
+        Envelope(3, 100.0, "a.2", child),
+        Envelope(4, 100.0, "a.1", StatusChanged("running")),
+        Envelope(5, 100.0, "a.2", StatusChanged("running")),
+        Envelope(6, 110.0, "a", StatusChanged("waiting_child", "a.1 a.2")),
+        Envelope(7, 120.0, "a.1", StatusChanged("waiting_user")),
+        Envelope(8, 130.0, "a.2", StatusChanged("waiting_rate")),
+        Envelope(9, 200.0, "a.2", StatusChanged("running")),
+        Envelope(10, 205.0, "a.2", AgentFinished(1, "completed", "done", duration_s=35.0)),
+        Envelope(11, 300.0, "a.1", StatusChanged("running")),
+    ]
+    read = [State.of(log[: n + 1]).agents["a"].active_s(log[n].at) for n in range(5, len(log))]
+    assert read == [10.0, 20.0, 30.0, 30.0, 35.0, 35.0]
+    assert State.of(log).agents["a"].active_s(310.0) == 45.0
+
+
 def test_events_of_an_agent_whose_start_was_lost_do_no_harm() -> None:
     state = State.of(numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok"))))
     assert state.working == []

@@ -1,0 +1,23 @@
+"""Whom an agent waits for, and whether its time runs meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .items import AgentView
+
+
+def awaited(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
+    """Whom it waits for while it is `waiting_child`: of calls side by side the status names the first alone."""
+    own = (path for path in agent.children if not agents[path].background)
+    found = {*agent.waiting.split(), *own} & agents.keys()
+    return [agents[path] for path in sorted(found, key=lambda path: (len(path), path)) if not agents[path].ended]
+
+
+def follow(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
+    """From `at` on the time of whoever waits for sub-agents alone runs while that of one of them does, and so upward."""
+    while agent is not None:
+        if agent.status == "waiting_child":
+            live = awaited(agents, agent)
+            agent.watch.go(not live or any(child.watch.runs for child in live), at)
+        agent = agents.get(agent.parent)
