@@ -41,6 +41,11 @@ class AgentKeys(Themed):
     """Set when all panes are there."""
     _pressed = ("", 0.0)
 
+    @property
+    def stands(self) -> bool:
+        """Whether all panes are there: not yet at the first picture, no more while the app is taken down."""
+        return self.furnished.is_set() and self.is_running
+
     def look_again(self) -> None:
         """Look at the session soon."""
 
@@ -75,7 +80,7 @@ class AgentKeys(Themed):
         return "tree" if side in focused.ancestors else "panel" if isinstance(focused, Approval) else ""
 
     def on_descendant_focus(self) -> None:
-        if not self.furnished.is_set():
+        if not self.stands:
             return
         asked = self.query_one(Approval)
         brief = self.place in ("tree", "child", "whole", "chat", "marking")
@@ -86,7 +91,7 @@ class AgentKeys(Themed):
 
     def on_app_focus(self) -> None:
         """The window has the keys again: the click or key that did it answers nothing."""
-        if self.furnished.is_set():
+        if self.stands:
             self.query_one(Approval).hold()
 
     def on_reader_marking(self) -> None:
@@ -104,7 +109,7 @@ class AgentKeys(Themed):
         side.fit()
 
     def on_resize(self) -> None:
-        if self.furnished.is_set() and self.size.width < 120 and self.side_wish is None:
+        if self.stands and self.size.width < 120 and self.side_wish is None:
             self.query_one(Side).remove_class("shown", "full")
         self.look_again()
 

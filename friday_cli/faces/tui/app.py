@@ -125,7 +125,7 @@ class FridayApp(Following):
         self.furnished.set()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.furnished.is_set() or action in ("leave", "leave_empty", "interrupt")
+        return self.stands or action in ("leave", "leave_empty", "interrupt")
 
     async def _begin(self) -> None:
         await self._furnish()
@@ -192,7 +192,7 @@ class FridayApp(Following):
     def _new_look(self, _theme: object) -> None:
         self.scene.pen = Pen(Look.of(self))
         self.query_one("#chat", Transcript).redraw()
-        if self.furnished.is_set():
+        if self.stands:
             self.query_one(Side).redraw()
             self.follow_status()
 

@@ -78,7 +78,7 @@ class Following(Talk):
     def look(self) -> None:
         """Tell every pane what changed; the only place where the screen follows the session."""
         self._tick = None
-        if not self.is_running or not self.furnished.is_set():
+        if not self.stands:
             return
         now = time.monotonic()
         if (left := self._typed + ECHO_S - now) > 0 and now - self._looked < LATE_S:

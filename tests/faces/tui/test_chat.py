@@ -161,3 +161,10 @@ async def test_foreign_text_is_neither_markup_nor_escape_sequences(folder: Path)
         assert "\x1b" not in chat.frame
         assert "\u202e" not in chat.frame
         assert "owned" not in chat.frame
+
+
+async def test_a_focus_that_is_told_while_the_chat_is_taken_down_asks_for_no_pane(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "x"}]}) as chat:
+        app = chat.app
+    app.on_descendant_focus()
+    app.on_app_focus()
