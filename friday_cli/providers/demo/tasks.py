@@ -7,13 +7,13 @@ from typing import Any
 from .play import Wish
 
 READ_TASK = """\
-Read what this folder says about itself. List it, read its README and its manifest, find the lines marked TODO or FIXME,
+Read what this folder says about itself. List it, read its README and its manifest, find the lines marked TODO or FIXME, \
 and count the definitions per language. Give each finding with the call it came from. Change nothing."""
 COUNT_TASK = """\
-Count what this folder holds: its files, its lines of text, both per kind of file, and its longest files. Say how each
+Count what this folder holds: its files, its lines of text, both per kind of file, and its longest files. Say how each \
 figure was got, and where a figure is only a lower bound. Change nothing."""
 WRITE_TASK = """\
-Write two or three sentences on this folder from the findings given along, for a reader who has not seen it. Count the text
+Write two or three sentences on this folder from the findings given along, for a reader who has not seen it. Count the text \
 files and lines a second time before you pass the figures on. Change nothing."""
 
 MARKED = r"\b(TODO|FIXME)\b"
