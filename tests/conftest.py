@@ -37,6 +37,8 @@ LEFT_S = 30.0
 PACKAGE = f"{os.sep}friday_cli{os.sep}"
 MODEL_SERVERS = {1234, 8000, 8080, 11434}
 """Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
+MACHINE = "cli delegation e2e faces local providers sandbox session store tools wire worktrees"
+"""Folders whose tests meet the machine: its processes, terminals, sockets, disks and clock."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
     r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
@@ -50,6 +52,14 @@ if (
 
 _seen: list[str] = []
 _homes = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let a test that meets the machine fail once, as docs/decisions/017 says; the summary names it as RERUN."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in MACHINE.split():
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 # ---- a home of its own ---------------------------------------------------------

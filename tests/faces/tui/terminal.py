@@ -95,6 +95,10 @@ class Terminal:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status)
 
+    def until_stopped(self) -> None:
+        """Wait until the system has stopped the program, as a shell does before it lets it go on."""
+        assert os.WIFSTOPPED(os.waitpid(self.pid, os.WUNTRACED)[1])
+
     def hang_up(self, *, seconds: float = 60.0) -> None:
         """Close the window; the program has to end by itself."""
         os.close(self._fd)

@@ -123,6 +123,7 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
         os.kill(terminal.pid, signal.SIGTSTP)
         for off in OFF:
             terminal.until(off, after=ON[0])
+        terminal.until_stopped()
         assert terminal.is_clean()
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.until(ON[0], after=OFF[0])
