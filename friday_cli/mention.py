@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from .core.messages import ToolCall
+from .core.near import nearest
 from .core.news import NOTE
 from .core.pattern import pattern
 
@@ -31,9 +32,7 @@ def misspelt(prompt: str, profiles: Collection[str]) -> str:
     match = _LIKE_ONE().match(prompt)
     if not match or match[1] in profiles:
         return ""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(match[1].lower(), list(profiles), 1, NEAR)), "")
+    return nearest(match[1].lower(), profiles, NEAR)
 
 
 def task_of(prompt: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from .config import Settings
 from .core.errors import UsageError
+from .core.near import nearest
 from .core.permission import Mode, Rules
 from .core.rule import BEYOND, Rule, parse_rule
 from .profiles import KNOWN, Profile
@@ -61,8 +62,6 @@ def _known(rule: Rule) -> Rule:
     beyond = rule.decision == "allow" and rule.tool in {f"bash_{reach}" for reach in BEYOND}
     if beyond or rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
         return rule
-    from difflib import get_close_matches
-
-    near = get_close_matches(rule.tool, KNOWN, 1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(KNOWN))}."
+    near = nearest(rule.tool, KNOWN)
+    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(KNOWN))}."
     raise UsageError(f"The rule {rule} names no tool.", hint=hint)

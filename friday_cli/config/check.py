@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from ..core.near import nearest
 from ..core.pattern import pattern
 from .settings import LONGEST, Settings
 
@@ -129,24 +130,23 @@ def _unknown(path: tuple[str, ...], struct: type[msgspec.Struct]) -> Problem:
             "keys do not stand in this file.",
             f"Use `friday auth set {path[1]}`, or name an environment variable with key_env.",
         )
-    return Problem(path, "unknown key.", nearest(path, struct))
+    return Problem(path, "unknown key.", meant(path, struct))
 
 
-def nearest(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings) -> str:
+def meant(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings) -> str:
     """A sentence naming the setting that was probably meant, or those that exist at that place."""
-    import difflib
 
     def plain(name: str) -> str:
         return re.sub(r"[^a-z0-9]", "", name.lower())
 
     here = {plain(name): name for name in fields(struct)}
-    if close := difflib.get_close_matches(plain(path[-1]), here, 1, 0.6):
-        return f"Did you mean {here[close[0]]}?"
+    if close := nearest(plain(path[-1]), here):
+        return f"Did you mean {here[close]}?"
     ends: dict[str, str] = {}
     for name in names():
         ends.setdefault(plain(name.rpartition(".")[2]), name)
-    if close := difflib.get_close_matches(plain(path[-1]), ends, 1, 0.75):
-        return f"Did you mean {ends[close[0]]}?"
+    if close := nearest(plain(path[-1]), ends, 0.75):
+        return f"Did you mean {ends[close]}?"
     return f"Known here: {', '.join(fields(struct))}."
 
 

@@ -119,7 +119,7 @@ def _leaf(parts: tuple[str, ...]) -> Any:
     try:
         kind = check.kind_of(parts)
     except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=check.nearest(parts)) from None
+        raise UsageError(f"There is no setting {name}.", hint=check.meant(parts)) from None
     if check.struct_in(kind) is not None:
         raise UsageError(f"{name} is a table.", hint=f"Name one of its keys, such as {_inside(name)}.")
     return kind

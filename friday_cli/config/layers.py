@@ -186,7 +186,7 @@ def lookup(settings: Settings, name: str) -> object:
         elif isinstance(value, dict) and part in value:
             value = value[part]
         else:
-            raise UsageError(f"There is no setting {name}.", hint=check.nearest(parts))
+            raise UsageError(f"There is no setting {name}.", hint=check.meant(parts))
     return value
 
 
@@ -234,7 +234,7 @@ def _override(data: dict[str, Any], name: str, value: object, place: str) -> Non
     try:
         kind = check.kind_of(tuple(name.split(".")))
     except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=check.nearest(tuple(name.split(".")))) from None
+        raise UsageError(f"There is no setting {name}.", hint=check.meant(tuple(name.split(".")))) from None
     if isinstance(value, (list, tuple)):
         value = [*value, *_get(data, name)]
     if (problem := check.misfit(value, kind)) is not None:

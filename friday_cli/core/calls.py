@@ -11,6 +11,7 @@ from .budget import LimitReached
 from .errors import FridayError, PermissionDenied, ToolError
 from .events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from .messages import Message, ResultStatus, ToolCall, ToolResult
+from .near import nearest
 from .permission import Verdict
 from .room import within_budget
 from .rule import Call
@@ -141,14 +142,12 @@ async def _run_call(agent: Agent, world: World, call: ToolCall) -> _Ran:
 def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, Call]:
     tool = agent.tools.get(call.name)
     if tool is None:
-        from difflib import get_close_matches
-
         listed = any(spec.name == call.name for spec in agent.specs)
         names = ", ".join(sorted(agent.tools))
-        near = [] if listed else get_close_matches(call.name, agent.tools, 1)
+        near = "" if listed else nearest(call.name, agent.tools)
         raise ToolError(
             f"{call.name} cannot be used now." if listed else f"There is no tool {call.name!r}.",
-            hint=f"Did you mean {near[0]}?" if near else f"Tools you may use: {names or 'none'}.",
+            hint=f"Did you mean {near}?" if near else f"Tools you may use: {names or 'none'}.",
         )
     if call.error:
         raise ToolError(f"The arguments of {call.name} could not be read: {call.error}.", hint="Send them again.")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 import msgspec
 
@@ -12,6 +12,8 @@ from .messages import Message, Usage, estimate_message, estimate_tokens
 
 Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "other"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+"""All levels, from none to most."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -100,6 +102,12 @@ class Counts(Protocol):
     async def count_tokens(self, request: Request) -> int:
         """Input tokens of `request`. Raises ProviderError."""
         ...
+
+
+def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
+    """The level of `accepted` that is nearest to `effort`; the lower one of two. `effort` where nothing is known."""
+    want = EFFORTS.index(effort)
+    return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - want), EFFORTS.index(level)), default=effort)
 
 
 def estimate_request(request: Request) -> int:

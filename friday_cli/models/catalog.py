@@ -6,16 +6,14 @@ import functools
 import os
 import tomllib
 from datetime import date
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
 from ..core.pattern import pattern
-from ..core.provider import Effort
+from ..core.provider import EFFORTS, Effort
 from . import prices
 
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
-"""All levels, from none to most."""
 WINDOW, MAX_OUTPUT = 128_000, 16_000
 """What is taken for a hosted model that is not known, in tokens."""
 LOCAL_WINDOW, LOCAL_MAX_OUTPUT = 32_768, 8_192
@@ -131,11 +129,3 @@ def split_effort(name: str) -> tuple[str, Effort | None]:
     if not colon or tail not in EFFORTS or (name.startswith("ollama/") and ":" not in head):
         return name, None
     return head, tail
-
-
-def clamp(effort: Effort, accepted: tuple[Effort, ...]) -> Effort:
-    """The level of `accepted` that is nearest to `effort`; the lower one of two. Anything where nothing is known."""
-    if not accepted:
-        return effort
-    want = EFFORTS.index(effort)
-    return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - want), EFFORTS.index(level)))

@@ -10,7 +10,7 @@ import msgspec
 
 from ..config.settings import Settings
 from ..core.messages import Usage
-from ..core.provider import Provider
+from ..core.provider import EFFORTS, Provider
 from ..wire import Endpoint
 from . import catalog, prices
 from .keys import Key
@@ -132,5 +132,5 @@ def wire_quirks(of: Service, choice: Choice) -> WireQuirks:
         quirks = WireQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
     elif of.table == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
-    efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or catalog.EFFORTS
+    efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
     return msgspec.structs.replace(quirks, efforts=efforts, reasoning=thinking != "none")

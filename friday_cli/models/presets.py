@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ import msgspec
 
 from ..config.settings import ProviderSettings
 from ..core.errors import UsageError
+from ..core.near import nearest
 
 Wire = Literal["messages", "responses", "chat"]
 """The language of a service: Anthropic's Messages, OpenAI's Responses, or Chat Completions."""
@@ -156,20 +157,13 @@ def unknown(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
     """The error for a provider that nobody knows, with the nearest name and how to add one."""
     if name in SCRIPTED:
         return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_BY_THEMSELVES[name]}.")
-    close = nearest(name, (*names(providers), *SCRIPTED))
+    close = nearest(name.lower(), (*names(providers), *SCRIPTED))
     meant = f" Did you mean {close!r}?" if close else ""
     return UsageError(
         f"Unknown provider {name!r}.{meant}",
         hint=f"Known: {', '.join(names(providers))}, demo. Add your own as [providers.{_bare(name)}] with "
         "base_url and key_env in config.toml (see `friday config path`).",
     )
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The name that `word` was probably meant to be, "" where none is near."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(word.lower(), list(known), 1, 0.6)), "")
 
 
 def is_loopback(url: str) -> bool:

@@ -11,11 +11,12 @@ import msgspec
 
 from ..config.settings import ProviderSettings, Settings
 from ..core.errors import FridayError, NotConfigured, UsageError
-from ..core.provider import Effort
+from ..core.near import nearest
+from ..core.provider import Effort, clamp
 from . import catalog
 from .catalog import Quirks
 from .keys import Key, find_key
-from .presets import PRESETS, SCRIPTED, Service, names, nearest, service, unknown
+from .presets import PRESETS, SCRIPTED, Service, names, service, unknown
 
 if TYPE_CHECKING:
     from .found import Found
@@ -159,7 +160,7 @@ def _choose(of: Service, model: str, effort: Effort | None, source: str) -> Choi
         else:
             accepted = ("none",)
             effort = effort or "none"
-    if effort and (near := catalog.clamp(effort, accepted)) != effort:
+    if effort and (near := clamp(effort, accepted)) != effort:
         notes.append(f"{model} does not take the effort {effort!r} ({', '.join(accepted)}): using {near!r}.")
         effort = near
     if of.base_url.startswith("http://") and not of.here:
@@ -188,7 +189,7 @@ def _no_model(name: str, providers: Mapping[str, ProviderSettings]) -> UsageErro
             f"{name!r} is a provider, not a model.", hint=f"Write {name}/{example}; `friday models` lists the models."
         )
     ids = [model for _, model in catalog.known()]
-    close = nearest(catalog.split_effort(name)[0], (*catalog.aliases(), "demo", *ids))
+    close = nearest(catalog.split_effort(name)[0].lower(), (*catalog.aliases(), "demo", *ids))
     return UsageError(
         f"Unknown model {name!r}." + (f" Did you mean {close!r}?" if close else ""),
         hint="Write provider/model for one that Friday does not know; `friday models` lists those it does.",

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import frontmatter
 from ..core.errors import FileError
+from ..core.near import nearest
 from ..core.plain import line
 from . import foreign
 
@@ -137,13 +138,6 @@ class Fields:
         if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
             raise self.fail(name, "expected a list of names.", "Write [a, b], or one `- name` a line.")
         return [entry.strip() for entry in entries]
-
-
-def nearest(word: str, names: Iterable[str], likeness: float = 0.6) -> str:
-    """The name that was probably meant; "" when none is near."""
-    import difflib  # only ever needed on the way to an error
-
-    return next(iter(difflib.get_close_matches(word, list(names), 1, likeness)), "")
 
 
 def listed(names: Iterable[str]) -> str:

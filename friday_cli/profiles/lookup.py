@@ -11,9 +11,9 @@ import msgspec
 
 from .. import frontmatter, trust
 from ..core.errors import FileError, UsageError
+from ..core.near import nearest
 from ..core.pattern import pattern
 from ..paths import config_dir
-from .fields import nearest
 from .parse import parse
 from .profile import TOKENS_HARD, Origin, Profile
 

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from .. import frontmatter
 from ..core.errors import FileError
+from ..core.near import nearest
 from ..core.pattern import pattern
 from ..core.plain import plain
+from ..core.provider import EFFORTS
 from . import foreign
-from .fields import Fields, listed, nearest
+from .fields import Fields, listed
 from .profile import (
     KNOWN,
     READ_ONLY,
@@ -25,7 +27,6 @@ from .profile import (
 )
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 SELF = "An agent cannot assign itself as a sub-agent"
 LONGEST = 86_400
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from ..core.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, closed
 from ..core.pattern import pattern
-from ..core.provider import Effort, Request
+from ..core.provider import EFFORTS, Effort, Request, clamp
+from ..wire.names import wire_id, wire_name
 
 Cache = Literal["auto", "blocks", "off"]
 """Prompt caching: one mark for the whole request, marks on blocks (where a platform knows no other), none."""
-EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 """The provider's own search; the version that every model and platform with search has."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
@@ -113,18 +111,6 @@ def messages_of(history: Sequence[Message], *, origin: str, thinking: bool = Tru
     return turns
 
 
-def wire_id(call_id: str) -> str:
-    """A call's id as the API takes it; the same for the same id."""
-    if _ID().fullmatch(call_id):
-        return call_id
-    return "call_" + hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:24]
-
-
-def wire_name(name: str) -> str:
-    """A tool's name as the API takes it; a model may have made up any."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
-
-
 def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
     blocks: list[_Block] = []
     for part in message.parts:
@@ -141,7 +127,7 @@ def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
             case Image():
                 blocks.append(_image(part))
             case ToolCall():
-                call = {"id": wire_id(part.id), "name": wire_name(part.name), "input": part.arguments}
+                call = {"id": wire_id(part.id, _ID()), "name": wire_name(part.name), "input": part.arguments}
                 blocks.append({"type": "tool_use", **call})
             case ToolResult():
                 blocks.append(_result(part))
@@ -162,7 +148,7 @@ def _image(image: Image) -> _Block:
 
 def _result(result: ToolResult) -> _Block:
     text = result.text if result.text.strip() else ("" if result.images else "(no output)")
-    block: _Block = {"type": "tool_result", "tool_use_id": wire_id(result.call_id)}
+    block: _Block = {"type": "tool_result", "tool_use_id": wire_id(result.call_id, _ID())}
     if result.status != "ok":  # the API takes nothing but text in a failure
         return {**block, "content": text or "(failed)", "is_error": True}
     if not result.images:
@@ -194,13 +180,8 @@ def _thinking(wanted: Effort | None, quirks: Quirks, most: int) -> tuple[_Block 
     if quirks.thinking == "none" or (quirks.thinking == "" and wanted is None):
         return None, None
     taken = [e for e in quirks.efforts or EFFORTS if e not in ("none", "minimal")]
-    effort = _nearest(wanted, taken) if wanted and taken else None
+    effort = clamp(wanted, taken) if wanted and taken else None
     return {"type": "adaptive", "display": "summarized"}, effort
-
-
-def _nearest(wanted: Effort, taken: Iterable[Effort]) -> Effort:
-    at = EFFORTS.index(wanted)
-    return min(taken, key=lambda level: (abs(EFFORTS.index(level) - at), EFFORTS.index(level)))
 
 
 def _mark(body: dict[str, Any], cache: Cache) -> None:

@@ -11,6 +11,7 @@ from ..core.provider import CallChunk, Chunk, Request, Search, Stop, TextChunk, 
 from ..wire.arguments import as_text
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_error
+from ..wire.names import wire_name
 from ..wire.text import Pieces
 from .openai_parts import (
     NO_IMAGE,
@@ -18,13 +19,12 @@ from .openai_parts import (
     Slot,
     arguments_text,
     cache_key,
+    call_id_for,
     cut_off,
     effort_for,
     result_text,
     tables_in,
     text_in,
-    wire_id,
-    wire_name,
 )  # fmt: skip
 
 _STOPS: dict[str, Stop] = {
@@ -97,7 +97,7 @@ def _add_results(out: list[dict[str, Any]], message: Message, quirks: Quirks) ->
     pictures: list[dict[str, Any]] = []
     for result in message.results:
         text = result_text(result)
-        entry: dict[str, Any] = {"role": "tool", "tool_call_id": wire_id(result.call_id, quirks), "content": text}
+        entry: dict[str, Any] = {"role": "tool", "tool_call_id": call_id_for(result.call_id, quirks), "content": text}
         if result.images:
             shown = [_shown(image, quirks) for image in result.images]
             if quirks.tool_images:
@@ -145,7 +145,7 @@ def _assistant(message: Message, quirks: Quirks, origin: str) -> dict[str, Any] 
 
 def _called(call: ToolCall, quirks: Quirks, extras: dict[str, Any]) -> dict[str, Any]:
     function = {"name": wire_name(call.name), "arguments": arguments_text(call)}
-    called = {"id": wire_id(call.id, quirks), "type": "function", "function": function}
+    called = {"id": call_id_for(call.id, quirks), "type": "function", "function": function}
     return {**called, "extra_content": extras[call.id]} if call.id in extras else called
 
 

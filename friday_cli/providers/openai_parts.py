@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -12,13 +11,13 @@ import msgspec
 from ..core.errors import ProviderError
 from ..core.messages import AnyPart, Message, Text, ToolCall, ToolResult, Usage, estimate_message
 from ..core.pattern import pattern
-from ..core.provider import Effort, Request, Stop, estimate_request
+from ..core.provider import Effort, Request, Stop, clamp, estimate_request
 from ..wire.arguments import call_of
+from ..wire.names import wire_id
 from ..wire.text import Pieces, whole_json
 
 Price = Callable[[Usage], float | None]
 """US dollars for the usage of one request, None where unknown."""
-EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 NO_IMAGE = "[an image was here; this model reads none]"
 CUT = "the reply reached its output limit before the arguments were complete; the call was not run"
 _MOST = 10**9
@@ -99,10 +98,7 @@ def effort_for(request: Request, quirks: Quirks) -> Effort | None:
     """The effort to send: the nearest that the model takes, the lower of two; None for nothing."""
     if request.effort is None or quirks.efforts == ("none",):
         return None
-    if not quirks.efforts:
-        return request.effort
-    wanted = EFFORTS.index(request.effort)
-    return min(quirks.efforts, key=lambda e: (abs(EFFORTS.index(e) - wanted), EFFORTS.index(e)))
+    return clamp(request.effort, quirks.efforts)
 
 
 def cache_key(request: Request) -> str:
@@ -111,18 +107,9 @@ def cache_key(request: Request) -> str:
     return key if len(key) <= 64 else hashlib.sha256(key.encode()).hexdigest()
 
 
-def wire_id(call_id: str, quirks: Quirks) -> str:
-    """A call's id as every service takes it; the same for the same id."""
-    good = _SHORT_ID() if quirks.short_ids else _ID()
-    if good.fullmatch(call_id):
-        return call_id
-    digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
-    return digest[:9] if quirks.short_ids else f"call_{digest[:24]}"
-
-
-def wire_name(name: str) -> str:
-    """A tool's name as every service takes it; a model may have made up any."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
+def call_id_for(call_id: str, quirks: Quirks) -> str:
+    """A call's id as the service takes it; the same for the same id."""
+    return wire_id(call_id, _SHORT_ID() if quirks.short_ids else _ID(), short=quirks.short_ids)
 
 
 def arguments_text(call: ToolCall) -> str:

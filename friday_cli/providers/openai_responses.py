@@ -10,6 +10,7 @@ from ..core.messages import AnyPart, Image, Message, Opaque, Text, Thinking, Too
 from ..core.provider import CallChunk, Chunk, Request, Search, Stop, TextChunk, ThinkingChunk
 from ..wire.endpoint import Endpoint
 from ..wire.failures import from_error
+from ..wire.names import wire_name
 from ..wire.searches import search_of
 from ..wire.text import Pieces
 from .openai_parts import (
@@ -18,13 +19,12 @@ from .openai_parts import (
     Slot,
     arguments_text,
     cache_key,
+    call_id_for,
     cut_off,
     effort_for,
     result_text,
     tables_in,
     text_in,
-    wire_id,
-    wire_name,
 )
 
 _LEAST_OUTPUT = 16
@@ -80,7 +80,7 @@ def _input(request: Request, quirks: Quirks, origin: str) -> list[dict[str, Any]
                 shown: list[Text | Image] = [*([Text(text)] if text else []), *result.images]
                 output = [_shown(p, quirks) for p in shown] if result.images else text
                 items.append(
-                    {"type": "function_call_output", "call_id": wire_id(result.call_id, quirks), "output": output}
+                    {"type": "function_call_output", "call_id": call_id_for(result.call_id, quirks), "output": output}
                 )
         elif content := [_shown(p, quirks) for p in message.parts if isinstance(p, Text | Image)]:
             items.append({"type": "message", "role": "user", "content": content})
@@ -106,7 +106,7 @@ def _assistant(message: Message, quirks: Quirks, origin: str) -> list[dict[str, 
                 mark = messages.pop(0) if messages else {}
                 items.append({"type": "message", "role": "assistant", "content": content} | mark)
             case ToolCall():
-                item = {"type": "function_call", "call_id": wire_id(part.id, quirks), "name": wire_name(part.name)}
+                item = {"type": "function_call", "call_id": call_id_for(part.id, quirks), "name": wire_name(part.name)}
                 items.append(item | {"arguments": arguments_text(part)} | called.get(part.id, {}))
             case Thinking(data=dict() as data) if part.origin == origin and _returns(data):
                 items.append(data)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from friday_cli.core.provider import EFFORTS, Effort, clamp
 from friday_cli.models import catalog, prices
 from friday_cli.models.presets import PRESETS
 
@@ -49,7 +50,7 @@ def test_a_model_that_thinks_always_takes_no_effort_none_and_the_others_do() -> 
             assert "none" not in quirks.efforts
         elif quirks.off:
             assert "none" in quirks.efforts, model.id
-        assert list(quirks.efforts) == sorted(quirks.efforts, key=catalog.EFFORTS.index)
+        assert list(quirks.efforts) == sorted(quirks.efforts, key=EFFORTS.index)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_efforts_are_levels_of_the_sdks() -> None:
     from openai.types.shared.reasoning_effort import ReasoningEffort
 
     gpt = set(get_args(get_args(ReasoningEffort)[0]))
-    assert set(catalog.EFFORTS) == gpt
+    assert set(EFFORTS) == gpt
     claude = set(re.findall(r"'(\w+)'", str(OutputConfigParam.__annotations__["effort"])))
     claude = claude or set(re.findall(r'"(\w+)"', str(OutputConfigParam.__annotations__["effort"])))
     for model in IDS["anthropic"]:
@@ -157,18 +158,16 @@ def test_effort_in_a_name(name: str, want: tuple[str, str | None]) -> None:
     assert catalog.split_effort(name) == want
 
 
-@given(st.sampled_from(catalog.EFFORTS), st.lists(st.sampled_from(catalog.EFFORTS), unique=True, min_size=1))
-def test_clamp_gives_an_accepted_level_and_keeps_an_accepted_one(
-    effort: catalog.Effort, accepted: list[catalog.Effort]
-) -> None:
-    got = catalog.clamp(effort, tuple(accepted))
+@given(st.sampled_from(EFFORTS), st.lists(st.sampled_from(EFFORTS), unique=True, min_size=1))
+def test_clamp_gives_an_accepted_level_and_keeps_an_accepted_one(effort: Effort, accepted: list[Effort]) -> None:
+    got = clamp(effort, tuple(accepted))
     assert got in accepted
     assert got == effort or effort not in accepted
 
 
 def test_clamp_prefers_less_and_leaves_the_unknown_alone() -> None:
-    assert catalog.clamp("medium", ("low", "high")) == "low"
-    assert catalog.clamp("xhigh", ()) == "xhigh"
+    assert clamp("medium", ("low", "high")) == "low"
+    assert clamp("xhigh", ()) == "xhigh"
 
 
 @pytest.mark.parametrize(

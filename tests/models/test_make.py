@@ -11,9 +11,8 @@ import pytest
 from friday_cli.config.settings import Prices, ProviderSettings, Settings
 from friday_cli.core.errors import NotConfigured, UsageError
 from friday_cli.core.messages import Usage, user
-from friday_cli.core.provider import Provider, Request
+from friday_cli.core.provider import EFFORTS, Provider, Request
 from friday_cli.models import prices
-from friday_cli.models.catalog import EFFORTS
 from friday_cli.models.keys import find_key
 from friday_cli.models.make import endpoint, make, wire_quirks
 from friday_cli.models.presets import service

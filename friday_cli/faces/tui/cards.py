@@ -6,7 +6,6 @@ Interface: one function per card; those that read files or the store are async.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import re
 from collections.abc import Sequence
@@ -259,8 +258,3 @@ async def doctor_card(cwd: Path, model: str | None) -> str:
         ("", "area", "what", "how it is"),
         [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],
     )
-
-
-def near(word: str, known: Sequence[str]) -> str:
-    """The known word that was probably meant, "" where none is near."""
-    return next(iter(difflib.get_close_matches(word, known, 1)), "")
