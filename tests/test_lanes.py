@@ -55,9 +55,20 @@ def test_what_is_past_or_cannot_be_says_nothing(moment: Callable[[], float]) -> 
     assert lane.closed_until() == pytest.approx(at, abs=0.001)
 
 
+def test_that_one_was_served_is_known_to_everybody_on_the_lane() -> None:
+    lane, other = SharedLane("x"), SharedLane("y")
+    assert lane.served_at() == 0
+    before = time.time()
+    lane.serve()
+    assert before - 1 <= SharedLane("x").served_at() <= time.time() + 1
+    assert (lane.closed_until(), other.served_at()) == (0, 0)
+
+
 def test_where_nothing_can_be_kept_nobody_is_waited_for() -> None:
     state_dir().parent.mkdir(parents=True, exist_ok=True)
     state_dir().write_text("in the way")
     lane = SharedLane("x")
     lane.close_until(time.time() + 5)
     assert lane.closed_until() == 0
+    lane.serve()
+    assert lane.served_at() == 0

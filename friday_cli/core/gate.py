@@ -34,6 +34,14 @@ class Shared(Protocol):
         """Let nobody start a request before `at`; never shortens a longer wait."""
         ...
 
+    def served_at(self) -> float:
+        """When one of them was served last; 0 when none is known of."""
+        ...
+
+    def serve(self) -> None:
+        """Let the others know that one is served now."""
+        ...
+
 
 class Gate:
     """Admission to one lane. `rng` gives the jitter, `shared` what other processes met there (None: there are none)."""
@@ -45,7 +53,7 @@ class Gate:
         self._limit = float(MOST_IN_FLIGHT)
         self._known = float(MOST_IN_FLIGHT)  # so many were not too many when the server last refused one
         self._rounds = 1
-        self._in_flight = 0
+        self._in_flight = self._successes = 0
         self._closed_until = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -53,6 +61,11 @@ class Gate:
     @property
     def in_flight(self) -> int:
         return self._in_flight
+
+    @property
+    def served(self) -> tuple[int, float]:
+        """Another one than before when somebody was served meanwhile, here or in another process."""
+        return self._successes, self._shared.served_at() if self._shared is not None else 0.0
 
     @property
     def wait_s(self) -> float:
@@ -74,6 +87,9 @@ class Gate:
         """Give the place back; a success lets one more in after a round."""
         self._in_flight -= 1
         if succeeded:
+            self._successes += 1
+            if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # where all find room nobody asks
+                self._shared.serve()
             rounds = self._rounds if self._limit >= self._known else 1
             self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / (self._limit * rounds))
             if self._limit >= self._known + 1:  # it takes more by now
@@ -98,11 +114,13 @@ class Gate:
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
-        """How many seconds to wait after the `attempt`-th failure; `crowded` closes the lane for everybody meanwhile."""
-        if retry_after is not None:
-            wait = retry_after + self._rng.uniform(0, 0.1 * retry_after + 0.1)
-        else:
-            wait = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (attempt - 1)) * self._rng.uniform(0.5, 1.0)
+        """How many seconds to wait after the `attempt`-th failure; `crowded` closes the lane for everybody meanwhile.
+
+        Never less than the server asks for; more where that was not enough the time before.
+        """
+        told, doubled = retry_after or 0.0, attempt - (retry_after is not None)
+        own = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (doubled - 1)) * self._rng.uniform(0.5, 1.0) if doubled else 0.0
+        wait = max(own, told + self._rng.uniform(0, 0.1 * told + 0.1)) if retry_after is not None else own
         if crowded:
             self._known, self._rounds = max(1.0, self._in_flight - 1.0), min(ROUNDS_MOST, 2 * self._rounds)
             self._close(wait)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 
@@ -14,18 +13,11 @@ from .agent import Agent, World
 from .budget import OUTPUT_FLOOR
 from .errors import ProviderError
 from .events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
-from .gate import RETRY_AFTER_MOST_S, Gate
 from .messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
+from .patience import CROWDED, Patience
 from .provider import CallChunk, Counts, Done, Request, TextChunk, ThinkingChunk
 
 log = logging.getLogger(__name__)
-CROWDED = frozenset(("rate", "overloaded"))
-RETRIES = {
-    "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
-}  # fmt: skip
-"""How often each kind of failure of one request is tried again."""
-WAITS_MOST_S = 300.0
-"""How long one request is waited for in all: no wait begins that would lead beyond."""
 
 
 async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bool = False) -> Done:
@@ -34,18 +26,14 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
     Without `tools` they stay listed, so that the prefix holds, but may not be called. Raises ProviderError, or
     LimitReached when the budget has no room for the request.
     """
-    failures: Counter[str] = Counter()
-    attempt, waited = 0, 0.0
+    attempt, patience = 0, Patience()
     while True:
         attempt += 1
         try:
-            refused = any(failures[kind] for kind in CROWDED)  # goes first: it has fewer tries left than those who wait
-            return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools, refused)
+            return await _attempt(agent, world, _Reader(agent, world, attempt, quiet), tools, patience.refused)
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            failures[error.kind] += 1
-            wait = _wait_before_retry(world.gate(agent.provider.lane), error, failures[error.kind], waited)
-            waited += wait or 0.0
+            wait = patience.wait(world.gate(agent.provider.lane), error)
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
@@ -56,21 +44,10 @@ async def ask_model(agent: Agent, world: World, *, tools: bool = True, quiet: bo
                 if not (error.transient and await _fall_back(agent, world)):
                     agent.streaming = partial
                     raise
-                failures.clear()
-                waited = 0.0
+                patience = Patience()
             elif error.kind not in CROWDED:  # a crowded lane is waited for at its gate, with everybody else
                 async with agent.presence.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
-
-
-def _wait_before_retry(gate: Gate, error: ProviderError, failures: int, waited: float) -> float | None:
-    """Seconds until the next try; None when there shall be none. `waited` is what this request has taken already."""
-    if failures > RETRIES.get(error.kind, 0):
-        return None
-    asked = error.retry_after or 0.0
-    if asked > RETRY_AFTER_MOST_S or waited + asked >= WAITS_MOST_S:
-        return None
-    return gate.back_off(failures, retry_after=error.retry_after, crowded=error.kind in CROWDED)
 
 
 def _span(seconds: float) -> str:

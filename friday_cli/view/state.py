@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -210,7 +211,7 @@ def _turn_finished(state: State, agent: AgentView, event: TurnFinished, at: floa
 def _attempt_failed(state: State, agent: AgentView, event: AttemptFailed, at: float) -> None:
     agent.usage = agent.usage + event.usage
     agent.attempt, agent.reply = event.attempt + 1, None
-    again = "" if event.retry_s is None else f"; trying again in {event.retry_s:.0f} s"
+    again = "" if event.retry_s is None else f"; trying again in {math.ceil(event.retry_s)} s"
     agent.transcript.append(Note(event.message.rstrip(".") + again, "warning", at))
 
 

@@ -57,7 +57,9 @@ async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
 @virtual
 async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> None:
     for seed in range(20):
-        assert seconds <= gate(seed).back_off(3, retry_after=seconds, crowded=True) <= 1.1 * seconds + 0.1
+        assert seconds <= gate(seed).back_off(1, retry_after=seconds, crowded=True) <= 1.1 * seconds + 0.1
+        again = gate(seed).back_off(4, retry_after=seconds, crowded=True)
+        assert max(seconds, 2.0) <= again <= max(4.0, 1.1 * seconds + 0.1), "what it said was not enough three times"
 
 
 @virtual
@@ -121,13 +123,19 @@ class Neighbours:
     """What other processes know, in memory; `until` counts from the beginning of the test."""
 
     def __init__(self) -> None:
-        self.until = 0.0
+        self.until = self.served = 0.0
 
     def closed_until(self) -> float:
         return BEGUN + self.until if self.until > asyncio.get_running_loop().time() else 0.0
 
     def close_until(self, at: float) -> None:
         self.until = max(self.until, at - BEGUN)
+
+    def served_at(self) -> float:
+        return self.served
+
+    def serve(self) -> None:
+        self.served = asyncio.get_running_loop().time()
 
 
 @virtual
@@ -255,6 +263,44 @@ async def test_two_processes_against_a_server_of_two_places_find_one_place_each(
     needed = 2 * 20 * 4
     assert len(one.times) <= 1.5 * needed, f"{len(one.times)} requests for {needed} replies"
     assert max(one.flight[40:]) <= PLACES + 2, f"in flight: {one.flight}"
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@virtual
+async def test_four_processes_against_a_server_of_two_places_lose_nobody(retry_after: float | None) -> None:
+    """Each has one request in flight at least: two of four are refused at any time, some of them again and again."""
+    lanes, one = Neighbours(), Slots(retry_after)
+    models = [one, *(Slots(retry_after, one) for _ in range(3))]
+    benches = [Bench(model, (), {"worker": Profile()}, batch_most=20, seed=seed) for seed, model in enumerate(models)]
+    for bench in benches:
+        bench.world.shared = lambda lane: lanes
+    await asyncio.gather(*(bench.prompt() for bench in benches))
+    for bench in benches:
+        assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    needed = 4 * 20 * 4
+    assert len(one.times) <= 3 * needed, f"{len(one.times)} requests for {needed} replies"
+
+
+@pytest.mark.parametrize(("served", "fewest", "most"), [(False, 6, 6), (True, 50, 500)])
+@virtual
+async def test_a_request_comes_again_as_long_as_others_are_served_but_not_for_ever(
+    served: bool, fewest: int, most: int
+) -> None:
+    lanes, tries = Neighbours(), 0
+
+    def say(request: Request, count: int) -> Say:
+        nonlocal tries
+        tries = count + 1
+        if served:
+            lanes.serve()
+        return Say(fail=ProviderError("rate", "slow down", status=429))
+
+    bench = Bench(Model(say))
+    bench.world.shared = lambda lane: lanes
+    outcome = await bench.prompt()
+    assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
+    assert fewest <= tries <= most
+    assert asyncio.get_running_loop().time() <= 3700
 
 
 @virtual

@@ -234,7 +234,9 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
     for number, (kid, case) in enumerate(kids.items(), 1):
         report = reports[number - 1]
         about = f"{case.says}: {report}\n{friday.attempts()}"
-        assert len(brain.by(kid)) == case.tries, about
+        came = len(brain.by(kid))
+        refused_free = case.tries > 1 and ("429" in case.says or "overloaded (" in case.says)
+        assert came == case.tries or (refused_free and came > case.tries), about  # more while the others were served
         ended(ran, f"a.{number}", case)
         assert f"## Result from 'researcher' (a.{number}): failed ({case.stop})" in report, about
         assert case.says in report, about
