@@ -11,6 +11,7 @@ from .config.settings import Delegation
 from .core.agent import World
 from .core.delegation import Spec, Started, Tree
 from .core.errors import ToolError
+from .core.figures import counted
 from .core.permission import Answer
 from .core.rule import Call
 
@@ -60,7 +61,7 @@ class Muster:
             if not (over := self._over(count, price)):
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
-            words = f"{more} more agent{'s' if more != 1 else ''}, {count} in this turn; {cost}"
+            words = f"{counted(more, 'more agent')}, {count} in this turn; {cost}"
             if not self._world.desk.attended:
                 raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
             async with presence.waiting("waiting_user", call_id):

@@ -20,6 +20,7 @@ from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
 from .core.errors import Unwritable, UsageError
 from .core.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
+from .core.figures import is_demo
 from .core.log import Log
 from .core.messages import without_thinking
 from .core.news import NOTE
@@ -216,7 +217,7 @@ def _as_before(options: Options, record: AgentRecord | None) -> Options:
         profile = record.profile
     last = record.prefix.model if record.prefix else record.granted.model
     if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
-        model = "demo" if last.startswith("demo/") else last or None
+        model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
 
 

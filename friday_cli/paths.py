@@ -38,6 +38,12 @@ def store_path(env: Mapping[str, str] | None = None) -> Path:
     return data_dir(env) / "friday.db"
 
 
+def with_tilde(path: str | Path) -> str:
+    """A path for people: the home folder is `~`."""
+    text, home = str(path), os.path.expanduser("~").rstrip("/")
+    return "~" + text[len(home) :] if home and (text == home or text.startswith(home + "/")) else text
+
+
 def text_of(path: str | Path) -> str:
     """A path as JSON and a database can hold it, whatever bytes its name has."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -232,12 +232,9 @@ class _Tree:
         return f"every token was charged up the tree: {_WITH_CHILDREN['a']:,} on the root's budget"
 
     async def store(self) -> str:
-        store = Store(store_path(self._place.env))
-        try:
+        async with Store(store_path(self._place.env)) as store:
             kept = await store.events(self._session)
             rows = {row.path: row.usage.billed for row in await store.agents(self._session)}
-        finally:
-            await store.close()
         _must(bool(self._heard), "nothing was published")
         lost = [e.seq for e in self._heard if e not in kept]
         _must(not lost, f"{len(lost)} of {len(self._heard)} published events are not in the store")

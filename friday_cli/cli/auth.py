@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..paths import with_tilde
 from . import complete
 from .help import Command, Group
 
@@ -43,7 +44,7 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
     """
     from ..core.errors import UsageError
     from ..models import keys
-    from .output import remark, tidy
+    from .output import remark
 
     if context.args or provider.startswith("-"):
         raise UsageError(
@@ -52,7 +53,7 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
         )
     name = _known(provider)
     path = keys.set_key(name, _read_key(name))
-    remark(f"the key of {name} is kept in {tidy(path)}")
+    remark(f"the key of {name} is kept in {with_tilde(path)}")
     for row in _rows(name):
         if row.used and row.source != "auth.toml":
             remark(f"warning: {row.source} is set and is used in its place")
@@ -76,12 +77,12 @@ def remove(provider: str = _PROVIDER) -> None:
     """Forget the key of a service. Variables of the environment stay as they are."""
     from ..core.errors import UsageError
     from ..models import keys
-    from .output import remark, tidy
+    from .output import remark
 
     left = [row.source for row in _rows(provider) if row.source != "auth.toml"]
     still = f" {left[0]} is set in the environment and still gives one." if left else ""
     if not keys.remove_key(provider):
-        raise UsageError(f"No key of {provider!r} is kept in {tidy(keys.auth_path())}.{still}")
+        raise UsageError(f"No key of {provider!r} is kept in {with_tilde(keys.auth_path())}.{still}")
     remark(f"the key of {provider} is forgotten.{still}")
 
 

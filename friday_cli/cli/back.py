@@ -158,6 +158,7 @@ def _asked(count: int) -> str:
     import sys
 
     from ..core.errors import UsageError
+    from ..core.figures import counted
     from .output import confirm
 
     if sys.stdin is None or not sys.stdin.isatty():
@@ -165,7 +166,7 @@ def _asked(count: int) -> str:
             "Nothing was changed: somebody else changed files since.",
             hint="--force overwrites them (what they hold is kept), --leave leaves them alone.",
         )
-    files = f"{count} file{'s' if count > 1 else ''}"
+    files = counted(count, "file")
     return (
         "overwrite"
         if confirm(f"Overwrite the {files} that somebody else changed?", yes=False, otherwise="")
@@ -190,7 +191,7 @@ def _show(found: Rewinding) -> None:
 
 
 def _list(name: str, as_json: bool) -> None:
-    from .output import Column, remark, show_json, show_table
+    from .output import Column, remark, show_json, show_table, when
 
     points = awaited(_points(name))
     if as_json:
@@ -202,23 +203,19 @@ def _list(name: str, as_json: bool) -> None:
         remark("there is no message of yours in this session.")
         return
     columns = [Column("N", right=True), Column("WHEN"), Column("CHANGED SINCE"), Column("MESSAGE", wide=True)]
-    show_table(columns, [(str(p.number), _when(p.at), _count(p.files), _line(p.text)) for p in points])
+    show_table(columns, [(str(p.number), when(p.at), _count(p.files), _line(p.text)) for p in points])
 
 
 def _count(files: Sequence[str]) -> str:
-    return f"{len(files)} file{'s' if len(files) != 1 else ''}" if files else "-"
+    from ..core.figures import counted
+
+    return counted(len(files), "file") if files else "-"
 
 
 def _line(text: str) -> str:
     from ..core.plain import line
 
     return line(text, TEXT)
-
-
-def _when(at: float) -> str:
-    import time
-
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _data(found: Rewinding) -> Any:

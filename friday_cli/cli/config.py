@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..paths import with_tilde
 from . import complete
 from .help import Command, Group
 
@@ -50,7 +51,7 @@ def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for prog
         )  # fmt: skip
         return
     columns = [output.Column("SETTING"), output.Column("VALUE", wide=True), output.Column("FROM")]
-    output.show_table(columns, [(name, value, output.tidy(source)) for name, value, source in rows])
+    output.show_table(columns, [(name, value, with_tilde(source)) for name, value, source in rows])
     for words in loaded.notices:
         output.remark(words)
 
@@ -88,7 +89,7 @@ def set_(
 
     _sound(key, value_of(tuple(key.split(".")), value))
     saved = set_value(key, value)
-    output.remark(f"{key} is set in {output.tidy(saved.path)}")
+    output.remark(f"{key} is set in {with_tilde(saved.path)}")
     _told(key, saved)
 
 
@@ -100,9 +101,9 @@ def unset(key: str = _KEY) -> None:
 
     saved = unset_value(key)
     if saved is None:
-        output.remark(f"{key} is not set in {output.tidy(user_file())}")
+        output.remark(f"{key} is not set in {with_tilde(user_file())}")
         return
-    output.remark(f"{key} is no longer set in {output.tidy(saved.path)}")
+    output.remark(f"{key} is no longer set in {with_tilde(saved.path)}")
     _told(key, saved)
 
 
@@ -112,10 +113,10 @@ def _told(key: str, saved: Saved) -> None:
     from .here import look
 
     if saved.backup is not None:
-        output.remark(f"its comments could not be kept; the old file is {output.tidy(saved.backup)}")
+        output.remark(f"its comments could not be kept; the old file is {with_tilde(saved.backup)}")
     source = look().loaded.sources.get(key, "")
     if source and Path(source).resolve() != saved.path.resolve():
-        output.remark(f"warning: {output.tidy(source)} sets it too, and wins")
+        output.remark(f"warning: {with_tilde(source)} sets it too, and wins")
 
 
 def _sound(key: str, value: object) -> None:

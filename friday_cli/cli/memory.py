@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..paths import with_tilde
 from . import complete
 from .help import Command, Group
 
@@ -39,7 +40,7 @@ def list_(
     A note that a sub-agent saved is pending: only that sub-agent sees it. `friday memory promote` lets it count for
     every agent.
     """
-    from .output import Column, remark, show_json, show_table, tidy
+    from .output import Column, remark, show_json, show_table
 
     rows = [row for row in asyncio.run(_notes(everywhere)) if not (pending and row.promoted)]
     if as_json:
@@ -61,7 +62,7 @@ def list_(
     columns += [Column("TAGS"), Column("NOTE", wide=True)]
     table = []
     for row in rows:
-        about = (tidy(row.project) if everywhere else "project") if row.scope == "project" else "you"
+        about = (with_tilde(row.project) if everywhere else "project") if row.scope == "project" else "you"
         table.append(
             (row.id, _day(row.at), _state(row), _by(row), about, " ".join(row.tags), " ".join(row.text.split()))
         )
@@ -72,7 +73,7 @@ def show(number: str = typer.Argument(metavar="ID", help="The note, by its numbe
                                       show_default=False), as_json: bool = _JSON) -> None:  # fmt: skip
     """Show a note in full, and who saved it."""
     from .output import show as print_
-    from .output import show_json, show_painted, tidy
+    from .output import show_json, show_painted
 
     item = asyncio.run(_note(number))
     if as_json:
@@ -80,7 +81,7 @@ def show(number: str = typer.Argument(metavar="ID", help="The note, by its numbe
 
         show_json(msgspec.to_builtins(item))
         return
-    about = tidy(item.project) if item.scope == "project" else "you, everywhere"
+    about = with_tilde(item.project) if item.scope == "project" else "you, everywhere"
     show_painted((f"note {item.id}  ", "cyan"), (_state(item), "green" if item.promoted else "yellow"))
     facts = [f"saved {_day(item.at)} by {item.agent}", f"about {about}", *(f"#{tag}" for tag in item.tags)]
     show_painted((" · ".join(facts), "dim"))

@@ -10,9 +10,9 @@ import os
 import re
 import shutil
 import sys
+import time
 import unicodedata
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -166,12 +166,10 @@ def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def tidy(path: str | Path) -> str:
-    """A path for people: the home folder is `~`."""
-    text, home = str(path), os.path.expanduser("~")
-    if len(home) > 1 and (text == home or text.startswith(home.rstrip("/") + "/")):
-        return "~" + text[len(home.rstrip("/")) :]
-    return text
+def when(at: float, *, short: bool = False) -> str:
+    """A time (Unix seconds) on this machine's clock; a short one of this year does without the year."""
+    then = time.localtime(at)
+    return time.strftime("%m-%d %H:%M" if short and then[0] == time.localtime()[0] else "%Y-%m-%d %H:%M", then)
 
 
 def confirm(question: str, *, yes: bool, otherwise: str) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
+from ..paths import with_tilde
 from . import complete
 from .help import Command, Group
 
@@ -54,7 +55,7 @@ def list_(as_json: bool = _JSON) -> None:
 
     Deny beats ask, ask beats allow. What no rule decides, the mode does.
     """
-    from .output import Column, remark, show_json, show_table, tidy
+    from .output import Column, remark, show_json, show_table
 
     rules, notices = _rules("", "")
     if as_json:
@@ -82,7 +83,7 @@ def list_(as_json: bool = _JSON) -> None:
             Column("FROM"),
             Column("REASON", wide=True),
         ]
-        rows = [(r.decision, str(r), r.profile or "everybody", tidy(r.source), r.reason) for r in rules.rules]
+        rows = [(r.decision, str(r), r.profile or "everybody", with_tilde(r.source), r.reason) for r in rules.rules]
         show_table(columns, rows)
     remark(
         f"mode {rules.mode}{'' if rules.rules else '; no rules'}. `friday permissions explain` tells what becomes of a call"
@@ -147,9 +148,9 @@ def _beside(rules: Rules, call: Call, verdict: Verdict, text: str) -> tuple[Verd
 
 
 def _show(head: str, verdict: Verdict, indent: int) -> None:
-    from .output import show_hanging, tidy
+    from .output import show_hanging
 
-    place = f" ({tidy(verdict.source)})" if verdict.source else ""
+    place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
     word: Any = _STYLES[verdict.decision]
     show_hanging(
         indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], word),

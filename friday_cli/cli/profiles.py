@@ -80,6 +80,7 @@ def check(
     And what to write instead. Exit code 2 when something is wrong.
     """
     from .. import profiles
+    from ..core.figures import counted
     from . import output
     from .here import look
 
@@ -98,9 +99,9 @@ def check(
     for profile in good:
         for words in profile.notices:
             output.show(f"{profile.path}: {words}")
-    files = f"{len(good)} profile{'' if len(good) == 1 else 's'}"
+    files = counted(len(good), "profile")
     if bad:
-        output.remark(f"{files} good, {len(bad)} thing{'' if len(bad) == 1 else 's'} wrong")
+        output.remark(f"{files} good, {counted(len(bad), 'thing')} wrong")
         raise typer.Exit(2)
     output.remark(f"{files}, nothing wrong" if good else "no profiles found there")
 

@@ -50,11 +50,8 @@ async def opened() -> AsyncIterator[Store | None]:
         return
     from ..store import Store
 
-    store = Store(path)
-    try:
+    async with Store(path) as store:
         yield store
-    finally:
-        await store.close()
 
 
 def _kept() -> Path | None:

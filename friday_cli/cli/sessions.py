@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import typer
 
+from ..paths import with_tilde
 from . import back
 from .help import Command, Group
 from .named import JSON, LAST, NAME
@@ -44,11 +45,13 @@ def list_(
     """
     from ..core.figures import tokens
     from ..core.messages import Usage
+    from ..paths import text_of, with_tilde
+    from ..store.listing import short_ids
     from .here import folder
-    from .output import Column, on_terminal, remark, show_json, show_table, tidy
+    from .output import Column, on_terminal, remark, show_json, show_table, when
     from .records import listed
 
-    rows = listed(None if everywhere else str(folder()))
+    rows = listed(None if everywhere else text_of(folder()))
     if as_json:
         import msgspec
 
@@ -59,10 +62,10 @@ def list_(
         return
     columns = [Column("ID"), Column("LAST USED"), Column("STATUS", wide=True), Column("AGENTS", right=True)]
     columns += [Column("TOKENS", right=True), Column("COST", right=True), Column("TITLE", wide=True)]
-    short = _short([row.id for row in rows])
+    short = short_ids([row.id for row in rows])
     groups: list[str] = []
     if everywhere and on_terminal():  # a path has no room in a line
-        groups = [tidy(row.cwd) for row in rows]
+        groups = [with_tilde(row.cwd) for row in rows]
     elif everywhere:
         columns.append(Column("FOLDER"))
     show_table(
@@ -70,7 +73,7 @@ def list_(
         [
             (
                 short[row.id],
-                _when(row.updated, short=on_terminal()),
+                when(row.updated, short=on_terminal()),
                 _status(row.status, row.stop_reason),
                 str(row.agents or "-"),
                 tokens(Usage(input=row.tokens)),
@@ -122,7 +125,7 @@ def show(
         output.show_json(_document(record.id, record.title, state, record.agent, tree))
         return
     output.show_hanging(10, (f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
-    output.show_hanging(2, (f"{output.tidy(state.cwd)} · {_when(state.at)}", "dim"))
+    output.show_hanging(2, (f"{with_tilde(state.cwd)} · {output.when(state.at)}", "dim"))
     if top is None:
         output.show("\nNothing ran in this session.")
         return
@@ -204,6 +207,7 @@ def rename(
 
 def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask.")) -> None:
     """Delete a session with all its agents. This cannot be undone."""
+    from ..core.figures import counted
     from .output import confirm, remark
     from .records import read
 
@@ -213,7 +217,7 @@ def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help
 
         raise UsageError("A session is deleted with all its agents.", hint=f"Write {record.id[:8]}.")
     count = max(0, len(record.state.agents) - 1)
-    agents = f" and its {count} sub-agent{'s' if count != 1 else ''}" if count else ""
+    agents = f" and its {counted(count, 'sub-agent')}" if count else ""
     what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
     if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
         remark("nothing was deleted")
@@ -264,9 +268,9 @@ def stats(as_json: bool = JSON) -> None:
 
 def repair() -> None:
     """Save what can be read of a damaged session file. The damaged one is kept under another name."""
-    from ..paths import store_path
+    from ..paths import store_path, with_tilde
     from ..store.repair import repair as repaired
-    from .output import remark, tidy
+    from .output import remark
 
     path = store_path()
     if not path.exists():
@@ -274,11 +278,11 @@ def repair() -> None:
         return
     found = repaired(path)
     if found.kept is None:
-        remark(f"{tidy(str(path))} is whole; nothing was changed")
+        remark(f"{with_tilde(str(path))} is whole; nothing was changed")
         return
     gone = f"; {found.missing} events of them could not be read" if found.missing else ""
     remark(f"saved {found.sessions} sessions with {found.events} events, and {found.notes} notes{gone}")
-    remark(f"the damaged file is kept as {tidy(str(found.kept))}")
+    remark(f"the damaged file is kept as {with_tilde(str(found.kept))}")
 
 
 # ---- the store --------------------------------------------------------------------------------------------------
@@ -337,28 +341,14 @@ def _document(session: str, title: str, state: Any, path: str, tree: bool) -> di
     return document
 
 
-def _short(ids: list[str]) -> dict[str, str]:
-    """As much of each id as tells it from the others, 8 characters at least."""
-    size = 8
-    while size < 36 and len({name[:size] for name in ids}) < len(ids):
-        size += 4
-    return {name: name[:size] for name in ids}
-
-
 def _price(model: str, cost_usd: float | None) -> str:
     """US dollars for a table; the demo's model costs nothing and says so."""
-    from ..core.figures import cost
+    from ..core.figures import price
     from ..core.messages import Usage
 
-    return "demo" if model.startswith("demo/") else cost(Usage(cost_usd=cost_usd)).removeprefix("cost ")
+    return price(model, Usage(cost_usd=cost_usd)).removeprefix("cost ")
 
 
 def _status(status: str, reason: str) -> str:
     words = status.replace("_", " ")
     return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"
-
-
-def _when(at: float, *, short: bool = False) -> str:
-    """A time on this machine's clock; a short one of this year does without the year."""
-    then = time.localtime(at)
-    return time.strftime("%m-%d %H:%M" if short and then[0] == time.localtime()[0] else "%Y-%m-%d %H:%M", then)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.events import Command, Diff, Diffs
+from ..core.figures import cost, counted, diffstat, is_demo, seconds, tokens
 from ..core.plain import line
-from ..view import AgentView, Item, Note, Said, State, ToolRun, cost, seconds, status_words, tokens
+from ..view import AgentView, Item, Note, Said, State, ToolRun, status_words
 from .output import Style, show_hanging, show_painted
 
 Painted = tuple[tuple[str, Style], ...]
@@ -56,7 +57,7 @@ def show(parts: Painted) -> None:
 def _said(item: Said) -> Iterator[Painted]:
     text = item.text.strip("\n")
     if item.images:
-        text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
+        text += f"\n[{counted(item.images, 'picture')}]"
     if item.role == "assistant":
         for row in text.split("\n") if text else ():
             yield ((row, ""),)
@@ -83,7 +84,7 @@ def _facts(run: ToolRun) -> Iterator[str]:
         yield f"+{run.display.added} -{run.display.removed}"
     if isinstance(run.display, Diffs):
         rows = run.display.files
-        yield f"{len(rows)} file{'s' if len(rows) > 1 else ''} +{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
+        yield f"{counted(len(rows), 'file')} {diffstat(rows)}"
     if isinstance(run.display, Command) and run.display.exit_code is not None:
         yield f"exit {run.display.exit_code}"
     if run.agents:
@@ -97,7 +98,7 @@ def _facts(run: ToolRun) -> Iterator[str]:
 def summary(state: State, agent: AgentView, *, now: float) -> str:
     """An agent with all below it in one line of facts."""
     tree = state.usage_of(agent.path)
-    price = "no cost (demo)" if agent.model.startswith("demo/") else cost(tree)
+    price = "no cost (demo)" if is_demo(agent.model) else cost(tree)
     held = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
     facts = [
         agent.model,

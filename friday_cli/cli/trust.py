@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..paths import with_tilde
 from .help import Command
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def trust(
     """
     from .. import trust as book
     from ..core.errors import UsageError
-    from .output import confirm, remark, show_hanging, tidy
+    from .output import confirm, remark, show_hanging
 
     if listing:
         _list()
@@ -44,7 +45,7 @@ def trust(
     standing = book.is_trusted(folder)
     if standing.state == "broken":
         raise UsageError(standing.reason)
-    name = tidy(standing.root)
+    name = with_tilde(standing.root)
     if revoke:
         book.decide(folder, False)
         remark(f"{name} is not trusted any more")
@@ -63,7 +64,7 @@ def trust(
 
 def _list() -> None:
     from .. import trust as book
-    from .output import Column, remark, show_table, tidy
+    from .output import Column, remark, show_table
 
     rows = book.decisions()
     if not rows:
@@ -72,7 +73,7 @@ def _list() -> None:
     show_table(
         [Column("PROJECT", wide=True), Column("TRUSTED"), Column("SINCE")],
         [
-            (tidy(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
+            (with_tilde(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
             for folder, yes, at in rows
         ],
     )
@@ -81,9 +82,8 @@ def _list() -> None:
 def _allowed(standing: Trust) -> list[tuple[str, str]]:
     """What trusting a project would let it do: a line for each file, with where its text begins."""
     from .. import offer
-    from .output import tidy
 
-    name = tidy(standing.root)
+    name = with_tilde(standing.root)
     lines = [("", f"The project {name} could then steer Friday with:")]
     if standing.changed:
         lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - gone):")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..paths import with_tilde
 from . import complete
 from .help import Command, Group
 
@@ -47,7 +48,7 @@ def list_(as_json: bool = _JSON) -> None:
     Those of sessions whose process has ended are looked into first, and removed where nothing was changed in them.
     Those of a session that is open are in use; decide on them there.
     """
-    from .output import Column, remark, show_json, show_table, tidy
+    from .output import Column, remark, show_json, show_table
 
     found = asyncio.run(_found())
     if as_json:
@@ -63,14 +64,14 @@ def list_(as_json: bool = _JSON) -> None:
     for left in found.left:
         card = left.worktree.card
         agent = f"{card.session[:8]}:{card.agent or '?'}"
-        rows.append((card.name, agent, _state(left), card.branch, tidy(card.home)))
+        rows.append((card.name, agent, _state(left), card.branch, with_tilde(card.home)))
     show_table(columns, rows)
 
 
 def show(name: str = _ID, as_json: bool = _JSON) -> None:
     """Show what was changed in a worktree."""
     from .output import show as print_
-    from .output import show_json, show_painted, tidy
+    from .output import show_json, show_painted
 
     left, text = asyncio.run(_shown(name))
     if as_json:
@@ -78,8 +79,10 @@ def show(name: str = _ID, as_json: bool = _JSON) -> None:
         return
     card = left.worktree.card
     show_painted((f"{card.name}  ", "cyan"), (_state(left), "yellow"))
-    show_painted((f"agent {card.session[:8]}:{card.agent or '?'} · branch {card.branch} · of {tidy(card.home)}", "dim"))
-    show_painted((tidy(card.folder), "dim"))
+    show_painted(
+        (f"agent {card.session[:8]}:{card.agent or '?'} · branch {card.branch} · of {with_tilde(card.home)}", "dim")
+    )
+    show_painted((with_tilde(card.folder), "dim"))
     for row in left.worktree.files:
         print_(f"  {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}")
     if text:
@@ -276,14 +279,14 @@ async def _tell(store: Any, worktree: Worktree) -> None:
 
 
 def _state(left: Left) -> str:
+    from ..core.figures import counted, diffstat
+
     worktree = left.worktree
     if left.living:
         return "in use"
     if worktree.problem:
         return f"cannot be compared: {worktree.problem}"
-    count = len(worktree.files)
-    sums = f"+{sum(row.added for row in worktree.files)} -{sum(row.removed for row in worktree.files)}"
-    return f"{count} file{'s' if count != 1 else ''} {sums}"
+    return f"{counted(len(worktree.files), 'file')} {diffstat(worktree.files)}"
 
 
 def _data(left: Left) -> dict[str, Any]:

@@ -1,8 +1,19 @@
-"""Tokens, cost and time in the few words in which people read them."""
+"""Tokens, cost, time and counts in the few words in which people read them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 from .messages import Usage
+
+
+class _Compared(Protocol):
+    @property
+    def added(self) -> int: ...
+
+    @property
+    def removed(self) -> int: ...
 
 
 def tokens(usage: Usage) -> str:
@@ -17,6 +28,27 @@ def cost(usage: Usage) -> str:
     if usage.cost_usd is None:
         return "cost n/a"
     return f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}"
+
+
+def is_demo(model: str) -> bool:
+    """Whether a model (`provider/model`) is the demo, which is no AI and costs nothing."""
+    return model == "demo" or model.startswith("demo/")
+
+
+def price(model: str, usage: Usage) -> str:
+    """What `usage` of `model` has cost: as `cost`, or `demo` where nothing is paid."""
+    return "demo" if is_demo(model) else cost(usage)
+
+
+def counted(number: int, what: str) -> str:
+    """A number with its word: `1 line`, `2 lines`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def diffstat(files: Iterable[_Compared]) -> str:
+    """The lines that were added to and removed from files: `+10 -2`."""
+    rows = list(files)
+    return f"+{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
 
 
 def seconds(duration: float) -> str:

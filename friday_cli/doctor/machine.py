@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from .. import paths
 from ..config import Sandbox
+from ..core.figures import counted
 from .fact import Fact, Facts, Level
 
 CHECK_S = 3.0
@@ -100,7 +101,7 @@ def _contents(db: sqlite3.Connection) -> Facts:
     db.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
         count = db.execute("SELECT count(*) FROM sessions").fetchone()[0]
-        yield Fact("sessions", "kept", f"{count} session{'' if count == 1 else 's'}")
+        yield Fact("sessions", "kept", counted(count, "session"))
         problems = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.OperationalError as error:
         if "interrupted" not in str(error):

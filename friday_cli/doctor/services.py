@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ..config import Settings
 from ..core.errors import FridayError, NotConfigured
+from ..core.figures import counted
 from .fact import Fact, Facts, Level
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -81,7 +82,7 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
     found = asyncio.run(probe(settings.providers, env))
     for server in found.servers:
         count = len(server.models)
-        yield Fact("local servers", server.provider, f"{server.base_url}: {count} model{'' if count == 1 else 's'}")
+        yield Fact("local servers", server.provider, f"{server.base_url}: {counted(count, 'model')}")
         for model in server.models:
             for words in model.warnings:
                 yield Fact("local servers", model.id, words, "note")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +26,14 @@ def glance(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
         raise explain(error, path) from None
     finally:
         db.close()
+
+
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """As much of each id as tells it from the others, 8 characters at least."""
+    size = 8
+    while size < 36 and len({name[:size] for name in ids}) < len(ids):
+        size += 4
+    return {name: name[:size] for name in ids}
 
 
 def at_work(db: sqlite3.Connection) -> list[str]:

@@ -14,35 +14,26 @@ from friday_cli.core.events import AgentFinished, AnyEvent, SessionStarted
 from friday_cli.core.messages import Usage
 
 from .journal import key_of
-from .listing import COST, TOKENS
+from .listing import COST, TOKENS, short_ids
 from .rows import AgentRow, StatRow
 
 
-def find(db: sqlite3.Connection, prefix: str, cwd: str | None) -> str:
+def find(db: sqlite3.Connection, prefix: str) -> str:
     """The id of the one session that begins with `prefix`."""
     wanted = prefix.strip().lower()
     rows: list[tuple[str, str]] = []
     if re.fullmatch(r"[0-9a-f-]{1,36}", wanted):
         rows = db.execute(
-            "SELECT id, title FROM sessions WHERE id >= ?1 AND id < ?1 || 'g' AND (?2 IS NULL OR cwd = ?2)"
-            " ORDER BY updated DESC",
-            (wanted, cwd),
+            "SELECT id, title FROM sessions WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY updated DESC", (wanted,)
         ).fetchall()
     if len(rows) == 1:
         return rows[0][0]
     if not rows:
         raise UsageError(f"There is no session {prefix!r}.", hint="`friday sessions list --all` shows them.")
-    names = "; ".join(f"{_short(name, rows)} {title}".strip() for name, title in rows[:5])
+    short = short_ids([name for name, _ in rows])
+    names = "; ".join(f"{short[name]} {title}".strip() for name, title in rows[:5])
     more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
     raise UsageError(f"{prefix!r} fits {len(rows)} sessions: {names}{more}.", hint="Name more of the id.")
-
-
-def _short(name: str, rows: Sequence[tuple[str, str]]) -> str:
-    """As much of an id as tells it from the others."""
-    size = 8
-    while size < len(name) and sum(other.startswith(name[:size]) for other, _ in rows) > 1:
-        size += 4
-    return name[:size]
 
 
 def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:

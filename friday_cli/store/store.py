@@ -36,6 +36,7 @@ def new_id() -> str:
 
 class Store:
     """The session file at `path`. Nothing is opened or made before the first call; every call may raise StoreError.
+    `async with` closes it.
 
     Locks lie in the folder `locks` beside the file. The events are the truth; the rows of sessions and agents are
     folded from them in the same transaction. A store `in_memory` makes no file and is gone with its process.
@@ -46,6 +47,12 @@ class Store:
         self._locks = path.parent / "locks"
         self._writer = Writer(path, in_memory=in_memory)
         self._reader = Reader(self._writer)
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self.close()
 
     async def open(self) -> None:
         """Make sure the file can be written, so that a failure shows before anything depends on it. Raises Unwritable
@@ -144,10 +151,19 @@ class Store:
 
     # ---- many sessions ------------------------------------------------------------------------------------------
 
-    async def find(self, prefix: str, *, cwd: str | Path | None = None) -> str:
-        """The id that begins with `prefix`, among those of the folder `cwd` or all. Raises UsageError, naming the
-        candidates, when there is not exactly one."""
-        return await self._reader.read(lambda db: sessions.find(db, prefix, None if cwd is None else text_of(cwd)))
+    async def find(self, prefix: str) -> str:
+        """The id that begins with `prefix`. Raises UsageError, naming the candidates, when there is not exactly one."""
+        return await self._reader.read(lambda db: sessions.find(db, prefix))
+
+    async def choose(self, prefix: str, cwd: Path) -> str:
+        """The session to go on with: the one that `prefix` names, with "" the one of the folder `cwd` that was used last.
+        Raises UsageError."""
+        if prefix:
+            return await self.find(prefix)
+        last = await self.last_session(cwd)
+        if last is None:
+            raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
+        return last
 
     async def list_sessions(self, cwd: str | Path | None = None, *, limit: int | None = None) -> list[SessionRow]:
         """The sessions of the folder `cwd`, or all, the newest first; those in which nothing ran are left out."""

@@ -12,6 +12,7 @@ from msgspec import Meta
 from ..core.errors import ToolError
 from ..core.events import Plain, Table
 from ..core.fence import fenced, visible
+from ..core.figures import counted
 from ..core.tool import Output, Tool, ToolContext, tool
 
 Scope = Literal["project", "user"]
@@ -99,7 +100,7 @@ def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
             return Output("No notes found. Try other words, or an empty query for the newest ones.", Plain("nothing"))
         rows = tuple((_day(item.at), item.scope, " ".join(item.tags), item.text) for item in found)
         listed = "\n\n".join(map(_shown, found))
-        text = f"{len(found)} note{'s' if len(found) > 1 else ''}; check what may have changed since:\n{fenced(listed, source='memory')}"
+        text = f"{counted(len(found), 'note')}; check what may have changed since:\n{fenced(listed, source='memory')}"
         return Output(text, Table(("saved", "scope", "tags", "text"), rows))
 
     return [

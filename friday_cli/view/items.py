@@ -22,6 +22,8 @@ from friday_cli.core.plain import plain
 from friday_cli.core.receipt import Receipt, Tally
 from friday_cli.core.replay import Stopwatch
 
+from ..core.figures import counted, diffstat
+
 OUTPUT_KEPT = 64_000
 """Characters of a running tool's output that are kept, its newest."""
 
@@ -230,9 +232,7 @@ def rewound_words(event: Rewound) -> str:
 
 def worktree_words(event: WorktreeChanged) -> str:
     """How a worktree stands, in a few words: `on friday/7f3a1b2c-1: 3 files changed +10 -2, not applied`."""
-    count = len(event.files)
-    sums = f"+{sum(f.added for f in event.files)} -{sum(f.removed for f in event.files)}"
-    files = f"{count} file{'s' if count != 1 else ''} changed {sums}"
+    files = f"{counted(len(event.files), 'file')} changed {diffstat(event.files)}"
     words = {
         "opened": "opened",
         "changed": f"{files}, not applied",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from friday_cli.core.events import QuestionAsked
-from friday_cli.core.figures import cost, seconds, tokens
+from friday_cli.core.figures import seconds, tokens
 from friday_cli.core.plain import line, plain
 
+from ..core.figures import price
 from .items import AgentView, worktree_words
 from .state import State
 from .waits import awaited
@@ -58,7 +59,7 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
     own, tree = agent.usage, state.usage_of(agent.path)
     parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(state, agent)]
     parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
-    parts.append("demo" if agent.model.startswith("demo/") else cost(tree))
+    parts.append(price(agent.model, tree))
     parts.append(seconds(agent.active_s(now)))
     if agent.background:
         parts.append("background")

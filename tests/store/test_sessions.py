@@ -72,7 +72,6 @@ async def test_a_session_is_found_by_any_prefix_that_fits_one(store: Store, path
     assert await store.find("f") == third
     assert await store.find(first) == first
     assert await store.find(" 7F3A0000-1 ") == second
-    assert await store.find("7f3a", cwd="/else") == second
     with pytest.raises(UsageError) as caught:
         await store.find("7f3a")
     assert "fits 2 sessions" in str(caught.value)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from friday_cli.core.events import AgentFinished, AgentStarted, StatusChanged, ToolStarted, TurnFinished, TurnStarted
+from friday_cli.core.figures import seconds, tokens
 from friday_cli.core.messages import ToolCall, Usage
-from friday_cli.view import State, render_tree, seconds, tokens
+from friday_cli.view import State, render_tree
 from tests.scenes import numbered, said, tree
 
 

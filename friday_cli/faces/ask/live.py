@@ -6,8 +6,9 @@ import math
 
 from rich.cells import cell_len
 
+from ...core.figures import tokens
 from ...core.plain import line
-from ...view import AgentView, State, tokens
+from ...view import AgentView, State
 from ...view.tree import GLYPHS
 from .terminal import clipped
 

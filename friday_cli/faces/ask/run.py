@@ -160,16 +160,8 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     wanted = values["resume"] or (values["resume_agent"] or "").partition(":")[0]
     from ...store import Store
 
-    store = Store(store_path())
-    try:
-        if wanted:
-            return await store.find(wanted)
-        last = await store.last_session(cwd)
-        if last is None:
-            raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
-        return last
-    finally:
-        await store.close()
+    async with Store(store_path()) as store:
+        return await store.choose(wanted, cwd)
 
 
 def _agent_of(values: dict[str, Any]) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.agent import Outcome
 from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
+from ...core.figures import cost, counted, seconds, tokens
 from ...core.messages import Usage
 from ...core.plain import line, plain
-from ...view import AgentView, State, cost, seconds, tokens, worktree_words
+from ...view import AgentView, State, worktree_words
 from .terminal import Answer, StatusArea, can_redraw, remark
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class TextWriter(Writer):
         children = len(state.agents) - 1
         parts = [f"session {state.session[:8]}" if self._kept else "session not kept"]
         if children > 0:
-            parts.append(f"{children} sub-agent{'s' if children > 1 else ''}")
+            parts.append(counted(children, "sub-agent"))
         parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
         parts.append("no cost (demo)" if self._badge.startswith("demo") else cost(state.totals))
         if root:

@@ -10,6 +10,7 @@ import time
 from typing import Literal
 
 from friday_cli.core.errors import FridayError
+from friday_cli.core.figures import counted
 from friday_cli.view import worktree_words
 
 from . import taste
@@ -232,7 +233,7 @@ class AgentKeys(Themed):
         if below and not self.twice(f"{verb} {path}"):
             key = "x" if verb == "cancel" else "X"
             self.say_note(
-                f"{below} agent{'s' if below > 1 else ''} below {path} would end too. {key} again: {verb} all.",
+                f"{counted(below, 'agent')} below {path} would end too. {key} again: {verb} all.",
                 "warning",
             )
             return
@@ -244,7 +245,7 @@ class AgentKeys(Themed):
         except FridayError as error:
             self.say_note(str(error), "error")
             return
-        self.say_note(f"{count} agent{'s' if count != 1 else ''} ended." if count else f"{path} has ended already.")
+        self.say_note(f"{counted(count, 'agent')} ended." if count else f"{path} has ended already.")
 
     # ---- worktrees ----------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class AgentKeys(Themed):
             about = {key: diff for key, _ in rest} if diff else {}
             choice = await self.push_screen_wait(Chooser(why, rest, about=about))
         if choice == "discard" and count:
-            sure = [("", "No, keep it"), ("discard", f"Yes, throw away {count} changed file{'s' if count > 1 else ''}")]
+            sure = [("", "No, keep it"), ("discard", f"Yes, throw away {counted(count, 'changed file')}")]
             choice = await self.push_screen_wait(Chooser(f"What {path} changed is nowhere else: {names}", sure))
         if choice in ("keep", "discard") and (problem := await self._settle(path, choice)):
             self.say_note(problem, "error")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.strip import Strip
 
+from friday_cli.core.figures import counted
 from friday_cli.core.plain import line, plain
 from friday_cli.view import AgentView, Item, Note, Said, State
 
@@ -175,7 +176,7 @@ class UserBlock(Block):
         said, beside = (said, []) if self.open else _without_files(said)
         text = plain(said).strip("\n")
         if item.images > text.count("[Image #"):
-            text += f"\n[{item.images} picture{'s' if item.images > 1 else ''}]"
+            text += f"\n[{counted(item.images, 'picture')}]"
         most = None if self.open else FOLDED_LINES + 1
         body = [piece for part in text.split("\n")[:most] for piece in pen.wrap(Text(part[:20_000]), width - 3)]
         left = len(text.split("\n")) - FOLDED_LINES
@@ -188,11 +189,6 @@ class UserBlock(Block):
         ]
         mark = "› " if item.source == "person" else "» "
         return [*above, *filled(indented(body, mark, "  ", look.accent), width, look.user)]
-
-
-def counted(number: int, what: str) -> str:
-    """A number with its word: 1 line, 2 lines."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 _BESIDE = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
@@ -266,7 +262,7 @@ def thinking(text: str, pen: Pen, width: int, open_: bool, *, now: bool = False)
     text = plain(text).strip()
     count = text.count("\n") + 1
     words = "thinking" if now else "thought"
-    head = Text(f"{'▾' if open_ else '▸'} {words} · {count} line{'s' if count > 1 else ''}", style=pen.look.dim)
+    head = Text(f"{'▾' if open_ else '▸'} {words} · {counted(count, 'line')}", style=pen.look.dim)
     if not open_:
         head.append(
             f" · {line(text.rpartition(chr(10))[2] if now else text.partition(chr(10))[0], 200)}", style="italic"

@@ -13,8 +13,9 @@ from rich.text import Text
 from textual.strip import Strip
 
 from friday_cli.core.events import Command, Diff, Plain, Table
+from friday_cli.core.figures import seconds
 from friday_cli.core.plain import line, plain, visible
-from friday_cli.view import ToolRun, seconds
+from friday_cli.view import ToolRun
 
 from .blocks import Block, Scene
 from .diff import draw_diff, proposed

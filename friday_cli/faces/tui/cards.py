@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.figures import cost, counted, price, tokens
 from friday_cli.core.plain import line, plain
-from friday_cli.view import Said, State, ToolRun, cost, tokens
+from friday_cli.view import Said, State, ToolRun
 
 from .engine import Engine
 
@@ -112,12 +113,9 @@ async def change_memory(rest: str) -> str:
     verb, *numbers = rest.split()
     if verb not in ("promote", "forget") or not numbers:
         raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         done = await (store.promote(numbers) if verb == "promote" else store.forget(numbers))
-    finally:
-        await store.close()
-    count = f"{len(done)} note{'s' if len(done) != 1 else ''}"
+    count = counted(len(done), "note")
     return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
 
 
@@ -146,17 +144,13 @@ def cost_card(state: State) -> str:
     """Tokens and cost of every agent and of all."""
     rows = [
         (code(a.path, 30), code(a.profile, 30), f"{a.usage.input:,}", f"{a.usage.cache_read:,}", f"{a.usage.output:,}",
-         _price(a.model, cost(a.usage)), _price(a.model, cost(state.usage_of(a.path))))
+         price(a.model, a.usage), price(a.model, state.usage_of(a.path)))
         for a in state.agents.values() if a.run
     ]  # fmt: skip
     total = state.totals
     head = f"**Session**: {tokens(total)} tokens that count, {cost(total)}."
     columns = ("agent", "profile", "input", "from cache", "output", "cost", "with subtree")
     return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
-
-
-def _price(model: str, text: str) -> str:
-    return "demo" if model == "demo" or model.startswith("demo/") else text
 
 
 def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
@@ -225,11 +219,8 @@ async def memory_card(cwd: Path) -> str:
     from friday_cli.store import Store
     from friday_cli.trust import project_root
 
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         notes = await store.notes(str(await asyncio.to_thread(project_root, cwd)))
-    finally:
-        await store.close()
     rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
     return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from friday_cli.core.figures import counted
 from friday_cli.core.messages import Image
 from friday_cli.core.plain import line
 
@@ -31,7 +32,7 @@ class Chips:
             return text
         number = max(self._pastes, default=0) + 1
         self._pastes[number] = text
-        return f"[Pasted #{number} +{lines} line{'s' if lines > 1 else ''}]"
+        return f"[Pasted #{number} +{counted(lines, 'line')}]"
 
     def pictured(self, image: Image, name: str = "") -> str:
         """The chip of a picture; its number is never used again, so that a queued message keeps its own."""

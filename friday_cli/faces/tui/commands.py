@@ -262,11 +262,8 @@ async def _resume(chat: Chat, rest: str) -> None:
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         found = await store.find(rest)
-    finally:
-        await store.close()
     await chat.reopen(resume=found)
 
 
@@ -283,11 +280,8 @@ async def _rename(chat: Chat, rest: str) -> None:
     session = chat.engine.session
     if not rest or session is None:
         raise UsageError("Write the title behind it: /rename TITLE.")
-    store = Store(store_path())
-    try:
+    async with Store(store_path()) as store:
         await store.rename(session.id, rest)
-    finally:
-        await store.close()
     chat.say_note("Renamed.")
 
 

@@ -10,22 +10,12 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from friday_cli.core.figures import counted, price, seconds, tokens
 from friday_cli.core.plain import line, plain
-from friday_cli.view import (
-    AgentView,
-    Item,
-    Note,
-    Said,
-    State,
-    ToolRun,
-    cost,
-    seconds,
-    status_words,
-    tokens,
-)
+from friday_cli.view import AgentView, Item, Note, Said, State, ToolRun, status_words
 from friday_cli.view.tree import GLYPHS
 
-from .blocks import Block, NoteBlock, ReplyBlock, Scene, UserBlock, counted
+from .blocks import Block, NoteBlock, ReplyBlock, Scene, UserBlock
 from .calls import MARKS, CallBlock, body
 from .column import Column
 from .look import Pen, indented
@@ -184,9 +174,8 @@ class DelegationBlock(Block):
 def summary(state: State, agent: AgentView, now: float) -> tuple[str, str]:
     """How an agent stands, and what it has used with its subtree: time, tokens, cost."""
     usage = state.usage_of(agent.path)
-    price = "demo" if agent.model.startswith("demo/") or agent.model == "demo" else cost(usage)
     how = status_words(state, agent) + (" · background" if agent.background else "")
-    return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price))
+    return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
 
 
 def status_style(agent: AgentView, pen: Pen) -> Style:

@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from friday_cli.core.figures import counted
 from friday_cli.core.plain import visible
 
 from .look import Pen, chopped
@@ -47,11 +48,7 @@ def draw_diff(diff: str, pen: Pen, width: int, *, most: int) -> list[Strip]:
                 old, new = old + 1, new + 1
             at += 1
     left = len(lines) - at + max(len(out) - most, 0)
-    return (
-        [*out[:most], pen.line(Text(f"… {left} more line{'' if left == 1 else 's'}", style=pen.look.dim), width)]
-        if left
-        else out
-    )
+    return [*out[:most], pen.line(Text(f"… {counted(left, 'more line')}", style=pen.look.dim), width)] if left else out
 
 
 def proposed(pairs: list[tuple[str, str]]) -> str:

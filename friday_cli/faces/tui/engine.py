@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.figures import counted
 from friday_cli.core.messages import Image
 from friday_cli.view import State
 
@@ -281,7 +282,7 @@ class Engine:
         session = self.driven()
         if what == "apply":
             files = await session.apply_worktree(path)
-            return f"{len(files)} file{'s' if len(files) != 1 else ''} of {path} taken over."
+            return f"{counted(len(files), 'file')} of {path} taken over."
         await session.discard_worktree(path, keep_branch=what == "keep")
         return f"The work of {path} is kept on its branch." if what == "keep" else f"The work of {path} is discarded."
 

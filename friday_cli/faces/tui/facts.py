@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from friday_cli.core.errors import FridayError
-from friday_cli.view import cost
+from friday_cli.core.figures import cost
+from friday_cli.paths import with_tilde
 
 from .engine import Engine
 from .status import Facts
@@ -18,9 +18,7 @@ class Places:
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
-        home = os.path.expanduser("~")
-        text = str(cwd)
-        self.folder = "~" + text[len(home) :] if text == home or text.startswith(home + os.sep) else text
+        self.folder = with_tilde(cwd)
         self.branch = ""
 
     def look(self) -> None:

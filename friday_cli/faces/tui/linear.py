@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import QuestionAsked
+from friday_cli.core.figures import price, seconds, tokens
 from friday_cli.core.permission import Answer
 from friday_cli.core.plain import line, plain, visible
 from friday_cli.custom import Custom, Customs, load
-from friday_cli.view import Ask, Item, Note, Said, ToolRun, cost, seconds, tokens
+from friday_cli.view import Ask, Item, Note, Said, ToolRun
 
 from . import commands
 from .agents import AGAIN_S
@@ -240,8 +241,7 @@ class Linear(Chat):
         idle = root is None or root.ended
         if idle and not self._idle and root is not None:
             usage = state.usage_of("a")
-            price = "demo" if root.model.startswith("demo") else cost(usage)
-            self._say(f"Done: {line(root.status, 40)}, {tokens(usage)} tokens, {price}.")
+            self._say(f"Done: {line(root.status, 40)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
         self._idle = idle
 
     def _item(self, item: Said | ToolRun | Note) -> None:
@@ -332,11 +332,8 @@ class Linear(Chat):
         from friday_cli.paths import store_path
         from friday_cli.store import Store
 
-        store = Store(store_path())
-        try:
+        async with Store(store_path()) as store:
             found = await store.list_sessions(self._cwd)
-        finally:
-            await store.close()
         for known in found[:20]:
             self._say(f"{known.id[:8]}: {line(known.title, 100)}")
         self._say("/resume ID goes on with one.")

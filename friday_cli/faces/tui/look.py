@@ -21,6 +21,8 @@ from textual.app import App
 from textual.color import Color, ColorParseError
 from textual.strip import Strip
 
+from friday_cli.core.figures import counted
+
 LONGEST_LINE = 20_000
 """Characters of one line that are shown; a line of a megabyte is nobody's reading."""
 
@@ -130,21 +132,12 @@ class Pen:
         lines = text.split("\n")
         for number, raw in enumerate(lines):
             if most is not None and len(out) >= most:
-                return [
-                    *out[:most],
-                    Strip(
-                        [
-                            Segment(
-                                f"… {len(lines) - number} more line{'' if len(lines) - number == 1 else 's'}"[:width],
-                                style,
-                            )
-                        ]
-                    ),
-                ]
+                more = f"… {counted(len(lines) - number, 'more line')}"[:width]
+                return [*out[:most], Strip([Segment(more, style)])]
             pieces = chopped(raw[:LONGEST_LINE].expandtabs(4), width)
             left = len(raw) - LONGEST_LINE
             if left > 0:
-                pieces.append(f"… {left} more character{'' if left == 1 else 's'}"[:width])
+                pieces.append(f"… {counted(left, 'more character')}"[:width])
             out += [Strip([Segment(piece, style)]) for piece in pieces]
         return out
 

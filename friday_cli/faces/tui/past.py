@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from friday_cli.core.errors import FridayError, UsageError
+from friday_cli.core.figures import counted
 from friday_cli.core.plain import line
 
 from .chat import Chat
@@ -204,7 +205,7 @@ def _rows(points: Sequence[Point]) -> list[tuple[str, str]]:
 
 
 def _count(point: Point) -> str:
-    return f" · {len(point.files)} file{'s' if len(point.files) > 1 else ''}" if point.files else ""
+    return f" · {counted(len(point.files), 'file')}" if point.files else ""
 
 
 def _when(at: float) -> str:
@@ -229,7 +230,7 @@ def _short(names: Sequence[str]) -> list[str]:
 def summary(done: Rewinding) -> str:
     """Which files come back, in a line."""
     names = _short([f"{file.path} ({file.seen})" if file.seen else file.path for file in done.files])
-    return f"{len(done.files)} file{'s' if len(done.files) != 1 else ''}: {', '.join(names)}" if names else "No files"
+    return f"{counted(len(done.files), 'file')}: {', '.join(names)}" if names else "No files"
 
 
 def _files(told: Rewinding) -> str:

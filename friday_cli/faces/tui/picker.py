@@ -17,13 +17,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from friday_cli.core.figures import counted
 from friday_cli.core.plain import line
 from friday_cli.paths import store_path
 from friday_cli.store.rows import SessionRow
 from friday_cli.view import Said, State
 
 from .area import Field
-from .blocks import counted, without_notes
+from .blocks import without_notes
 
 MARKED = 200
 """Sessions of which it is told whether they are open: the newest."""
@@ -56,14 +57,11 @@ class Picker(ModalScreen[str | None]):
     async def on_mount(self) -> None:
         from friday_cli.store import Store
 
-        store = Store(store_path())
-        try:
+        async with Store(store_path()) as store:
             self._rows = await store.list_sessions(self._cwd)
             for row in self._rows[:MARKED]:
                 if (driver := await store.driver(row.id)) is not None:
                     self._drivers[row.id] = driver
-        finally:
-            await store.close()
         self._offer("")
         self.query_one(Input).focus()
 
@@ -100,11 +98,8 @@ class Picker(ModalScreen[str | None]):
     async def _preview(self, row: SessionRow) -> None:
         from friday_cli.store import Store
 
-        store = Store(store_path())
-        try:
+        async with Store(store_path()) as store:
             state = State.of(await store.events(row.id, agent="a"))
-        finally:
-            await store.close()
         root = state.root
         said = [item for item in root.transcript if isinstance(item, Said)][-6:] if root else []
         text = Text(no_wrap=True, overflow="ellipsis")

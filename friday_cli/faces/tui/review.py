@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from friday_cli.core.figures import counted, diffstat
 from friday_cli.core.plain import line
 
 from .diff import draw_diff
@@ -91,10 +92,9 @@ class Review(ModalScreen[None]):
         """Show the rows, the cursor on that with this index or the last."""
         rows = self._rows
         agents = dict.fromkeys(row.agent for row in rows)
-        sums = f"+{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
         files = len({row.key for row in rows})
-        count = f"{files} file{'s' if files != 1 else ''} by {len(agents)} agent{'s' if len(agents) != 1 else ''}"
-        self.query_one("#review-head", Static).update(Text(f"Changes: {count} · {sums}"))
+        count = f"{counted(files, 'file')} by {counted(len(agents), 'agent')}"
+        self.query_one("#review-head", Static).update(Text(f"Changes: {count} · {diffstat(rows)}"))
         options = self.query_one(OptionList)
         options.clear_options()
         agent = ""

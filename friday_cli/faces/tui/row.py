@@ -11,9 +11,10 @@ from typing import NamedTuple
 from rich.text import Text
 from textual.strip import Strip
 
+from friday_cli.core.figures import cost, is_demo, seconds, tokens
 from friday_cli.core.messages import Usage
 from friday_cli.core.plain import line
-from friday_cli.view import AgentView, State, cost, doing, seconds, tokens
+from friday_cli.view import AgentView, State, doing
 
 from .blocks import Scene
 from .delegation import SIGNS, status_style
@@ -87,7 +88,7 @@ def _figures(state: State, agent: AgentView, look: Look, room: int) -> Text:
     own, whole = agent.usage, state.usage_of(agent.path)
     family = bool(agent.children)
     count, price = (f"Σ{tokens(whole)}", f"Σ{_price(whole)}") if family else (tokens(own), _price(own))
-    demo = agent.model == "demo" or agent.model.startswith("demo/")
+    demo = is_demo(agent.model)
     money = [] if demo else [price]
     choices = [[count, *money], money or [count]]
     if family:

@@ -150,13 +150,5 @@ async def _which(values: Mapping[str, Any], cwd: Path) -> str | None:
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
-    store = Store(store_path())
-    try:
-        if values.get("resume"):
-            return await store.find(values["resume"])
-        last = await store.last_session(cwd)
-        if last is None:
-            raise UsageError(f"There is no session of {cwd} to go on with.", hint="Leave out --continue.")
-        return last
-    finally:
-        await store.close()
+    async with Store(store_path()) as store:
+        return await store.choose(values.get("resume") or "", cwd)

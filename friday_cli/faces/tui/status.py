@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
+from friday_cli.core.figures import counted
 from friday_cli.core.plain import line
 
 from .look import Look
@@ -81,7 +82,7 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
     if facts.compacting:
         add("compacting", look.accent)
     if facts.running or facts.waiting:
-        words = f"{facts.running} agent{'' if facts.running == 1 else 's'} at work" if facts.running else ""
+        words = f"{counted(facts.running, 'agent')} at work" if facts.running else ""
         words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
         add(words, look.accent)
     must = len(parts)

@@ -15,6 +15,7 @@ from ...core.delegation import Known, Node, Spec, Tree
 from ...core.errors import ToolError
 from ...core.events import Delegated, Table, depth_of, is_under
 from ...core.fence import defused
+from ...core.figures import counted, is_demo
 from ...core.pattern import pattern
 from ...core.tool import Output, Tool, ToolContext, tool
 from ...core.workspace import Workspace
@@ -218,9 +219,7 @@ class _Delegation:
             known.path, level=args.mode, why="cancelled" if args.mode == "cancel" else "aborted"
         )
         after = self._mine(ctx, args.id)
-        return Output(
-            f"Stopped {count} agent{'s' if count != 1 else ''}.\n{self._report(after)}", Delegated((known.path,))
-        )
+        return Output(f"Stopped {counted(count, 'agent')}.\n{self._report(after)}", Delegated((known.path,)))
 
     def _mine(self, ctx: ToolContext, path: str) -> Known:
         """A descendant of the caller. Raises ToolError for any other agent: nobody reaches upward or sideways."""
@@ -320,7 +319,7 @@ def _words(text: str) -> str:
 
 
 def _cost(known: Known) -> str:
-    if known.model.startswith("demo/"):
+    if is_demo(known.model):
         return "none (demo)"
     return "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
 
