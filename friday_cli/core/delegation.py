@@ -230,6 +230,18 @@ class Tree:
 
     # ---- stopping: the only doors ----------------------------------------------
 
+    async def stop_for(self, by: str, path: str, level: Literal["cancel", "abort"]) -> int:
+        """`stop` for the agent `by`, which reads how it ended in what its call returns, and in no note besides."""
+        node = self._nodes.get(path)
+        try:
+            if node is not None:
+                node.reports_to = by
+            return await self.stop(path, level=level, why="cancelled" if level == "cancel" else "aborted")
+        except asyncio.CancelledError:
+            if node is not None:
+                node.reports_to = ""  # its call will return nothing
+            raise
+
     async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
         """End an agent and all below it; returns how many runs that ended, when nothing of them is left.
 
@@ -308,12 +320,18 @@ class Tree:
             told = news.ended(
                 node.path, agent.profile, node.spec.task, end.status, end.stop_reason, by_person=by_person
             )
-            await self._tell(parent_of(node.path), told)
+            if node.reports_to != self._hearer(parent_of(node.path)):
+                await self._tell(parent_of(node.path), told)
+
+    def _hearer(self, path: str) -> str:
+        """Who hears news for an agent: the nearest living one above it where it is not at work."""
+        while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
+            path = parent_of(path)
+        return path
 
     async def _tell(self, path: str, message: InboxMessage) -> None:
         """News for an agent, or the nearest living one above it."""
-        while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
-            path = parent_of(path)
+        path = self._hearer(path)
         target = self._nodes.get(path)
         agent = target.agent if target else self.root
         if agent is None:

@@ -64,7 +64,8 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Node:
-    """One run of one agent. `waiter` is the agent that started it, "" for a person."""
+    """One run of one agent. `waiter` is the agent that started it, "" for a person; `reports_to` the one whose call
+    stops it and returns how it ended."""
 
     def __init__(self, agent: Agent, spec: Spec) -> None:
         self.agent = agent
@@ -74,6 +75,7 @@ class Node:
         self.begun = self.wrapping = self.ending = self.ended = False
         self.background = spec.background
         self.waiter = parent_of(agent.path)
+        self.reports_to = ""
         self.detached = asyncio.Event()
         self.why: StopReason | None = None
         self.soft: Literal["cancelled", "time"] | None = None

@@ -16,6 +16,7 @@ from .events import (
     AskWithdrawn,
     AttemptFailed,
     Compacted,
+    Delegated,
     Detached,
     Envelope,
     InboxMessage,
@@ -89,7 +90,7 @@ class AgentRecord(msgspec.Struct):
     MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
     questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
     start of the current run with its budgets, `worktree` how its worktree stood last. `untold` are ends that somebody above
-    must be told of and was not. `seen_at` is the time of its last event, `seq` its number, `begun` that of the start of its
+    must be told of and was not, `reported` those of them that a call tells of whose result has not joined the history. `seen_at` is the time of its last event, `seq` its number, `begun` that of the start of its
     newest run: order is told by numbers, for clocks are set. `marks` has how the conversation stood right before each message of a person and each rewind.
     """
 
@@ -113,6 +114,7 @@ class AgentRecord(msgspec.Struct):
     open: dict[str, ToolStarted] = {}
     inbox: list[InboxMessage] = []
     untold: list[InboxMessage] = []
+    reported: dict[str, list[InboxMessage]] = {}
     background: bool = False
     text: str = ""
     worktree: WorktreeChanged | None = None
@@ -175,6 +177,12 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
         record.seen_at, record.seq = envelope.at, envelope.seq or 0
         if isinstance(event, InboxMessage) and event.source == "harness":
             _pass_on(records, record.path, event.text)
+        elif isinstance(event, ToolFinished) and isinstance(event.display, Delegated):
+            record.reported[event.call_id] = [
+                n for p in event.display.agents if p in records for n in records[p].untold
+            ]
+        elif isinstance(event, MessageAdded) and event.message.role == "tool" and record.reported:
+            _read(records, record, event.message)
         fold = _FOLDS.get(type(event))
         if fold is not None:
             fold(record, event)
@@ -189,6 +197,14 @@ def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
                 record.inbox = [waiting for waiting in record.inbox if waiting.text != text]
             if told := next((news for news in record.untold if news.text == text), None):
                 record.untold.remove(told)
+
+
+def _read(records: dict[str, AgentRecord], record: AgentRecord, message: Message) -> None:
+    """An end that stands in the result of a call need not be told to who made that call."""
+    for result in message.results:
+        news = record.reported.pop(result.call_id, [])
+        for other in records.values() if news and result.status != "cancelled" else ():
+            other.untold = [waiting for waiting in other.untold if waiting not in news]
 
 
 def _start(records: dict[str, AgentRecord], envelope: Envelope, event: AgentStarted) -> None:

@@ -129,6 +129,7 @@ async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage
         assert s.results()[1].startswith(
             "ok: Stopped 1 agent.\n## Result from 'researcher' (a.1): cancelled\nI have the first half\n"
         )
+        assert s.heard() == ["person: go"], "it has the report: no note tells of the end once more"
         assert asyncio.get_running_loop().time() < 40
 
 
@@ -144,6 +145,7 @@ async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(stage: Sta
         assert s.end("a.1") == ("cancelled", "aborted")
         assert s.finished("a.1").partial
         assert "cancelled (aborted)\nbegun\n" in s.results()[1]
+        assert s.heard() == ["person: go"]
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
 
 

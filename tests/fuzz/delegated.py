@@ -200,6 +200,7 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             read[match[1]] += 1
     for record in replay(log).values():
         read.update(match[1] for m in record.inbox if (match := NEWS.match(m.text)))
+    reported = {c.arguments.get("id") for _, c in calls_that_ran(log) if c.name == "cancel_sub_agent"}
     due: Counter[str] = Counter()
     spare: Counter[str] = Counter()
     for run in runs:
@@ -207,7 +208,7 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         by_person = run.path != "a" and run.start.run > 1 and not run.start.call_id
         if (run.background or by_person) and end and end.stop_reason != "parent" and end.error != DIED:
             due[run.path] += 1
-            spare[run.path] += _nobody_to_tell(scene, run, runs)
+            spare[run.path] += run.path in reported or _nobody_to_tell(scene, run, runs)
     for path in told.keys() | due.keys():
         if not due[path] - spare[path] <= read[path] <= due[path]:
             faults.append(f"{path} ended {due[path]} times with nobody waiting; that was told {read[path]} times")

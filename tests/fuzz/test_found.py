@@ -14,7 +14,7 @@ from friday_cli.core.log import MemoryJournal
 from friday_cli.core.messages import Thinking
 from friday_cli.core.replay import replay
 from friday_cli.store.reconcile import closing
-from tests.engine import Bench, Model, Say, call, delegate, make, until
+from tests.engine import Bench, Model, Profile, Say, call, delegate, make, until
 from tests.virtual import virtual
 
 from .scene import Scene
@@ -81,6 +81,36 @@ async def test_they_are_told_once_wherever_the_process_dies() -> None:
         whole = scene.bench.envelopes
         twice = await reopened(whole, len(whole))
         assert len(heard) + len(told(twice)) == 1, f"died at {died}, and again"
+
+
+@virtual
+async def test_who_stops_a_child_in_the_background_hears_of_its_end_once_wherever_the_process_dies() -> None:
+    """In what the call returned or, where that never came, in a note."""
+    script = {
+        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("so be it")],
+        "a.1": [Say("never", delay_s=900), Say("the first half")],
+    }  # fmt: skip
+    bench = Bench(Model(script))
+    await bench.prompt()
+    log = bench.envelopes
+    for died in range(end_of(log, "a.1"), len(log) + 1):
+        scene = await reopened(log, died)
+        heard = [m for m in scene.bench.root.history if any("the first half" in r.text for r in m.results)]
+        assert len(heard) + len(told(scene)) == 1, f"died at {died}"
+
+
+@virtual
+async def test_who_runs_out_of_time_while_it_stops_a_child_has_its_end_told() -> None:
+    script = {
+        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=2), Say("all I have")],
+        "a.1": [Say("never", delay_s=900), Say("the first half", delay_s=25)],
+    }  # fmt: skip
+    bench = Bench(Model(script), me=Profile(time_s=10, tokens=0))
+    outcome = await bench.prompt()
+    await until(lambda: bench.node("a.1").ended and not bench.tree.in_background())
+    assert outcome.status == "timeout"
+    (news,) = [e for e in bench.of(InboxMessage, "a") if "a.1" in e.text]
+    assert "cancelled" in news.text
 
 
 @virtual

@@ -156,7 +156,7 @@ MUTANTS: dict[str, Seed] = {
         replay, "_pass_on", "record.path != path", "False"
     ),
     "background: news go to the root at once": changed(
-        delegation.Tree, "_tell", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
+        delegation.Tree, "_hearer", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
         "while depth_of(path):",
     ),
     "background: an idle root is not woken": changed(delegation.Tree, "_tell", "self.on_news(path)", "pass"),

@@ -215,9 +215,7 @@ class _Delegation:
         known = self._mine(ctx, args.id)
         if known.stop_reason is not None:
             return Output(f"{known.path} has ended already: {_standing(known)}.")
-        count = await self._tree.stop(
-            known.path, level=args.mode, why="cancelled" if args.mode == "cancel" else "aborted"
-        )
+        count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._mine(ctx, args.id)
         return Output(f"Stopped {counted(count, 'agent')}.\n{self._report(after)}", Delegated((known.path,)))
 
