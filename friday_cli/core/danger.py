@@ -57,6 +57,8 @@ _PROTECTED = pattern(
     r"appveyor\.yml|\.pre-commit-config\.ya?ml|lefthook(?:-local)?\.ya?ml|\.devcontainer\.json|.*\.code-workspace)",
     re.S,  # a folder's name may hold a line end
 )
+_PASSWORD = pattern(r"(://[^/\s@:]*:)[^/\s@]+(?=@)|(://)[^/\s@:]{20,}(?=@)|(extraheader\s*=).*", re.I)
+_GIT_SETTINGS = pattern(r"(?:.*/)?\.git/(?:.*/)?config(?:\.worktree)?", re.S)
 _SECRET = pattern(
     # of paths that stand between NULs, in lower case; one class of characters in front lets the search skip the others
     r"[/\0.](?:(?<=[/\0])(?:"
@@ -76,6 +78,9 @@ _SECRET = pattern(
 def simple_commands(command: str) -> list[str]:
     """The commands inside a compound one, wrappers and assignments taken off; quotes are removed as a shell would."""
     found: list[str] = []
+    if "\\\n" in command:  # the line may go on in the next, or not
+        found += simple_commands(command.replace("\\\n", ""))
+        command = command.replace("\\\n", "\n")
     for piece in _SPLIT().split(command):
         try:
             whole = shlex.split(piece)
@@ -165,6 +170,13 @@ def catastrophe(command: str) -> str:
 def is_protected(path: str) -> bool:
     """Whether a change of `path` could run code or grant rights later (git's and editors' folders, hooks, Friday's own)."""
     return _PROTECTED().fullmatch(path.lower()) is not None
+
+
+def masked(path: str, text: str) -> str:
+    """`text` of the file `path` without the passwords that git keeps in addresses and headers of its settings."""
+    if not _GIT_SETTINGS().fullmatch(path):
+        return text
+    return _PASSWORD().sub(lambda found: f"{found[1] or found[2] or found[3]}[masked]", text)
 
 
 def is_secret(path: str) -> bool:

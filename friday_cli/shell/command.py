@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..core.script import Step
-from . import programs, special, wrappers
+from . import git, programs, special, wrappers
 from .ground import HARMLESS, Ground
 from .options import Arg
 from .programs import Feed
@@ -127,7 +127,8 @@ class Commands:
         reason, reads = "", []
         for here in sorted(self._here):
             reason = reason or programs.looks(argv, self.ground, here, self._feed)
-            reads += [label for arg in argv[1:] if arg.known for label in self._label(arg, here)]
+            named, there = git.aside(argv[1:], self.ground, here) if name == "git" else (argv[1:], here)
+            reads += [label for arg in named if arg.known for label in self._label(arg, there)]
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
         blind = name in _SHELLS and not known
@@ -191,14 +192,16 @@ class Commands:
 
     @staticmethod
     def _readings(texts: list[str]) -> tuple[str, ...]:
-        """What deny and ask rules must see: the command without its folder, and behind a wrapper whatever may begin."""
+        """What deny and ask rules must see: the command without its folder, git's without the options before it, and behind
+        a wrapper whatever may begin."""
         name = texts[0].rsplit("/", 1)[-1]
-        found = [" ".join((name, *texts[1:]))]
+        found = [[name, *texts[1:]]]
         if name in RUNNERS or INTERPRETERS.fullmatch(name):
             for at, text in enumerate(texts[1:40], 1):
                 if not text.startswith("-") and text:
-                    found.append(" ".join((text.rsplit("/", 1)[-1], *texts[at + 1 :])))
-        return tuple(found)
+                    found.append([text.rsplit("/", 1)[-1], *texts[at + 1 :]])
+        found += [git.bare(words) for words in found if words[0] == "git"]
+        return tuple(dict.fromkeys(" ".join(words) for words in found))
 
     def _add(self, step: Step) -> None:
         if len(self.steps) >= STEPS:

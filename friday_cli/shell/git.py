@@ -63,14 +63,40 @@ _FILTERS = "merged no-merged contains no-contains points-at"
 _LIST = f"list all remotes show-current verbose no-column column ignore-case color no-color {_FILTERS}"
 _LIST_VALUES = "sort format abbrev"
 _PLAIN_GLOBALS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
+_GLOBAL_VALUES = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix")
+)
 _SECRET_KEYS = re.compile(r"header|token|password|secret|credential|insteadof|proxy|cookie")
+
+
+def aside(args: Sequence[Arg], ground: Ground, here: str) -> tuple[list[Arg], str]:
+    """What is left without the options before the command that change nothing, and the folder that `-C` leads to, ""
+    where that lies outside."""
+    rest = list(args)
+    while here and rest and rest[0].known:
+        if rest[0].text in _PLAIN_GLOBALS:
+            rest.pop(0)
+        elif rest[0].text == "-C" and len(rest) > 1 and rest[1].known and not rest[1].glob and rest[1].text:
+            here = ground.folder(rest[1].text, here)
+            rest = rest[2:]
+        else:
+            break
+    return rest, here
+
+
+def bare(words: Sequence[str]) -> list[str]:
+    """The words of a git command without the options before it."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GLOBAL_VALUES else 1
+    return [words[0], *words[at:]]
 
 
 def looks(args: Sequence[Arg], ground: Ground, here: str) -> str:
     """Why `git args` does more than look, "" when it does not."""
-    rest = list(args)
-    while rest and rest[0].known and rest[0].text in _PLAIN_GLOBALS:
-        rest.pop(0)
+    rest, here = aside(args, ground, here)
+    if not here:
+        return "git -C leads out of the workspace"
     if not rest:
         return ""
     if not rest[0].known or rest[0].glob:
@@ -83,6 +109,8 @@ def looks(args: Sequence[Arg], ground: Ground, here: str) -> str:
     reason = _command(name, rest)
     if isinstance(reason, Given):
         reason = _operands(name, reason, ground, here)
+    if not reason and name in ("remote", "config"):
+        reason = ground.token(here)
     return reason or ground.git(here)
 
 
@@ -99,6 +127,8 @@ def _command(name: str, args: list[Arg]) -> Given | str:
             return ""
         spec = Spec(long="all push", most=1)
         return read(args[1:], spec) if first == "get-url" else f"git remote {first} may do more than look"
+    if name == "bisect" and first == "log":
+        return read(args[1:], Spec(most=0))
     if name == "stash" and first in ("list", "show"):
         return read(args[1:], _SHOW)
     if name == "worktree" and first == "list":

@@ -94,6 +94,10 @@ class Ground:
         """Why git would do more than it was asked at `here` (its settings there run programs), "" when it would not."""
         return repository.danger(here, tuple(map(str, self._workspace.roots)))
 
+    def token(self, here: str) -> str:
+        """Why an address that git prints at `here` may hold a password, "" when none does."""
+        return "the repository's own settings hold a password" if repository.token(here) else ""
+
     def steered(self, name: str, here: str) -> str:
         """Why the project may have its own program in the place of `name`, "" when nothing says so."""
         return steering.steered(name, here, self.root)
@@ -121,6 +125,8 @@ class Ground:
             return f"{path} lies outside the workspace"
         if bad := next((label for label in labels if is_secret(label)), ""):
             return f"{bad} may hold secrets"
+        if repository.holds_token(self._join(path, here)):
+            return f"{path} holds a password"
         return ""
 
     def _join(self, path: str, here: str) -> str:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..core.danger import masked
+
 _RUNS = re.compile(
     r"core\.(fsmonitor|attributesfile|alternaterefscommand)|diff\.external|include\.path|includeif\..*"
     r"|(diff|merge|filter)\..*\.?(command|textconv|clean|smudge|process|driver)|gpg\.(.*\.)?program"
@@ -18,6 +20,7 @@ _LFS = re.compile(r"git-lfs (?:clean|smudge|filter-process)(?: --skip)?(?: -- %f
 _HEADER = re.compile(r'\[\s*([\w.-]+)\s*(?:"((?:\\.|[^"\\])*)")?\s*\](.*)')
 _ODD = re.compile(r"\\\n|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _LINK_MODE = b"\x00\x00\xe0\x00"
+_CONFIG = 2**20
 _LARGEST = 64 * 2**20
 _DEEPEST = 3
 """Repositories inside repositories that are looked into."""
@@ -30,6 +33,29 @@ def danger(here: str, roots: tuple[str, ...]) -> str:
         return _check(*found, roots, 0) if found else ""
     except (OSError, ValueError, IndexError) as error:
         return f"the repository's own settings cannot be read for sure ({error})"
+
+
+def token(here: str) -> str:
+    """The settings file that holds a password in the repository git would use at `here`, "" when there is none."""
+    try:
+        found = _repository(Path(here))
+        common = _common(found[0]) if found else Path()
+        files = (found[0] / "config", found[0] / "config.worktree", common / "config") if found else ()
+    except (OSError, ValueError):
+        return ""  # git would not read it either
+    return next((str(file) for file in files if holds_token(str(file))), "")
+
+
+def holds_token(path: str) -> bool:
+    """Whether `path` is a file of settings that seems to hold a password of git's."""
+    if not path.endswith(("config", "config.worktree")):
+        return False
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            text = file.read(_CONFIG).decode(errors="replace")
+            return masked(".git/config", text) != text
+    except OSError:
+        return False
 
 
 def _check(git: Path, tree: Path | None, roots: tuple[str, ...], depth: int) -> str:

@@ -17,6 +17,10 @@ DEEPEST = 60
 """Levels of the tree that are followed."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTINUED = re.compile(r"\\\n")
+_JOINT = re.compile(r"('[^']*'|\"(?:[^\"\\]|\\.)*\"|\\[^\n])|[ \t]\\\n", re.S)
+"""What stands in quotes or behind a backslash, or else the end of a line that goes on behind a blank."""
+_HIDES_QUOTES = re.compile(r"[#`]|<<|\$[({'\"\[]")
+"""Where quotes and backslashes may mean something else than at the top of a command."""
 
 
 class Unclear(Exception):
@@ -42,6 +46,8 @@ def parse(command: str) -> tuple[Node, bytes]:
                 raise Unclear(f"it holds the invisible or look-alike character U+{ord(char):04X}")
     if bad := _CONTROL.search(command):
         raise Unclear(f"it holds the control character U+{ord(bad[0]):04X}")
+    if _CONTINUED.search(command) and not _HIDES_QUOTES.search(command):
+        command = _JOINT.sub(lambda found: found[1] or " ", command)
     if _CONTINUED.search(command):
         raise Unclear("a line is continued with a backslash")
     source = command.encode()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ..core.danger import is_secret
+from .repository import holds_token
 
 MOST = 50_000
 """Names that are looked through; in a larger tree nothing is known for sure."""
@@ -87,6 +88,9 @@ def look(
             if entry.is_symlink():
                 if _leads_out(entry.path, inside):
                     links.append(label)
+            elif not shy and entry.name == ".git" and holds_token(f"{entry.path}/config"):
+                secrets.append(f"{label}/config")
+                continue
             elif entry.is_dir() and ((not deep and entry.name in _OTHERS) or (shy and entry.name.startswith("."))):
                 continue
             elif entry.is_dir():

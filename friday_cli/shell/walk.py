@@ -24,55 +24,17 @@ _BODIES = frozenset(
      "compound_statement", "program")
 )  # fmt: skip
 _TOKENS = frozenset(
-    [
-        ";",
-        ";;",
-        ";&",
-        ";;&",
-        "&",
-        "&&",
-        "||",
-        "|",
-        "(",
-        ")",
-        "{",
-        "}",
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "in",
-        "do",
-        "done",
-        "while",
-        "until",
-        "case",
-        "esac",
-        "select",
-        "function",
-    ]
-)
+    (";", ";;", ";&", ";;&", "&", "&&", "||", "|", "(", ")", "{", "}", "if", "then", "elif", "else", "fi", "for",
+     "in", "do", "done", "while", "until", "case", "esac", "select", "function")
+)  # fmt: skip
 _WORDS = frozenset(
-    [
-        "word",
-        "number",
-        "string",
-        "raw_string",
-        "concatenation",
-        "simple_expansion",
-        "expansion",
-        "command_substitution",
-        "arithmetic_expansion",
-        "ansi_c_string",
-        "translated_string",
-        "process_substitution",
-        "brace_expression",
-        "extglob_pattern",
-        "regex",
-    ]
-)
+    ("word", "number", "string", "raw_string", "concatenation", "simple_expansion", "expansion",
+     "command_substitution", "arithmetic_expansion", "ansi_c_string", "translated_string",
+     "process_substitution", "brace_expression", "extglob_pattern", "regex")
+)  # fmt: skip
+
+_COMPARE = frozenset(("diff", "comm", "cmp", "paste", "join", "cat", "head", "tail", "grep"))
+"""Programs that only read the files in their operands, whatever these hold."""
 
 
 class Walker(Commands):
@@ -164,7 +126,7 @@ class Walker(Commands):
         """A subshell: what it sets and where it goes ends with it."""
         kept = dict(self._vars), set(self._here), set(self._stale)
         for child in children(node, self.source):
-            if child.type not in ("(", ")", "$(", "`", ";", "\n", "&"):
+            if child.type not in ("(", ")", "$(", "<(", "`", ";", "\n", "&"):
                 self.walk(child)
                 self._settle()
         self._vars.clear()
@@ -247,6 +209,9 @@ class Walker(Commands):
             return
         if len(words) != 1 or signs not in (">", ">>", ">|", "<", ">&", "<&", "&>", "&>>"):
             raise Unclear("a redirection is not understood")
+        if signs == "<" and words[0].type == "process_substitution":
+            self._printed(words[0])
+            return
         target = self._word(words[0])
         if signs in (">&", "<&") and re.fullmatch(r"\d+|-", target.text):
             return
@@ -330,6 +295,15 @@ class Walker(Commands):
         self._feed = feed
         return word
 
+    def _printed(self, node: Node) -> Word:
+        """`<(..)`: what the commands in it print, as a file to read; they are judged at once."""
+        if not raw(node, self.source).startswith("<("):
+            raise Unclear("it uses process substitution")
+        feed, self._feed = self._feed, Feed()
+        self._apart(node)
+        self._feed = feed
+        return Word(("/dev/stdin",))
+
     def _simple(self, node: Node) -> None:
         text = raw(node, self.source)
         words: list[Word] = []
@@ -353,6 +327,8 @@ class Walker(Commands):
                 redirects.append(child)
             elif child.type == "$" and self.source[child.end_byte : child.end_byte + 1].strip():
                 raise Unclear("a $ stands where it has no meaning")
+            elif child.type == "process_substitution" and words and words[0].text in _COMPARE:
+                words.append(self._printed(child))
             elif child.type in _WORDS or child.type in ("$", "variable_name"):
                 words.append(self._word(child))
             elif child.type in ("export", "declare", "typeset", "readonly", "local", "unset", "unsetenv"):

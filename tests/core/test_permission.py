@@ -209,12 +209,12 @@ def test_a_tool_named_in_only_runs_for_that_and_nothing_else() -> None:
 
 COVERED = [
     "npm test", "npm test -s", "npm  test   src", "  npm test", "npm 'test' x", "npm test > /dev/null 2>&1", "npm test | head",
-    "npm test; git status", "timeout 60 npm test", "CI=1 npm test", "cd src && npm test", "if npm test; then echo ok; fi",
+    "npm test; git status", "npm test \\\n  -s", "timeout 60 npm test", "CI=1 npm test", "cd src && npm test", "if npm test; then echo ok; fi",
 ]  # fmt: skip
 NOT_COVERED = [
     "npm testx", "npm tes", "npm", "npm test; rm x", "npm test && rm x", "npm test | sh", "npm test & rm x", "npm test > x",
     "npm test < /etc/passwd", "npm test $(rm x)", "npm test `rm x`", "npm test $WHAT", "npm test\nrm x", "npm test\rrm x",
-    "npm test (x)", "npm test 'open", "PATH=. npm test", "npm test \\\nrm", "npm test {a,b}", "npm test \x00", "npm test \u202e",
+    "npm test (x)", "npm test 'open", "PATH=. npm test", "npm test\\\nrm", "npm test \\\n; rm", "npm test {a,b}", "npm test \x00", "npm test \u202e",
     "./npm test", "/tmp/npm test", "sudo npm test", "env -i npm test", "npm test *", "npm test <(rm x)", "npm test $'x'",
     "cd / && npm test", "export PATH=.; npm test", "npm() { rm x; }; npm test", "alias npm=rm; npm test", "xargs npm test", "",
 ]  # fmt: skip
@@ -300,6 +300,7 @@ HIDDEN = [
     "ls\nrm x", "r''m x", '"rm" x', "\\rm x", "bash -c 'rm x'", "sh -c \"ls; rm x\"", "bash -lc 'rm x'", "eval rm x",
     "eval 'rm x'", "command rm x", "exec rm x", "if true; then rm x; fi", "for i in 1; do rm x; done", "! rm x",
     "while rm x; do :; done", "stdbuf -o L rm x", "busybox rm x", "echo <(rm x)", "setsid -f rm x", "doas rm x",
+    "rm \\\n x", "r\\\nm x", "ls \\\\\nrm x", "ls \\\n && rm x",
 ]  # fmt: skip
 
 

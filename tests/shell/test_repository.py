@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.permission import Rules
+from friday_cli.core.rule import parse_rule
+from friday_cli.local import LocalWorkspace
 from friday_cli.shell import judge
+from friday_cli.tools.files.read import READ_FILE
+from friday_cli.tools.search.grep import GREP
 from tests.shell import place
 from tests.shell.test_judge import only_looks
+from tests.tools.desk import Desk
 
 
 def passes(command: str, root: Path) -> bool:
@@ -87,3 +93,50 @@ def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
     root = place.furnish(tmp_path)
     (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
     assert not passes("git status", root)
+
+
+@pytest.mark.parametrize(
+    "setting", ["url = https://me:s3cr3t@example.org/x.git", "url = https://ghp_0123456789abcdefghij@example.org/x", "ExtraHeader = Authorization: x"]
+)  # fmt: skip
+async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path, setting: str) -> None:
+    root = place.furnish(tmp_path)
+    asking = ("cat .git/config", "cd .git && head con*", "cat < .git/config", "git remote -v", "git config --get remote.o.url",
+              "git -C src remote -v", "grep -r x .", "git config remote.o.url")  # fmt: skip
+    assert [command for command in asking if passes(command, root)] == ["cat .git/config", "cd .git && head con*",
+        "cat < .git/config", "git remote -v", "git config --get remote.o.url", "git -C src remote -v", "git config remote.o.url"]  # fmt: skip
+    for name in (".env", "server.pem"):
+        (root / name).unlink()
+    (root / "linked/out.md").unlink()
+    (root / "link.txt").unlink()
+    assert passes("grep -r x .", root)
+    (root / ".git/config").write_text(f'[remote "o"]\n\t{setting}\n')
+    assert [command for command in asking if passes(command, root)] == []
+    assert passes("git status", root)
+    assert passes("git log", root)
+    workspace = LocalWorkspace(root)
+    try:
+        desk = Desk(root, READ_FILE, GREP, workspace=workspace)
+        for text in (
+            await desk.text("read_file", path=".git/config"),
+            await desk.text("grep", path=".git/config", pattern="="),
+        ):
+            assert "[masked]" in text
+            assert not any(word in text for word in ("s3cr3t", "ghp_", "Authorization"))
+    finally:
+        await workspace.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git -C src push", "git --no-pager push o", "git -c a.b=c push", "git --git-dir .git push", "git --git-dir=.git push",
+     "sudo git -C src push", "/usr/bin/git -C . -P push", "git -C src diff b.py"],
+)  # fmt: skip
+def test_a_deny_rule_sees_git_behind_its_options(tmp_path: Path, command: str) -> None:
+    ground = place.ground(place.furnish(tmp_path))
+    rules = [
+        parse_rule("bash", "allow"),
+        parse_rule("bash(git push *)", "deny"),
+        parse_rule("read_file(src/b.py)", "deny"),
+    ]
+    assert Rules(mode="yolo", rules=rules).decide(place.bash(command, ground)).decision == "deny"
+    assert Rules(mode="yolo", rules=rules).decide(place.bash("git -C src diff c.py", ground)).decision == "allow"

@@ -13,7 +13,7 @@ import pytest
 
 from friday_cli.core.errors import ToolError
 from friday_cli.local import LocalWorkspace
-from friday_cli.tools.search import tools
+from friday_cli.tools.search import engine, tools
 
 from .desk import Desk
 
@@ -284,6 +284,14 @@ async def test_hidden_files_stay_hidden_whatever_an_ignore_file_keeps(desk: Desk
     assert "a.py" in names
     assert not [name for name in names if name.startswith(".") or "/." in name]
     assert "config" not in await desk.text("grep", pattern="needle", mode="files")
+
+
+async def test_what_git_keeps_is_not_even_looked_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ignore file that keeps what is hidden would have every search read the whole of `.git`."""
+    (desk.root / ".gitignore").write_text("!.*\n")
+    (desk.root / ".git/large").write_text("needle\n" * 100_000)
+    monkeypatch.setattr(engine, "BYTES", 600_000)
+    assert "more than can be looked through" not in await desk.text("grep", pattern="needle")
 
 
 async def test_below_a_repository_its_ignore_files_hold(desk: Desk) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from ...core.danger import masked
 from ...core.errors import ToolError
 from ...core.events import Plain, Table
 from ...core.receipt import Facts
@@ -54,7 +55,9 @@ async def _read(context: ToolContext, args: Read) -> Output:
         context.seen.hashes[str(path)] = digest
     if source.encoding != "utf-8":
         remarks.append(f"encoding {source.encoding}")
-    text = source.text
+    text = masked(label, source.text)
+    if text != source.text:
+        remarks.append("passwords are masked")
     if path.suffix == ".ipynb" and (cells := notebook.render(text)) is not None:
         text = cells
         remarks.append("a notebook, shown as cells; edit_file works on the JSON that lies behind")

@@ -207,13 +207,13 @@ async def _command(context: ToolContext, search: Search, hidden: bool) -> list[s
 
 def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
     argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-require-git"]
-    argv += ["--no-ignore-global", "--no-ignore-dot"]
+    argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may keep what is hidden
     if ignored:
         argv.append("--no-ignore")
     elif ignore.top_of(search.base) is None:
         argv.append("--no-ignore-parent")
     if hidden:
-        argv += ["--hidden", "--glob=!.git"]
+        argv.append("--hidden")
     if name := globs.last_name(search.glob):
         argv += ["--type-add", f"wanted:{name}", "--type=wanted"]
     if search.mode == "list":

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from ...core.danger import masked
 from ...core.errors import ToolError
 from ...core.events import Plain
 from ...core.receipt import Facts
@@ -110,7 +111,8 @@ def _content(page: _Page, name: str, result: engine.Found, path: str, around: in
         if around and before and line.number > before + 1:
             page.add("--", counts=False)
         before = line.number
-        text = line.text if len(line.text) <= WIDTH else f"{line.text[:WIDTH]} [clipped]"
+        text = masked(name, line.text)
+        text = text if len(text) <= WIDTH else f"{text[:WIDTH]} [clipped]"
         page.add(f"{line.number}{':' if line.hit else '-'}{text}", counts=line.hit)
     return sum(line.hit for line in lines)
 
