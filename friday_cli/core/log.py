@@ -138,6 +138,8 @@ class Log:
         self._seq = last
         self._now = now
         self._readers: list[Subscription] = []
+        self._replays: set[asyncio.Future[list[Envelope]]] = set()
+        """What readers are being given from the journal just now."""
         self._tail: asyncio.Future[None] | None = None
         self._opened = last
         self._recent: list[Envelope] | None = []
@@ -199,12 +201,18 @@ class Log:
 
     async def _kept(self, after: int) -> Sequence[Envelope]:
         if self._recent is None or after < self._opened:
-            return await self._journal.read(after)
+            replay = asyncio.ensure_future(self._journal.read(after))
+            self._replays.add(replay)
+            replay.add_done_callback(self._replays.discard)
+            return await replay
         return [e for e in self._recent if (e.seq or 0) > after]
 
     async def close(self) -> None:
-        """Finish what was emitted and end every reader's stream."""
+        """Finish what was emitted and end every reader's stream. Nobody reads from the journal any more when it returns: a
+        reader that has just come gets what is kept, however fast the session was over."""
         await self.flush()
+        if self._replays:
+            await asyncio.wait(self._replays)
         for reader in self._readers:
             reader.close()
 

@@ -65,6 +65,28 @@ def texts(seen: Sequence[Envelope]) -> list[str]:
 
 
 @virtual
+async def test_a_reader_that_still_reads_when_the_log_is_closed_gets_all_of_it() -> None:
+    class Closing(MemoryJournal):
+        closed = False
+
+        async def read(self, after: int) -> list[Envelope]:
+            await asyncio.sleep(5)
+            if self.closed:
+                raise StoreError("it is closed already")
+            return await super().read(after)
+
+    journal, seen = Closing([Envelope(n, 1.0, "a", note(n)) for n in (1, 2)]), []  # type: ignore[var-annotated]
+    log = Log(journal, last=2)
+    reader = read(log, seen)
+    await asyncio.sleep(0)
+    await log.emit("a", note(3))
+    await log.close()
+    journal.closed = True
+    await reader
+    assert [e.seq for e in seen] == [1, 2, 3]
+
+
+@virtual
 async def test_nothing_is_shown_before_it_is_kept_and_emit_returns_when_both_are_done() -> None:
     journal, seen = Slow(), []  # type: ignore[var-annotated]
     log = Log(journal)

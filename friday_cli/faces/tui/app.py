@@ -14,9 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textual.app import ComposeResult
+from textual.app import ComposeResult, ScreenStackError
 from textual.containers import Horizontal
+from textual.css.query import NoMatches
 from textual.events import Key
+from textual.worker import WorkerFailed
 
 from friday_cli.core.errors import FridayError, NotConfigured
 
@@ -293,7 +295,11 @@ class FridayApp(Following):
         self.say_note(f"Theme: {self.choose_theme(name)}")
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect ends the app; it is said in one line when the terminal is a person's again."""
+        """A defect ends the app; it is said in one line when the terminal is a person's again. What finds no pane any more
+        because the app is being taken down is none: work that a person began may be over later than the panes."""
+        found = error.error if isinstance(error, WorkerFailed) else error
+        if isinstance(found, (NoMatches, ScreenStackError)) and not self.is_running:
+            return
         self.failure = self.failure or error
         super()._handle_exception(error)
 

@@ -136,18 +136,17 @@ class Review(ModalScreen[None]):
     # ---- what becomes of a file ---------------------------------------------------------
 
     def action_accept(self) -> None:
-        self._settle(None)
+        self._settle(self._row, None)
 
     def action_put_back(self, everybody: bool) -> None:
-        self._settle(everybody)
+        self._settle(self._row, everybody)
 
     def action_again(self) -> None:
         self._look()
 
     @work(exclusive=True)
-    async def _settle(self, everybody: bool | None) -> None:
-        """Accept the file where `everybody` is None, else put it back."""
-        row = self._row
+    async def _settle(self, row: FileDiff | None, everybody: bool | None) -> None:
+        """Accept the file where `everybody` is None, else put it back. `row` is that of the moment when it was asked for."""
         if row is None:
             return
         if everybody is None:
@@ -161,9 +160,13 @@ class Review(ModalScreen[None]):
         await self._renew()
 
     async def _renew(self) -> None:
-        index = self._rows.index(self._row) if self._row is not None else 0
-        self._rows = await self._desk.changed_files()
-        if self._rows:
+        rows = await self._desk.changed_files()
+        here, index = self._row, 0
+        if here is not None:  # where the person went meanwhile
+            of = {(row.key, row.agent): number for number, row in enumerate(rows)}
+            index = of.get((here.key, here.agent), self._rows.index(here))
+        self._rows = rows
+        if rows:
             self._offer(index)
         else:
             self.dismiss(None)

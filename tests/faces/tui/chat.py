@@ -45,11 +45,17 @@ class Chat:
         except TimeoutError:
             raise AssertionError(f"It did not come to it. The screen:\n{self.frame}") from None
         await self.pilot.pause(0.1)
+        await self.pilot.pause()
 
     async def idle(self) -> None:
-        """Let the chat go on until no agent works."""
+        """Let the chat go on until all that was said has come to an agent, and none works."""
+        await self.until(lambda: self._rests)
+
+    @property
+    def _rests(self) -> bool:
         engine = self.app.engine
-        await self.until(lambda: engine.state.root is not None and not engine.state.working and self.app.quiet)
+        working = engine.working or engine.state.working or any(not w.is_finished for w in self.app.workers)
+        return engine.state.root is not None and not working and self.app.quiet
 
     @property
     def composer(self) -> Composer:

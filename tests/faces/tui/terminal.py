@@ -30,13 +30,13 @@ class Terminal:
         self.out = b""
         self.pid, self._fd = pty.fork()
         if not self.pid:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
             os.chdir(folder)
             os.environ.update(
                 TERM="xterm-256color", COLUMNS="100", LINES="30", PYTHONPATH=str(Path(__file__).parents[3])
             )
             os.environ.update(env)
             os.execv(sys.executable, [sys.executable, *([script] if script else ["-m", "friday_cli"]), *args])
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
 
     def __enter__(self) -> Self:
         return self
@@ -82,6 +82,14 @@ class Terminal:
 
     def type(self, keys: bytes) -> None:
         os.write(self._fd, keys)
+
+    def quit(self) -> int:
+        """Leave by Ctrl+C; gives the exit code. Two presses are one wish where little time is between them: the two that
+        come at once are, however late they are for the first."""
+        self.type(b"\x03")
+        self.until(b"Ctrl+C again quits")
+        self.type(b"\x03\x03")
+        return self.end()
 
     def end(self, *, seconds: float = 60.0) -> int:
         """Read to the end; gives the exit code."""

@@ -327,7 +327,8 @@ async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tm
         assert "[coder] a.2 wants to use bash" in chat.frame
         await chat.pilot.press("1")
         await asked(chat, 1)
-        assert (tmp_path / "out.txt").read_text() == "second task\n"
+        out = tmp_path / "out.txt"
+        await chat.until(lambda: out.exists() and out.read_text() == "second task\n")
         await chat.pilot.press("ctrl+t", "home", "down", "enter", "ctrl+y")
         assert "[coder] a.1 wants to use bash" in chat.frame
         assert chat.app.query_one(Approval).has_focus

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.app import ScreenStackError
+from textual.css.query import NoMatches
 
 from tests.pace import paced
 
@@ -168,3 +171,15 @@ async def test_a_focus_that_is_told_while_the_chat_is_taken_down_asks_for_no_pan
         app = chat.app
     app.on_descendant_focus()
     app.on_app_focus()
+
+
+async def test_work_that_outlives_the_panes_is_no_defect(tmp_path: Path) -> None:
+    async def late() -> None:
+        while True:
+            chat.composer.put("late")
+            await asyncio.sleep(0)
+
+    async with opened(tmp_path, {"a": [{"text": "x"}]}) as chat:
+        work = chat.app.run_worker(late())
+    assert isinstance(work.error, (NoMatches, ScreenStackError))
+    assert chat.app.failure is None

@@ -20,10 +20,7 @@ def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> No
         terminal.type(b"read notes.txt\r")
         terminal.until(b"read_file")
         terminal.until(b"context")
-        terminal.type(b"\x03")
-        terminal.until(b"Ctrl+C again quits")
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
+        assert terminal.quit() == 0
         assert terminal.is_clean()
         assert b"is kept; `friday -r " in terminal.out
 
@@ -57,10 +54,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until(b"1 agent ended")
         terminal.until(b"All is said.")
         terminal.until_quiet()
-        terminal.type(b"\x03")
-        terminal.until(b"Ctrl+C again quits")
-        terminal.type(b"\x03")
-        assert terminal.end() == 0
+        assert terminal.quit() == 0
         assert terminal.is_clean()
         said = re.search(rb"friday -r (\w+)`", terminal.out)
     assert said is not None
