@@ -55,16 +55,27 @@ class Desk(Protocol):
 class Review(ModalScreen[None]):
     """See the module."""
 
+    # all of them with priority: without it, a key would act later than those with it that were typed behind it
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss(None)", "Close", id="review.close"),
+        Binding("escape,q", "dismiss(None)", "Close", priority=True, id="review.close"),
         Binding("down,j", "move(1)", "File below", priority=True, id="review.down"),
         Binding("up,k", "move(-1)", "File above", priority=True, id="review.up"),
-        Binding("a", "accept", "Accept what was done to the file: it leaves the list", id="review.accept"),
-        Binding("p", "put_back(False)", "Put back what this agent did to the file", id="review.put_back"),
-        Binding("P", "put_back(True)", "Put the file back: what all agents did to it", id="review.put_back_all"),
+        Binding(
+            "a", "accept", "Accept what was done to the file: it leaves the list", priority=True, id="review.accept"
+        ),
+        Binding(
+            "p", "put_back(False)", "Put back what this agent did to the file", priority=True, id="review.put_back"
+        ),
+        Binding(
+            "P",
+            "put_back(True)",
+            "Put the file back: what all agents did to it",
+            priority=True,
+            id="review.put_back_all",
+        ),
         Binding("pagedown,space", "page(1)", "Scroll the difference", priority=True, id="review.page_down"),
         Binding("pageup", "page(-1)", "Scroll the difference up", priority=True, id="review.page_up"),
-        Binding("r", "again", "Look again", id="review.again"),
+        Binding("r", "again", "Look again", priority=True, id="review.again"),
     ]
 
     def __init__(self, rows: Sequence[FileDiff], pen: Pen, desk: Desk) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from textual import events
+
 from friday_cli.faces.tui.chooser import Chooser
 from friday_cli.faces.tui.review import Review
 
@@ -55,10 +57,11 @@ async def test_a_file_is_put_back_for_one_agent_and_for_all(tmp_path: Path) -> N
         await chat.pilot.press("p")
         await chat.until(lambda: "after a." in chat.frame)
         assert (tmp_path / "one.txt").read_text() == "2\n"
-        await chat.pilot.press("j", "p")
+        for key in ("j", "p", "k"):  # at once: it is done to the file at which the cursor stood
+            chat.app.post_message(events.Key(key, key))
         await chat.until(lambda: (tmp_path / "one.txt").read_text() == "1\n")
         await chat.until(lambda: "Changes: 2 files by 2 agents · +2 -0" in chat.frame)
-        await chat.pilot.press("k", "P")
+        await chat.pilot.press("P")
         await chat.until(lambda: not (tmp_path / "one.txt").exists())
         await chat.until(lambda: "Changes: 1 file by 1 agent" in chat.frame)
         await chat.pilot.press("p")
