@@ -68,10 +68,11 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
-    slow = {"a": [{"text": "one\n\ntwo three four", "chunk_delay_s": 200.0}]}
+    look = {"name": "list_dir", "arguments": {"path": "."}}
+    slow = {"a": [{"calls": [look]}, {"text": "one two three four", "chunk_delay_s": 200.0}]}
     with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
         terminal.until(b"/help lists the commands")
-        terminal.until(b"one\r\n")
+        terminal.until(b"Tool list_dir")  # it is at work
         terminal.type(b"\x03")
         terminal.until(b"Interrupted. Ctrl-C again quits.")
         terminal.until(b"Done: cancelled")
