@@ -528,6 +528,12 @@ def test_11_the_json_of_a_run_with_children_is_one_document(friday: Friday) -> N
         "a.2": "failed",
         "a.3": "completed",
     }
+    agents = {a["path"]: a for a in document["agents"]}
+    three, broken = agents["a.3"], agents["a.2"]
+    assert three["id"] == f"{document['session_id']}:a.3"
+    assert (three["result"], three["result_chars"], three["partial"], three["error"]) == ("three", 5, False, None)
+    assert broken["partial"]
+    assert "no key" in broken["error"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -17,7 +17,8 @@ FIELDS = {
     "error", "exit_code",
 }  # fmt: skip
 AGENT_FIELDS = {
-    "path", "parent", "profile", "task", "status", "stop_reason", "usage", "cost_usd", "duration_s", "receipt",
+    "id", "path", "parent", "profile", "task", "model", "status", "stop_reason", "result", "result_chars", "truncated",
+    "partial", "error", "usage", "cost_usd", "duration_s", "receipt",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from friday_cli.core.agent import Outcome
 from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
+    AgentFinished,
     AgentStarted,
     Denied,
     Envelope,
@@ -24,7 +25,7 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.messages import Usage, user
 from friday_cli.core.receipt import FileChange
-from friday_cli.faces.ask.writers import MOST_DENIALS, JsonWriter, StreamWriter, TextWriter, Writer
+from friday_cli.faces.ask.writers import MOST_DENIALS, RESULT_MOST, JsonWriter, StreamWriter, TextWriter, Writer
 
 BEGUN = [("a", SessionStarted(1, "5e55-10n", "/ws", "0")), ("a", AgentStarted(1, "friday", "go", "p/m"))]
 CHILD = [
@@ -67,6 +68,18 @@ def test_json_of_a_tree_that_was_still_at_work(capsys: pytest.CaptureFixture[str
     assert found["usage"]["input_tokens"] == 100
     assert (found["cost_usd"], found["agents"][1]["cost_usd"]) == (0.25, 0.25)
     assert found["agents"][0]["duration_s"] > 0
+
+
+def test_json_of_a_child_with_a_long_result_has_its_beginning_and_its_length(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = "ä" * (RESULT_MOST + 7)
+    told(
+        JsonWriter("s"), *BEGUN, *CHILD, ("a.1", AgentFinished(1, "failed", "tokens", long, "no more", partial=True))
+    ).finish(DONE, 0)
+    child = document(capsys)["agents"][1]
+    assert (child["result"], child["result_chars"]) == ("ä" * RESULT_MOST, RESULT_MOST + 7)
+    assert (child["truncated"], child["partial"], child["error"]) == (True, True, "no more")
 
 
 def test_json_of_an_unknown_cost_is_null(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_DENIALS = 20
 """Refused calls that are listed at the end."""
+RESULT_MOST = 100_000
+"""Characters of an agent's result that stand in the document; the rest is in its session."""
 
 
 class Writer:
@@ -88,7 +90,7 @@ class JsonWriter(Writer):
         state = self.state
         root = state.agents.get(self.path) or AgentView(self.path)
         total = state.totals
-        agents = [_agent(state, agent) for agent in state.agents.values()]
+        agents = [_agent(self._session, state, agent) for agent in state.agents.values()]
         self._print(
             session_id=self._session,
             status=outcome.status,
@@ -137,16 +139,23 @@ def _usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _agent(state: State, agent: AgentView) -> dict[str, Any]:
+def _agent(session: str, state: State, agent: AgentView) -> dict[str, Any]:
     import msgspec
 
     return {
+        "id": f"{session}:{agent.path}",
         "path": agent.path,
         "parent": agent.parent or None,
         "profile": agent.profile,
         "task": agent.task,
+        "model": agent.model,
         "status": agent.status,
         "stop_reason": agent.stop_reason,
+        "result": agent.result[:RESULT_MOST],
+        "result_chars": len(agent.result),
+        "truncated": len(agent.result) > RESULT_MOST,
+        "partial": agent.partial,
+        "error": agent.error or None,
         "usage": _usage(agent.usage),
         "cost_usd": agent.usage.cost_usd,
         "duration_s": round(agent.active_s(state.at), 3),
