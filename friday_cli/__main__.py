@@ -8,7 +8,7 @@ import sys
 
 
 def main() -> None:
-    """Run `friday`; leaves the process with its exit code (contract.md), never with a traceback."""
+    """Run `friday`; leaves the process with its exit code (README.md lists them), never with a traceback."""
     gc.disable()  # collecting while modules load costs a quarter of a short run
     _sound_streams()
     code = _run(sys.argv[1:])

@@ -104,7 +104,7 @@ class Crew:
     ) -> tuple[Provider, Effort | None]:
         """The model of a child whose parent's is `above`, and its effort."""
         name = profile.model or self.settings.subagent_model
-        effort: Effort | None = profile.effort or None  # type: ignore[assignment]
+        effort = profile.effort or None
         if not name or above.name == "demo":  # a demo spends nothing, whatever the settings name
             return above, effort or inherited
         source = f"profile {profile.name}" if profile.model else "subagent_model"
@@ -180,7 +180,7 @@ class Crew:
         agent.workspace = workspace
         self.apart.enter(agent)
         agent.accept = complaint or agent.accept
-        agent.supervision = strictest(parent.supervision, profile.supervision or None)  # type: ignore[arg-type]
+        agent.supervision = strictest(parent.supervision, profile.supervision or None)
         wanted = spec.max_turns or TURNS_HARD
         agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
         agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0

@@ -34,7 +34,7 @@ ATIF = "ATIF-v1.7"
 
 def export(envelopes: Sequence[Envelope], form: Format, *, version: str) -> str:
     """The session of `envelopes` (durable ones, in order) as text that ends with a newline. `version` is Friday's."""
-    return _FORMS[form](envelopes, version)
+    return FORMS[form](envelopes, version)
 
 
 def _clean(value: Any) -> Any:
@@ -339,4 +339,4 @@ def _with_images(text: str, images: Sequence[Image]) -> str:
     return "\n".join([text, *remarks] if text else remarks)
 
 
-_FORMS: dict[Format, Callable[[Sequence[Envelope], str], str]] = {"md": _markdown, "json": _json, "atif": _atif}
+FORMS: dict[Format, Callable[[Sequence[Envelope], str], str]] = {"md": _markdown, "json": _json, "atif": _atif}

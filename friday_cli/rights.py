@@ -9,7 +9,7 @@ from .config import Settings
 from .core.errors import UsageError
 from .core.near import nearest
 from .core.permission import Mode, Rules
-from .core.rule import BEYOND, Rule, parse_rule
+from .core.rule import BEYOND, Decision, Rule, parse_rule
 from .profiles import KNOWN, Profile
 
 NOWHERE: Mapping[tuple[str, str], str] = {}
@@ -30,11 +30,13 @@ def session_rules(
     """
     permissions = settings.permissions
     rules: list[Rule] = []
-    for decision, texts in (("deny", permissions.deny), ("ask", permissions.ask), ("allow", permissions.allow)):
-        rules += [
-            parse_rule(text, decision, source=places.get((decision, text), ""))  # type: ignore[arg-type]
-            for text in texts
-        ]
+    listed: dict[Decision, Sequence[str]] = {
+        "deny": permissions.deny,
+        "ask": permissions.ask,
+        "allow": permissions.allow,
+    }
+    for decision, texts in listed.items():
+        rules += [parse_rule(text, decision, source=places.get((decision, text), "")) for text in texts]
     rules += [
         parse_rule(r.rule, r.decision, profile=r.profile, reason=r.reason, source=places.get((r.decision, r.rule), ""))
         for r in permissions.rules
@@ -46,11 +48,10 @@ def session_rules(
 
 def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
     """The rights of an agent with `profile` and these tools: never more than its parent's."""
-    mode: Mode | None = profile.mode or None  # type: ignore[assignment]
     source = f"profile {profile.name}"
     return parent.child(
         allowed=frozenset(tools),
-        mode=mode,
+        mode=profile.mode or None,
         rules=[parse_rule(text, "deny", source=source) for text in profile.deny],
         only=[parse_rule(text, "allow", source=source) for text in profile.only],
         profile=profile.name,

@@ -211,8 +211,8 @@ class _Tree:
         _must(len(tried) == 1, "the reader did not try to write")
         _must(not (self._place.work / "forbidden.txt").exists(), "an agent wrote a file without having write_file")
         _must(tried[0].status in ("error", "denied"), f"the forbidden call ended as {tried[0].status}")
-        begun = [e for e in self._heard if e.agent == "a.1.1" and isinstance(e.event, ToolStarted)]
-        _must([e.event.tool for e in begun] == ["read_file"], "the forbidden call was started")  # type: ignore[union-attr]
+        begun = [e.event.tool for e in self._heard if e.agent == "a.1.1" and isinstance(e.event, ToolStarted)]
+        _must(begun == ["read_file"], "the forbidden call was started")
         answer = self._place.work / "answer.txt"
         _must(answer.is_file() and answer.read_text() == "forty-two\n", "the agent that may write did not")
         return "a tool that a profile lacks was refused at dispatch, and no file was written"

@@ -190,7 +190,8 @@ class Session(Between):
         return await self.tree.detach(path)
 
     async def stop(self, path: str = "a", *, level: Literal["cancel", "abort"] = "abort") -> int:
-        """End an agent and all below it; returns how many runs ended. See contract.md, "Stopping"."""
+        """End an agent and all below it; returns how many runs ended, when nothing of them is left. `level` as for
+        `Tree.stop`."""
         why: StopReason = "aborted" if level == "abort" else "cancelled"
         for node in self.tree.living(path):
             if node.path == path:

@@ -109,8 +109,8 @@ def _figures(name: str, row: Row, settings: Settings, found: Found) -> tuple[str
         window = next((m.window or m.trained for m in server.models if m.id == model), 0)
     price = cost_of(of, model)
     thousand = price(Usage(input=1000)), price(Usage(output=1000))
-    prices = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
-    return f"{window:,}" if window else "", *prices  # type: ignore[return-value]
+    into, out = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
+    return f"{window:,}" if window else "", into, out
 
 
 def _aliases() -> dict[str, str]:

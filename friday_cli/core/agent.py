@@ -143,7 +143,7 @@ class Agent(msgspec.Struct, eq=False):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a run ended; see the table in contract.md. `limit_of` is the path whose limit was hit."""
+    """How a run ended. `limit_of` is the path whose limit was hit."""
 
     status: Status
     stop_reason: StopReason

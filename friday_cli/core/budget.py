@@ -2,7 +2,7 @@
 
 Every limit is charged from the leaf to the root and checked from the root to the leaf, so that the outermost limit
 is the one that is named. Before a request its estimated input and largest output are reserved on every level;
-parallel reservations never exceed what is left (contract.md, "Limits").
+parallel reservations never exceed what is left.
 """
 
 from __future__ import annotations

@@ -83,8 +83,9 @@ async def _take_turns(agent: Agent, world: World) -> Outcome:
         if ending is not None:
             if may_go_on(agent):
                 continue
-            end = ("completed", "done") if ending.success else ("failed", "reported")
-            return Outcome(*end, ending.result, findings=ending.findings)  # type: ignore[arg-type]
+            if ending.success:
+                return Outcome("completed", "done", ending.result, findings=ending.findings)
+            return Outcome("failed", "reported", ending.result, findings=ending.findings)
         if done.stop == "refusal":
             raise Halt(
                 "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")

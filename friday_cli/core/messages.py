@@ -116,7 +116,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def billed(self) -> int:
-        """Tokens that count against a budget (contract.md): uncached input, cache writes and output."""
+        """Tokens that count against a budget: uncached input, cache writes and output."""
         return self.input + self.cache_write + self.output
 
     @property

@@ -147,7 +147,7 @@ async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> D
     )  # fmt: skip
     usage = Usage()
     try:
-        async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
+        async with aclosing(provider.stream(request)) as chunks:
             async for chunk in chunks:
                 if isinstance(chunk, Done):
                     usage = _counted(agent, chunk.usage)
@@ -168,7 +168,7 @@ async def _stream(agent: Agent, world: World, reader: _Reader, tools: bool) -> D
 
 
 def _counted(agent: Agent, usage: Usage) -> Usage:
-    """The usage with its price, and counted as contract.md says: where the provider reports no cache figures, input
+    """The usage with its price, and with repeats counted as such: where the provider reports no cache figures, input
     that was sent before in the same prefix stands as read from a cache."""
     cost = agent.provider.cost(usage) if usage.context else 0.0
     again = 0 if usage.cached else min(usage.input, agent.sent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 import msgspec
@@ -86,7 +86,7 @@ class Provider(Protocol):
     lane: str
     badge: str
 
-    def stream(self, request: Request) -> AsyncIterator[Chunk]:
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Ends with exactly one `Done`, or raises `ProviderError` and nothing else (cancellation aside)."""
         ...
 

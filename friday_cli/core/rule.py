@@ -111,13 +111,14 @@ _WRITERS = ("write_file", "edit_file")
 
 def _touches_files(rule: Rule, script: Script) -> bool:
     """Whether a rule for files speaks of one that a command names, or writes by a redirection."""
-    for tools, effect, labels in (
+    named: tuple[tuple[Iterable[str], Effect, list[str]], ...] = (
         (_READERS, "read", [label for step in script.steps for label in step.reads]),
         (_WRITERS, "write", [label for step in script.steps for label in step.writes]),
-    ):
+    )
+    for tools, effect, labels in named:
         for tool in tools:
             if labels and fnmatch.fnmatchcase(tool, rule.tool) and rule.tool != "*":
-                call = Call(tool, effect, tuple(labels))  # type: ignore[arg-type]
+                call = Call(tool, effect, tuple(labels))
                 if rule.pattern and any(matches(rule, call, label) for label in labels):
                     return True
     return False

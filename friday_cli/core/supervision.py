@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from .messages import Usage, user
 from .model import ask_model
 from .news import NOTE
 from .receipt import OWN, audit
+
+T = TypeVar("T")
 
 _ORDER: tuple[Supervision, ...] = ("unsupervised", "supervised", "supervised-human")
 
@@ -110,10 +112,8 @@ def parted(intent: Intent, agent: Agent, outcome: Outcome) -> list[str]:
         reasons.append(f"changed without having said so: {', '.join(strange[:10])}")
     if missing := [p for p in intent.changes if not any(_fits(c, p) for c in changed)]:
         reasons.append(f"meant to change and did not: {', '.join(missing[:10])}")
-    if failed_runs := [c.command for c in receipt.commands if c.exit_code not in (0, None)][-1:]:
-        last = receipt.commands[-1]
-        if last.exit_code not in (0, None):
-            reasons.append(f"its last command failed: {failed_runs[0]}")
+    if receipt.commands and (last := receipt.commands[-1]).exit_code not in (0, None):
+        reasons.append(f"its last command failed: {last.command}")
     return reasons
 
 
@@ -168,11 +168,12 @@ async def _person(agent: Agent, world: World, outcome: Outcome, ruling: _Ruling,
     async with agent.presence.waiting("waiting_user", agent.path):
         answer = await world.desk.question(agent.path, "", question, ("accept", "redo", "refuse"))
     word, _, rest = answer.strip().partition(" ")
-    choice: Any = {"accept": "accept", "redo": "redo"}.get(word.lower().rstrip(":,."), "pause")
-    return _Ruling(choice, f"a person said: {answer.strip()[:500]}", rest.strip() or ruling.correction)
+    known: dict[str, Literal["accept", "redo"]] = {"accept": "accept", "redo": "redo"}
+    choice = known.get(word.lower().rstrip(":,."))
+    return _Ruling(choice or "pause", f"a person said: {answer.strip()[:500]}", rest.strip() or ruling.correction)
 
 
-def _read(text: str, kind: type[Any]) -> Any:
+def _read(text: str, kind: type[T]) -> T | None:
     """The first JSON object in `text` as `kind`, None where there is none that fits."""
     match = re.search(r"\{.*\}", text, re.S)
     try:

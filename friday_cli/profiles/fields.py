@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 from .. import frontmatter
 from ..core.errors import FileError
 from ..core.near import nearest
 from ..core.plain import line
 from . import foreign
+
+Choice = TypeVar("Choice", bound=str)
+NO_WORDS: Mapping[str, Literal[""]] = MappingProxyType({})
 
 LARGEST_VALUE = 4_000
 """Characters of one text in front matter; the rest is cut off."""
@@ -98,11 +102,16 @@ class Fields:
             raise self.fail(name, f"expected text, got {value}.", "Put the value in quotes.")
         return line(value, LARGEST_VALUE)
 
-    def choice(self, name: str, choices: tuple[str, ...], foreign_words: dict[str, str]) -> str:
+    def choice(
+        self, name: str, choices: tuple[Choice, ...], foreign_words: Mapping[str, Choice | Literal[""]] = NO_WORDS
+    ) -> Choice | Literal[""]:
         """One of `choices`, "" where none is said; `foreign_words` are what another tool calls them."""
         value = self.text(name) if not isinstance(self.values.get(name), bool) or not self.imported else ""
-        if not value or value in choices:
-            return value
+        for known in choices:
+            if value == known:
+                return known
+        if not value:
+            return ""
         if self.written[name] == "permissionMode" or self.imported:
             if value in foreign_words:
                 return foreign_words[value]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from ..core.pattern import pattern
+from .profile import Memory, Mode
 
 TOOLS: dict[str, tuple[str, ...]] = {
     "Read": ("read_file",),
@@ -27,7 +29,7 @@ TOOLS: dict[str, tuple[str, ...]] = {
     "AskUserQuestion": ("ask_user",),
     "Task": ("delegate_task",),
     "Agent": ("delegate_task",),
-    "search": ("web_search",),  # ADR 034's example
+    "search": ("web_search",),  # in the example of ADR 034, see docs/requirements.md
     "read_many_files": ("read_file",),
     "replace": ("edit_file",),
     "run_shell_command": ("bash", "bash_output", "bash_kill"),
@@ -40,10 +42,17 @@ TOOLS: dict[str, tuple[str, ...]] = {
 }
 """Their tool names, and ours."""
 
-MODES = {"default": "", "manual": "", "plan": "plan", "acceptEdits": "edits", "auto": "auto", "dontAsk": ""}
+MODES: dict[str, Mode | Literal[""]] = {
+    "default": "",
+    "manual": "",
+    "plan": "plan",
+    "acceptEdits": "edits",
+    "auto": "auto",
+    "dontAsk": "",
+}
 """Values of `permissionMode`. What is missing here (bypassPermissions) would widen rights and is never taken over."""
 
-MEMORIES = {"user": "tagged", "project": "tagged", "local": "tagged"}
+MEMORIES: dict[str, Memory] = {"user": "tagged", "project": "tagged", "local": "tagged"}
 """Values of `memory`: there a folder of their own, here notes marked with the agent's name."""
 
 WITHOUT_EFFECT = frozenset(

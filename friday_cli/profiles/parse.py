@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from .. import frontmatter
 from ..core.errors import FileError
@@ -16,6 +16,8 @@ from . import foreign
 from .fields import Fields, listed
 from .profile import (
     KNOWN,
+    MEMORIES,
+    MODES,
     READ_ONLY,
     SUPERVISION,
     TOKENS_HARD,
@@ -77,12 +79,12 @@ class _Reader:
             timeout=self._timeout(),
             max_cost=self._fields.number("max_cost"),
             model=self._model(),
-            effort=self._fields.choice("effort", EFFORTS, {}),
+            effort=self._fields.choice("effort", EFFORTS),
             sub_agents=sub_agents,
-            supervision=self._fields.choice("supervision", SUPERVISION, {}),
-            isolation=self._fields.choice("isolation", ("worktree",), {}),
+            supervision=self._fields.choice("supervision", SUPERVISION),
+            isolation=self._fields.choice("isolation", ("worktree",)),
             memory=self._memory(tools),
-            mode=self._fields.choice("mode", ("ask", "edits", "plan", "auto"), foreign.MODES),
+            mode=self._fields.choice("mode", MODES, foreign.MODES),
             project_context=self._fields.flag("project_context", default=self._origin == "claude"),
             path=self._fields.path,
             origin=self._origin,
@@ -203,7 +205,7 @@ class _Reader:
 
     def _memory(self, tools: Tools) -> Memory:
         """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is remarked on."""
-        memory: Any = self._fields.choice("memory", ("none", "read", "tagged"), foreign.MEMORIES)
+        memory = self._fields.choice("memory", MEMORIES, foreign.MEMORIES)
         names = READ_ONLY if tools is None else KNOWN if tools == "*" else tools
         if not memory:
             return "tagged" if tools != "*" and "memory_save" in names else "read"
@@ -213,7 +215,7 @@ class _Reader:
             self._fields.note("memory: read has no effect without memory_load in allowedTools.")
         elif memory != "tagged" and tools != "*" and "memory_save" in names:
             self._fields.note(f"memory_save has no effect with memory: {memory}.")
-        return memory  # type: ignore[no-any-return]
+        return memory
 
     def _sub_agents(self, name: str, delegates: tuple[str, ...] | Literal["*"]) -> tuple[str, ...] | Literal["*"]:
         if "sub_agents" in self._fields.values:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
+from ..core.provider import Effort
+
 Origin = Literal["user", "project", "claude", "shipped"]
 Memory = Literal["none", "read", "tagged"]
+MEMORIES: tuple[Memory, ...] = get_args(Memory)
+Mode = Literal["ask", "edits", "plan", "auto"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Supervision = Literal["unsupervised", "supervised", "supervised-human"]
+SUPERVISION: tuple[Supervision, ...] = get_args(Supervision)
 
 TURNS, TURNS_HARD = 20, 100
 """Turns of a child whose profile names none, and the most that any gets."""
@@ -30,7 +37,6 @@ DELEGATION = frozenset(
     ]
 )
 """Tools that come with `subAgents` and not otherwise."""
-SUPERVISION = ("unsupervised", "supervised", "supervised-human")
 READ_ONLY = frozenset(("read_file", "list_dir", "glob", "grep", "document_query", "memory_load", "todo"))
 """What a profile without `allowedTools` gets."""
 KNOWN = (
@@ -64,12 +70,12 @@ class Profile(msgspec.Struct, frozen=True):
     timeout: float | None = None
     max_cost: float | None = None
     model: str = ""
-    effort: str = ""
+    effort: Effort | Literal[""] = ""
     sub_agents: tuple[str, ...] | Literal["*"] = ()
     memory: Memory = "read"
-    mode: str = ""
-    supervision: str = ""
-    isolation: str = ""
+    mode: Mode | Literal[""] = ""
+    supervision: Supervision | Literal[""] = ""
+    isolation: Literal["", "worktree"] = ""
     project_context: bool = False
     path: str = ""
     origin: Origin = "user"

@@ -47,7 +47,7 @@ LEGAL = {
     "cancelled": {"cancelled", "aborted", "parent"},
     "interrupted": {"process"},  # the process died, or Friday itself failed
 }
-"""The table of contract.md: how an agent ends, and why."""
+"""How an agent may end, and why."""
 DUST = 1e-6
 BETWEEN = (Notice, InboxMessage, Prefix, Compacted, Rewound, Checkpoint, Reviewed)
 """What may happen to the main agent while it does not run."""

@@ -189,16 +189,17 @@ def _fence(text: str, language: str = "") -> str:
 async def export_file(engine: Engine, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Gives where it is."""
     from friday_cli import __version__
-    from friday_cli.export import export
+    from friday_cli.export import FORMS, export
 
     words = rest.split(maxsplit=1)
-    form = words.pop(0) if words and words[0] in ("md", "json", "atif") else "md"
+    named = [form for form in FORMS if words[:1] == [form]]
+    form, words = (named[0], words[1:]) if named else ("md", words)
     session = engine.session
     if session is None:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
     path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    text = export(await session.log.history(), form, version=__version__)  # type: ignore[arg-type]
+    text = export(await session.log.history(), form, version=__version__)
 
     def write() -> None:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.permission import MODES
+from friday_cli.core.provider import EFFORTS
 from friday_cli.custom import Customs, called
 
 from . import cards, past
@@ -134,13 +135,12 @@ async def _model(chat: Chat, rest: str) -> None:
 
 @command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
 async def _effort(chat: Chat, rest: str) -> None:
-    levels = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-    if rest and rest not in levels:
-        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(levels)}.")
+    if rest and rest not in EFFORTS:
+        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
     session = chat.engine.session
     now = session.root.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
-    rest = rest or await chat.choose(title, [(level, level) for level in levels]) or ""
+    rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest:
         await chat.reopen(effort=rest, resume=_resumable(chat))
         chat.say_note(f"The effort is {rest} now.")

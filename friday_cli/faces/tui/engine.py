@@ -8,7 +8,7 @@ the reader empties it), `session` (None until it is open) or `window` (another p
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,11 +75,11 @@ class Engine:
 
         Raises FridayError with a line for a person; then the old one is closed, too, and none is open.
         """
-        session_module = await asyncio.to_thread(_imported)
+        session_class = await asyncio.to_thread(_imported)
         await self.close()
         self._made = msgspec.structs.replace(self.options, **changes)
         try:
-            self.session = await session_module.Session.open(self._made, env=self._env)
+            self.session = await session_class.open(self._made, env=self._env)
         except UsageError:
             self.window = await self._watched(self._made)
             if self.window is None:
@@ -238,7 +238,7 @@ class Engine:
         else:
             await self._beside_it(session.resume_agent(path, text))
 
-    async def _beside_it(self, work: Any) -> None:
+    async def _beside_it(self, work: Coroutine[Any, Any, object]) -> None:
         """Begin something long; a failure in its first moment is raised here."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -322,7 +322,7 @@ class Engine:
         raise self.window.refusal if self.window is not None else UsageError("No session is open.")
 
 
-def _imported() -> Any:
-    import friday_cli.session
+def _imported() -> type[Session]:
+    from friday_cli.session import Session
 
-    return friday_cli.session
+    return Session

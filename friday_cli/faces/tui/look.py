@@ -166,7 +166,7 @@ def filled(strips: Iterable[Strip], width: int, style: Style) -> list[Strip]:
     return [strip.adjust_cell_length(width).apply_style(style) for strip in strips]
 
 
-def painted(strip: Strip, start: int, end: int, style: object) -> Strip:
+def painted(strip: Strip, start: int, end: int, style: Style) -> Strip:
     """`strip` with a style laid over the characters from `start` to `end`."""
     out: list[Segment] = []
     at = 0
@@ -177,6 +177,6 @@ def painted(strip: Strip, start: int, end: int, style: object) -> Strip:
         else:
             for piece, paint in ((text[:a], False), (text[a:b], True), (text[b:], False)):
                 if piece:
-                    out.append(Segment(piece, own + style if own and paint else style if paint else own))  # type: ignore[operator, arg-type]
+                    out.append(Segment(piece, (own + style if own else style) if paint else own))
         at += len(text)
     return Strip(out)

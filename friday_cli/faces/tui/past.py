@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHOWN = 8
 """Files that are named before the rest is counted."""
-_WHATS = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
+_WHATS: dict[What, str] = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
 
 
 async def rewind(chat: Chat, rest: str) -> None:

@@ -31,7 +31,7 @@ def main(values: Mapping[str, Any]) -> int:
 
 
 def chat(values: Mapping[str, Any]) -> int:
-    """Run the chat until the person leaves it. Returns the exit code (contract.md)."""
+    """Run the chat until the person leaves it. Returns the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
     cwd = Path(os.path.realpath(values.get("cwd") or "."))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
 from textual.widgets import Static
 
@@ -67,9 +68,9 @@ def drawn(facts: Facts, look: Look, width: int) -> Text:
     """The line: what matters first, as far as there is room beside the hint."""
     parts: list[Text] = []
 
-    def add(text: str, style: object = look.dim) -> None:
+    def add(text: str, style: Style | str = look.dim) -> None:
         if text:
-            parts.append(Text(text, style=style))  # type: ignore[arg-type]
+            parts.append(Text(text, style=style))
 
     unsafe = facts.sandbox == "none" and facts.mode == "auto"
     add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)

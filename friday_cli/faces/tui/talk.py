@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual.worker import Worker
@@ -151,7 +151,7 @@ class Talk(AgentKeys):
         async with self._turn:
             await self._try(self.engine.say(text, images=images))
 
-    async def _try(self, work: Any) -> None:
+    async def _try(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         try:
             for remark in await work or ():
                 self.say_note(remark, "warning")

@@ -23,6 +23,8 @@ from .blocks import Scene
 from .row import Branch, draw
 
 Filter = Literal["all", "running", "failed", "needs you"]
+Order = Literal["birth", "cost", "newest"]
+_NEXT: dict[Order, Order] = {"birth": "cost", "cost": "newest", "newest": "birth"}
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
 
 
@@ -65,7 +67,7 @@ class AgentTree(ScrollView, can_focus=True):
         self.scene = scene
         self.selected = "a"
         self.filter: Filter = "all"
-        self.order: Literal["birth", "cost", "newest"] = "birth"
+        self.order: Order = "birth"
         self._folded: set[str] = set()
         self._rows: list[tuple[AgentView, Branch]] = []
         self._paper = Style()
@@ -225,7 +227,7 @@ class AgentTree(ScrollView, can_focus=True):
         self.post_message(self.Arranged())
 
     def action_sort(self) -> None:
-        self.order = {"birth": "cost", "cost": "newest", "newest": "birth"}[self.order]  # type: ignore[assignment]
+        self.order = _NEXT[self.order]
         self.follow()
         self.post_message(self.Arranged())
 

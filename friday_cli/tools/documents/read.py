@@ -11,6 +11,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
@@ -173,22 +174,17 @@ async def aside(work: Callable[[threading.Event], T], *, seconds: float) -> T:
     future: asyncio.Future[T] = loop.create_future()
     stop = threading.Event()
 
-    def deliver(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
+    def deliver(settle: Callable[[], None]) -> None:
+        if not future.done():
+            settle()
 
     def body() -> None:
-        result, error = None, None
         try:
-            result = work(stop)
-        except Exception as caught:
-            error = caught
+            settle = partial(future.set_result, work(stop))
+        except Exception as error:  # whatever it is, it is raised where the result is waited for
+            settle = partial(future.set_exception, error)
         try:
-            loop.call_soon_threadsafe(deliver, result, error)
+            loop.call_soon_threadsafe(deliver, settle)
         except RuntimeError:
             pass  # the loop is gone, and with it whoever asked
 
