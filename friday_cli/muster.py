@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 from .config.settings import Delegation
 from .core.agent import World
 from .core.delegation import Spec, Started, Tree
+from .core.desk import Answer
 from .core.errors import ToolError
 from .core.figures import counted
-from .core.permission import Answer
 from .core.rule import Call
 
 

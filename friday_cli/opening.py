@@ -18,13 +18,14 @@ from .apart import Apart
 from .checkpoints import MEGABYTE, Baseline, Keeper, Limits, blobs_of
 from .core.agent import Agent, Policy, World
 from .core.delegation import Known, Tree
+from .core.desk import Desk
 from .core.errors import Unwritable, UsageError
 from .core.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
 from .core.figures import is_demo
 from .core.log import Log
 from .core.messages import without_thinking
 from .core.news import NOTE
-from .core.permission import Desk, Mode, Rules
+from .core.permission import Mode, Rules
 from .core.provider import Effort
 from .core.replay import AgentRecord, left_behind, replay
 from .core.rule import parse_rule

@@ -16,10 +16,11 @@ from .between import Between
 from .core import news
 from .core.agent import Outcome
 from .core.delegation import Node, Spec
+from .core.desk import Answer
 from .core.errors import FridayError, ToolError, UsageError
 from .core.events import Envelope, ModeChanged, Notice, RuleAdded, RuleRemoved, StopReason
 from .core.messages import AnyPart, Image, Message, Text
-from .core.permission import Answer, Mode, Rules
+from .core.permission import Mode, Rules
 from .core.presence import Presence
 from .core.receipt import FileChange
 from .core.rule import Rule

@@ -17,11 +17,12 @@ from friday_cli.apart import Apart
 from friday_cli.core.agent import Agent, Inbox, Outcome, Policy, Supervision, World
 from friday_cli.core.budget import Budget
 from friday_cli.core.delegation import Node, Spec, Tree
+from friday_cli.core.desk import Desk
 from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec, depth_of
 from friday_cli.core.log import Journal, Log, MemoryJournal
 from friday_cli.core.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
-from friday_cli.core.permission import Desk, Mode, Rules
+from friday_cli.core.permission import Mode, Rules
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import CallChunk, Chunk, Done, Request, Stop, TextChunk, ThinkingChunk
 from friday_cli.core.replay import replay

@@ -10,12 +10,13 @@ from typing import Literal
 import msgspec
 
 from .budget import Budget
+from .desk import Desk
 from .events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
 from .exposure import Exposure
 from .gate import Gate, Shared
 from .log import Log
 from .messages import Message, Usage
-from .permission import Desk, Rules
+from .permission import Rules
 from .presence import Presence
 from .provider import Effort, Provider
 from .receipt import Finding, Receipt, Tally

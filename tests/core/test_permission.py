@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from friday_cli.core.desk import Answer, Desk
 from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import PermissionAnswered, PermissionAsked, QuestionAnswered
 from friday_cli.core.log import Log, MemoryJournal
-from friday_cli.core.permission import MODES, Answer, Desk, Mode, Rules, suggested_rule
+from friday_cli.core.permission import MODES, Mode, Rules, suggested_rule
 from friday_cli.core.rule import Call, Decision, Rule, parse_rule
 from friday_cli.core.tool import Effect
 from tests.shell import place

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent import Policy
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.events import PermissionAsked, StatusChanged, ToolFinished, depth_of
-from friday_cli.core.permission import Answer
 from friday_cli.core.presence import Presence
 from friday_cli.core.provider import Request
 from friday_cli.core.rule import Rule

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
-from friday_cli.core.permission import Answer
 from friday_cli.core.receipt import CommandRun, Facts, FileChange, Receipt, Tally, audit
 from friday_cli.core.replay import replay
 from friday_cli.core.rule import Rule

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent import Policy
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import ProviderError
 from friday_cli.core.events import AgentFinished, AskWithdrawn, PermissionAsked, TurnStarted
-from friday_cli.core.permission import Answer
 from friday_cli.core.provider import Request
 from friday_cli.core.rule import Rule
 from friday_cli.core.tool import ToolContext

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import ErrorKind, FileError, ProviderError
 from friday_cli.core.events import (
     ENDED,
@@ -27,7 +28,6 @@ from friday_cli.core.events import (
 )
 from friday_cli.core.log import Subscription
 from friday_cli.core.messages import ToolCall, Usage
-from friday_cli.core.permission import Answer
 from friday_cli.core.provider import Request
 from friday_cli.core.replay import replay
 from friday_cli.profiles import check, load, parse

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.events import AgentStarted, Notice, PermissionAsked, StatusChanged
 from friday_cli.core.messages import Usage
-from friday_cli.core.permission import Answer
 from friday_cli.core.provider import Request
 from tests.delegation.stage import Actors, Stage, until
 from tests.engine import Say, batch, call, delegate

@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.events import AgentFinished, AgentStarted, PermissionAsked
-from friday_cli.core.permission import Answer
 from tests.delegation.stage import Actors, Scene, Stage, until
 from tests.engine import Say, batch, delegate
 from tests.virtual import virtual

@@ -8,9 +8,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.delegation import Spec
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import ToolError, UsageError
 from friday_cli.core.events import Envelope, PermissionAsked, QuestionAsked, is_under, parent_of
-from friday_cli.core.permission import Answer
 from friday_cli.session import Session
 from tests.engine import Bench
 

@@ -16,6 +16,7 @@ from friday_cli.core import (
     calls,
     compaction,
     delegation,
+    desk,
     gate,
     life,
     log,
@@ -117,7 +118,7 @@ MUTANTS: dict[str, Seed] = {
     ),
     "10 a denied call runs": changed(calls, "_permit", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
     "11 one question at a time": changed(
-        permission.Desk, "permission", "answer = await self._put(path, ask_id, asked)",
+        desk.Desk, "permission", "answer = await self._put(path, ask_id, asked)",
         "import asyncio\n    lock = self.__dict__.setdefault('lock', asyncio.Lock())\n    async with lock:\n"
         "        answer = await self._put(path, self._new_id('p'), asked)",
     ),

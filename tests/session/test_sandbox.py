@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import Denied, Notice, PermissionAsked
 from friday_cli.core.messages import ToolResult
-from friday_cli.core.permission import Answer
 from friday_cli.sandbox.choose import choose
 from friday_cli.session import Session
 from tests.session.stage import Stage, does, says

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.events import AgentFinished, PermissionAsked, ToolFinished
-from friday_cli.core.permission import Answer
 from tests.session.stage import Stage, delegates, does, says
 
 APART = delegates("worker", isolation="worktree")

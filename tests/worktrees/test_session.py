@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import UsageError
 from friday_cli.core.events import AgentStarted, Diffs, PermissionAsked, Prefix, ToolFinished, WorktreeChanged
-from friday_cli.core.permission import Answer
 from friday_cli.core.replay import replay
 from friday_cli.paths import data_dir
 from friday_cli.session import Session

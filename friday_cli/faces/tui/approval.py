@@ -31,7 +31,7 @@ from .calls import wish
 from .look import Pen
 
 if TYPE_CHECKING:
-    from friday_cli.core.permission import Answer
+    from friday_cli.core.desk import Answer
 
 LOW, LEAST = 26, 2
 """Rows of a low screen, of which the panel may take more, and rows of what is asked that are always seen."""
@@ -368,7 +368,7 @@ def options_of(ask: Ask) -> list[Option]:
     event = ask.event
     if isinstance(event, QuestionAsked):
         return [*(Option(choice, choice) for choice in event.choices), Option("In my own words", "", "must")]
-    from friday_cli.core.permission import Answer
+    from friday_cli.core.desk import Answer
 
     out = [Option("Yes", Answer("allow"))]
     if event.rule:

@@ -20,7 +20,8 @@ from friday_cli.core.messages import Image
 from friday_cli.view import State
 
 if TYPE_CHECKING:
-    from friday_cli.core.permission import Answer, Mode, Rules
+    from friday_cli.core.desk import Answer
+    from friday_cli.core.permission import Mode, Rules
     from friday_cli.session import Options, Session
     from friday_cli.window import Window
 

@@ -13,17 +13,15 @@ import signal
 import sys
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from friday_cli.core.desk import Answer
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.events import QuestionAsked
-from friday_cli.core.figures import price, seconds, tokens
-from friday_cli.core.permission import Answer
 from friday_cli.core.plain import line, plain, visible
 from friday_cli.custom import Custom, Customs, load
-from friday_cli.view import Ask, Item, Note, Said, ToolRun
+from friday_cli.view import Ask, Said
 
 from . import commands
 from .agents import AGAIN_S
@@ -34,6 +32,7 @@ from .chat import NOTHING, Chat
 from .engine import Engine, Make
 from .facts import watched
 from .keymap import Keys
+from .telling import Telling
 from .waiting import Draft
 
 if TYPE_CHECKING:
@@ -65,16 +64,10 @@ class Linear(Chat):
 
     def _begin_anew(self) -> None:
         """Forget what was said of another session."""
-        self._taken = 0
-        self._shown: list[Item] = []
-        self._said = ""
-        """How much of the reply that is being written was printed."""
-        self._agents: dict[str, tuple[int, bool]] = {}
-        self._open_calls: list[ToolRun] = []
+        self._telling = Telling(self._say)
         self._asked, self._asked_at = "", 0.0
         self._words_for: Answer | None = None
         """Set while the reason of a "no" is awaited."""
-        self._idle = True
 
     # ---- the loop ------------------------------------------------------------------------
 
@@ -114,7 +107,7 @@ class Linear(Chat):
                 self._say(f"Note: {words}")
             self.engine.told.clear()
             self._follow()
-            if self._idle and self._queue and not self.engine.working:
+            if self._telling.idle and self._queue and not self.engine.working:
                 waiting, self._queue = "\n\n".join(self._queue), []
                 await self.send(waiting)
             elif self.engine.working and (root := self.engine.state.root) is not None and root.ended:
@@ -224,74 +217,8 @@ class Linear(Chat):
     # ---- what is new -----------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        state = self.engine.state
-        root = state.root
-        if root is not None:
-            if root.transcript is not self._shown:  # the conversation was rewound: what both have was said
-                both = zip(root.transcript, self._shown, strict=False)
-                self._taken = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
-                self._shown = root.transcript
-            for item in root.transcript[self._taken :]:
-                self._item(item)
-            self._taken = len(root.transcript)
-            self._calls()
-            self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
-        self._children()
+        self._telling.follow(self.engine.state)
         self._asks()
-        idle = root is None or root.ended
-        if idle and not self._idle and root is not None:
-            usage = state.usage_of("a")
-            self._say(f"Done: {line(root.status, 40)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
-        self._idle = idle
-
-    def _item(self, item: Said | ToolRun | Note) -> None:
-        if isinstance(item, Note):
-            self._say(f"{item.level.capitalize() if item.level != 'info' else 'Note'}: {item.text}")
-        elif isinstance(item, ToolRun):
-            self._open_calls.append(item)
-        elif item.role == "assistant":
-            self._writing(item.text, whole=True)
-            self._said = ""
-        elif item.source != "person":
-            self._say(f"Note: {line(item.text, 500)}")
-
-    def _writing(self, text: str, *, whole: bool = False) -> None:
-        """Print the lines of a reply that are complete; a new attempt begins anew."""
-        text = plain(text).strip("\n")
-        if not text.startswith(self._said):
-            self._say("The reply begins anew:")
-            self._said = ""
-        end = len(text) if whole else text.rfind("\n") + 1
-        if end > len(self._said):
-            piece = text[len(self._said) : end]
-            print(piece, end="" if piece.endswith("\n") else "\n", flush=True)
-            self._said = text[:end]
-
-    def _calls(self) -> None:
-        """Say of calls how they ended; sub-agents have lines of their own."""
-        left = []
-        for call in self._open_calls:
-            if call.status in ("pending", "running", "waiting"):
-                left.append(call)
-            elif not call.agents:
-                failed = f": {line(call.text, 300)}" if call.status in ("error", "denied") else ""
-                self._say(f"Tool {line(call.tool, 40)} {line(call.title, 200)}: {call.status}{failed}")
-        self._open_calls = left
-
-    def _children(self) -> None:
-        for agent in self.engine.state.agents.values():
-            now = (agent.run, agent.ended)
-            before = self._agents.get(agent.path)
-            if agent.path == "a" or now == before:
-                continue
-            self._agents[agent.path] = now
-            name = f"Agent {agent.path} ({line(agent.profile, 40)})"
-            if before is None or before[0] != agent.run:
-                self._say(f"{name} starts: {line(agent.task, 300)}")
-            if agent.ended:
-                words = line(agent.result or agent.error, 300)
-                spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
-                self._say(f"{name} has ended: {agent.status}, {spent}. {words}")
 
     def _asks(self) -> None:
         asks = self.engine.state.asks

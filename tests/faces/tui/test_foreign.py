@@ -102,7 +102,7 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
             asked.append(ask_id[0])
             answer: object = EVIL
             if ask_id.startswith("p"):
-                from friday_cli.core.permission import Answer
+                from friday_cli.core.desk import Answer
 
                 answer = Answer("allow") if "out.txt" in chat.frame else Answer("deny", reason=EVIL)
             await chat.app.engine.answer(ask_id, answer)  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""The desk where what agents ask of a person lies until it is answered: permissions and questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from .errors import ToolError
+from .events import AnyEvent, AskWithdrawn, PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
+from .log import Log
+from .permission import suggested_rule
+from .rule import Call, Rule, parse_rule
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A person's word on a permission. `reason` goes to the model when it is no."""
+
+    decision: Literal["allow", "deny"]
+    scope: Literal["once", "session", "always"] = "once"
+    reason: str = ""
+
+
+async def _nothing(rule: Rule, scope: str) -> None:
+    """Where nobody keeps grants."""
+
+
+class Desk:
+    """Open questions of all agents, side by side. The first answer wins; a question dies with the call that asked.
+
+    No lock is held while a person thinks. `attended` is False where nobody can answer. `on_grant(rule, scope)` keeps
+    what a person allowed for longer than once.
+    """
+
+    def __init__(self, log: Log, *, attended: bool) -> None:
+        self.attended = attended
+        self._log = log
+        self._open: dict[str, tuple[str, asyncio.Future[Answer | str]]] = {}
+        self.on_grant: Callable[[Rule, str], Awaitable[None]] = _nothing
+
+    @property
+    def pending(self) -> dict[str, str]:
+        """Open questions: id -> path of the asker."""
+        return {ask_id: path for ask_id, (path, _) in self._open.items()}
+
+    async def permission(self, path: str, call_id: str, call: Call, *, reason: str) -> Answer:
+        """Wait for a person's decision on `call`."""
+        rule = suggested_rule(call)
+        ask_id = self._new_id("p")
+        asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule)
+        answer = await self._put(path, ask_id, asked)
+        assert isinstance(answer, Answer)
+        if answer.decision == "deny" or not rule:
+            answer = msgspec.structs.replace(answer, scope="once")
+        if answer.scope != "once":
+            for text in rule.split("\n"):
+                await self.on_grant(parse_rule(text, "allow"), answer.scope)
+        return answer
+
+    async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:
+        """Wait for a person's answer in words. Raises ToolError where nobody can answer."""
+        if not self.attended:
+            raise ToolError("Nobody can answer questions here. Decide yourself and say what you assumed.")
+        ask_id = self._new_id("q")
+        answer = await self._put(path, ask_id, QuestionAsked(ask_id, call_id, question, tuple(choices)))
+        assert isinstance(answer, str)
+        return answer
+
+    async def answer(self, ask_id: str, answer: Answer | str) -> bool:
+        """Answer an open question; False when it is not open any more or wants another kind of answer."""
+        entry = self._open.get(ask_id)
+        if entry is None or entry[1].done():
+            return False
+        if isinstance(answer, str) is ask_id.startswith("p"):
+            return False
+        entry[1].set_result(answer)
+        return True
+
+    def _new_id(self, prefix: str) -> str:
+        return f"{prefix}{self._log.last + 1}"  # the number of the event that asks: unique over resumes
+
+    async def _put(self, path: str, ask_id: str, asked: AnyEvent) -> Answer | str:
+        future: asyncio.Future[Answer | str] = asyncio.get_running_loop().create_future()
+        self._open[ask_id] = (path, future)
+        closing: AnyEvent = AskWithdrawn(ask_id, "the asker was stopped")
+        try:
+            await self._log.emit(path, asked)
+            answer = await future
+            if isinstance(answer, Answer):
+                closing = PermissionAnswered(ask_id, answer.decision, answer.scope, answer.reason)
+            else:
+                closing = QuestionAnswered(ask_id, answer)
+            return answer
+        finally:
+            self._open.pop(ask_id, None)
+            await self._log.emit(path, closing)
