@@ -103,11 +103,23 @@ def _taken(db: sqlite3.Connection) -> dict[int, int]:
     """By the key of each fork of a session that is still kept: the number of the last event that it took from there."""
     rows = db.execute(
         "SELECT s.key, CAST(e.body AS BLOB) FROM sessions s JOIN events e ON e.session = s.key AND e.seq = 1"
-        " WHERE e.kind = 'session_started' AND instr(e.body, '\"taken\"')"
+        " WHERE e.kind = 'session_started' AND instr(e.body, '\"forked\"')"
     ).fetchall()
-    found = [(key, event) for key, body in rows if isinstance(event := _event(body), SessionStarted)]
-    names = {name for (name,) in db.execute("SELECT id FROM sessions")} if found else set()
-    return {key: event.taken for key, event in found if event.forked in names}
+    found = [(key, event) for key, body in rows if isinstance(event := _event(body), SessionStarted) and event.forked]
+    keys: dict[str, int] = dict(db.execute("SELECT id, key FROM sessions").fetchall()) if found else {}
+    return {key: e.taken or _shared(db, key, keys[e.forked]) for key, e in found if e.forked in keys}
+
+
+def _shared(db: sqlite3.Connection, fork: int, other: int) -> int:
+    """Up to which number a fork has the events of another session, where its log does not say it, as those of the first
+    versions: they have the same times."""
+    (number,) = db.execute(
+        "SELECT coalesce(min(f.seq), (SELECT max(seq) + 1 FROM events WHERE session = :fork)) FROM events f"
+        " LEFT JOIN events o ON o.session = :other AND o.seq = f.seq AND o.agent = f.agent AND o.kind = f.kind"
+        " AND o.at = f.at WHERE f.session = :fork AND f.seq > 1 AND o.seq IS NULL",
+        {"fork": fork, "other": other},
+    ).fetchone()
+    return int(number) - 1
 
 
 def _spent_before(db: sqlite3.Connection, taken: Mapping[int, int]) -> dict[tuple[str, str], tuple[int, Usage]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -236,6 +238,9 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         spent = [agent.usage.billed for agent in replay(await stage.log(session.id)).values()]
         mine = fork.root.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
+        with closing(sqlite3.connect(store_path())) as db, db:  # as a fork was before its log said what it took
+            db.execute("UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
+        assert {row.profile: row for row in await fork._opened.store.stats()} == rows
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
 
 
