@@ -71,12 +71,10 @@ def _run(argv: list[str]) -> int:
     except OSError as error:  # standard output is a full disk
         print(f"friday: {error.strerror or error}.", file=sys.stderr)
         return 1
-    except Exception as error:  # a defect: a person gets one line, the log of --debug has the rest
-        import logging
+    except Exception as error:  # a defect: a person gets one line, the log has the rest
+        from .debug import unforeseen
 
-        logging.getLogger("friday_cli").exception("Friday itself failed")
-        words = " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"friday: Friday itself failed ({words}). `--debug` keeps a log to report it with.", file=sys.stderr)
+        print(f"friday: {unforeseen(error)}", file=sys.stderr)
         return 1
 
 

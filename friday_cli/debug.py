@@ -36,7 +36,7 @@ def start_log() -> Path:
     return path
 
 
-def unforeseen(error: Exception) -> str:
+def unforeseen(error: BaseException) -> str:
     """A failure nobody foresaw, in one line for the person; its traceback goes to the log file."""
     words = f"Friday itself failed: {type(error).__name__}: {line(mask(str(error)), 200)}."
     try:

@@ -31,8 +31,10 @@ from friday_cli.core.rule import Rule
 from friday_cli.core.supervision import strictest
 from friday_cli.core.tool import Effect, Ending, Output, Tool, ToolContext, tool
 from friday_cli.forms import checker
+from friday_cli.profiles import DELEGATION
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 from friday_cli.tools.worktree import worktree_tools
+from tests.strict import strict
 
 E = TypeVar("E", bound=Event)
 SMALL = Usage(input=10, output=5)
@@ -441,26 +443,19 @@ class Bench:
         (end,) = self.of(AgentFinished, path)
         return end
 
+    def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
+        """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
+        outcome, event = self.outcome(path), self.finished(path)
+        assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+        assert strict(self.agents[path].history) == []
+        return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+
     def results(self, path: str = "a") -> list[str]:
         """The results an agent's calls have had, as "status: text"."""
         return [f"{r.status}: {r.text}" for m in self.agents[path].history for r in m.results]
 
     def requests(self, path: str = "a") -> list[Request]:
         return [r for r in self.model.requests if r.agent == path]
-
-
-DELEGATION = frozenset(
-    [
-        "delegate_task",
-        "delegate_tasks",
-        "list_sub_agents",
-        "get_delegation_result",
-        "message_sub_agent",
-        "cancel_sub_agent",
-        "apply_delegation",
-        "discard_delegation",
-    ]
-)
 
 
 @asynccontextmanager

@@ -148,7 +148,7 @@ class AgentView(msgspec.Struct):
     """One agent as a person sees it.
 
     `waiting` says for what it waits. `usage` is its own over its life, its cost None where a price is unknown;
-    `turn`, `result` and `error` are those of its newest run. Limits are 0 or None where there are none.
+    `turn`, `result` and `error` are those of its newest run. `token_limit` is 0 where there is none.
     Times in Unix seconds, durations in seconds.
     """
 
@@ -173,10 +173,7 @@ class AgentView(msgspec.Struct):
     """Tokens that its model can hold, 0 before its first turn."""
     turn: int = 0
     turns: int = 0
-    turn_limit: int = 0
     token_limit: int = 0
-    cost_limit: float | None = None
-    time_limit_s: float = 0.0
     result: str = ""
     error: str = ""
     limit_of: str = ""

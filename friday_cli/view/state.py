@@ -151,8 +151,7 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
         agent.task = event.task
     agent.call_id, agent.background, agent.run = event.call_id, event.background, event.run
     agent.mode = event.mode or agent.mode
-    agent.turn_limit, agent.token_limit = event.turns, event.tokens
-    agent.cost_limit, agent.time_limit_s = event.cost_usd, event.time_s
+    agent.token_limit = event.tokens
     agent.status, agent.stop_reason = "queued" if event.parent else "running", None
     agent.waiting = agent.result = agent.error = agent.limit_of = ""
     agent.finished, agent.partial, agent.turn = None, False, 0

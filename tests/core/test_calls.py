@@ -13,18 +13,9 @@ from friday_cli.core.messages import ToolCall
 from friday_cli.core.provider import Request
 from friday_cli.core.tool import Output, ToolContext
 from tests.engine import Arguments, Bench, Model, Profile, Say, call, make
-from tests.strict import strict
 from tests.virtual import virtual
 
 LOOK = make("look")
-
-
-def ended(bench: Bench, path: str = "a") -> tuple[str, str, str, bool]:
-    """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
-    outcome, event = bench.outcome(path), bench.finished(path)
-    assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
-    assert strict(bench.agents[path].history) == []
-    return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
 
 
 # ---- results ------------------------------------------------------------------------------------
@@ -49,7 +40,7 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
         Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
     )
     await bench.prompt()
-    assert ended(bench)[:2] == ("completed", "done")
+    assert bench.ended()[:2] == ("completed", "done")
     assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
     results = bench.results()
     assert results[:4] == [
@@ -130,7 +121,7 @@ async def test_calls_in_the_wrap_up_are_not_run_and_its_text_counts() -> None:
     turns = [Say("one", [call("look", text="1")]), Say("the rest", [call("look", text="2"), call("look", text="3")])]
     bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
     await bench.prompt()
-    assert ended(bench) == ("completed", "iterations", "the rest", False)
+    assert bench.ended() == ("completed", "iterations", "the rest", False)
     assert len(bench.of(ToolStarted)) == 1
     assert [r.split(":")[0] for r in bench.results()] == ["ok", "cancelled", "cancelled"]
 
@@ -175,7 +166,7 @@ async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
     bench = Bench(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "loop")
+    assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 5
     notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
     assert len(notes) == 2
@@ -192,7 +183,7 @@ async def test_the_same_calls_with_other_results_are_work() -> None:
     turns = [Say("", [call("poll")])] * 8
     bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
     await bench.prompt()
-    assert ended(bench)[:2] == ("completed", "done")
+    assert bench.ended()[:2] == ("completed", "done")
 
 
 @pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
@@ -200,7 +191,7 @@ async def test_the_same_calls_with_other_results_are_work() -> None:
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
     bench = Bench(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "loop")
+    assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
     notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
@@ -218,7 +209,7 @@ async def test_a_circle_whose_results_change_is_work() -> None:
     turns = [Say("", [call("bash_output")]), Say("", [call("look", text="x")])] * 6
     bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("bash_output", output), LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("completed", "done")
+    assert bench.ended()[:2] == ("completed", "done")
 
 
 @virtual
@@ -227,7 +218,7 @@ async def test_a_circle_that_is_left_counts_from_one_when_it_begins_again() -> N
     turns = [*circle, Say("", [call("look", text="z")]), *circle]
     bench = Bench(Model({"a": [*turns, Say("ready")]}), [LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("completed", "done")
+    assert bench.ended()[:2] == ("completed", "done")
 
 
 @virtual
@@ -237,5 +228,5 @@ async def test_turns_of_unreadable_calls_end_as_a_loop() -> None:
 
     bench = Bench(Model(play), [LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "loop")
+    assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 3

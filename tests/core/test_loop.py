@@ -35,14 +35,6 @@ from tests.virtual import virtual
 LOOK = make("look")
 
 
-def ended(bench: Bench, path: str = "a") -> tuple[str, str, str, bool]:
-    """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
-    outcome, event = bench.outcome(path), bench.finished(path)
-    assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
-    assert strict(bench.agents[path].history) == []
-    return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
-
-
 @virtual
 async def test_used_and_free_context_are_known_at_every_turn() -> None:
     usage = Usage(input=1000, output=50)
@@ -90,7 +82,7 @@ async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_t
 async def test_finished() -> None:
     bench = Bench(Model({"a": [Say("looking", [call("look")]), Say("the answer")]}), [LOOK])
     await bench.prompt()
-    assert ended(bench) == ("completed", "done", "the answer", False)
+    assert bench.ended() == ("completed", "done", "the answer", False)
     assert bench.finished().usage == Usage(input=20, output=10, cost_usd=None)
 
 
@@ -100,7 +92,7 @@ async def test_task_result_ends_the_run_with_its_text(fail: bool, end: tuple[str
     wishes = [call("look", text="x"), call("task_result", text="all of it", fail=fail)]
     bench = Bench(Model({"a": [Say("on my way", wishes)]}), [LOOK, task_result()])
     await bench.prompt()
-    assert ended(bench) == (*end, "all of it", False)
+    assert bench.ended() == (*end, "all of it", False)
     assert bench.results() == ["ok: did x", "ok: Noted."], "the other calls of the reply were run, too"
     assert len(bench.model.requests) == 1
 
@@ -117,7 +109,7 @@ async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
     turns = [Say("one", [call("look", text="1")]), Say("two", [call("look", text="2")]), wrap]
     bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=2, time_s=0, tokens=0))
     await bench.prompt()
-    assert ended(bench) == end
+    assert bench.ended() == end
     assert bench.finished().limit_of == "a"
     assert [r.tool_choice for r in bench.model.requests] == ["auto", "auto", "none"]
     assert [r.tools for r in bench.model.requests] == [bench.root.specs] * 3, "the tools stay listed: the prefix holds"
@@ -132,7 +124,7 @@ async def test_tokens_used_up_and_the_wrap_up_is_paid_from_what_was_kept() -> No
 
     bench = Bench(Model(play), [LOOK], me=Profile(tokens=20_000, time_s=0, turns=99))
     await bench.prompt()
-    assert ended(bench) == ("completed", "tokens", "what I have", False)
+    assert bench.ended() == ("completed", "tokens", "what I have", False)
     assert 12_000 < bench.root.budget.tokens.spent <= 20_000
 
 
@@ -153,7 +145,7 @@ async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_i
     ]
     bench = Bench(Model({"a": turns}, price=1e-6), [make("read", read)], me=Profile(tokens=tokens, cost=cost, time_s=0))
     await bench.prompt()
-    assert ended(bench) == ("completed", "tokens" if tokens else "cost", "what I have", False)
+    assert bench.ended() == ("completed", "tokens" if tokens else "cost", "what I have", False)
     small, *large = bench.root.history[2].results
     assert small.text == f"20 begins{'é' * 20}ends"
     for result in large:
@@ -171,7 +163,7 @@ async def test_cost_used_up() -> None:
 
     bench = Bench(Model(play, price=1e-6), [LOOK], me=Profile(tokens=0, cost=0.05, time_s=0, turns=99))
     await bench.prompt()
-    assert ended(bench) == ("completed", "cost", "cheap end", False)
+    assert bench.ended() == ("completed", "cost", "cheap end", False)
     assert bench.root.budget.cost.spent <= 0.05
     assert bench.finished().usage.cost_usd == pytest.approx(bench.root.budget.cost.spent)
 
@@ -181,7 +173,7 @@ async def test_tokens_used_up_and_no_room_for_words() -> None:
     big = Say("a start", [call("look")], usage=Usage(input=10, output=50_000))
     bench = Bench(Model({"a": [big]}), [LOOK], me=Profile(tokens=20_000, time_s=0))
     await bench.prompt()
-    assert ended(bench) == ("failed", "tokens", "a start", True)
+    assert bench.ended() == ("failed", "tokens", "a start", True)
     assert bench.finished().error.startswith("No wrap-up")
 
 
@@ -190,7 +182,7 @@ async def test_active_time_used_up_stops_a_tool_and_the_wrap_up_has_its_own_time
     turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("in time", delay_s=20)]
     bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
     await bench.prompt()
-    assert ended(bench) == ("timeout", "time", "in time", False)
+    assert bench.ended() == ("timeout", "time", "in time", False)
     assert bench.results() == ["cancelled: Stopped before it was done."]
     assert (bench.finished().limit_of, bench.finished().wall_s) == ("a", pytest.approx(30))
 
@@ -200,7 +192,7 @@ async def test_active_time_used_up_and_the_wrap_up_takes_too_long() -> None:
     turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("too late", delay_s=31)]
     bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
     await bench.prompt()
-    assert ended(bench) == ("timeout", "time", "trying", True)
+    assert bench.ended() == ("timeout", "time", "trying", True)
     assert bench.finished().wall_s == pytest.approx(40)
 
 
@@ -214,7 +206,7 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
 
     bench = Bench(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
     await bench.prompt()
-    assert ended(bench) == ("timeout", "time", "half an answer", True)
+    assert bench.ended() == ("timeout", "time", "half an answer", True)
     assert [m.role for m in bench.root.history] == ["user", "assistant", "user", "assistant", "tool"]
 
 
@@ -222,7 +214,7 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
 async def test_a_refusal_is_said_and_not_tried_again() -> None:
     bench = Bench(Model({"a": [Say("I will not", stop="refusal", note="policy: weapons")]}))
     await bench.prompt()
-    assert ended(bench) == ("failed", "refusal", "I will not", True)
+    assert bench.ended() == ("failed", "refusal", "I will not", True)
     assert "policy: weapons" in bench.finished().error
     assert len(bench.model.requests) == 1
 
@@ -231,7 +223,7 @@ async def test_a_refusal_is_said_and_not_tried_again() -> None:
 async def test_calls_of_a_refused_reply_are_not_run() -> None:
     bench = Bench(Model({"a": [Say("No", [call("look")], stop="refusal")]}), [LOOK])
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "refusal")
+    assert bench.ended()[:2] == ("failed", "refusal")
     assert bench.of(ToolStarted) == []
     assert [r.split(":")[0] for r in bench.results()] == ["cancelled"]
 
@@ -241,14 +233,14 @@ async def test_a_refusal_in_the_wrap_up_is_no_success() -> None:
     turns = [Say("one", [call("look")]), Say("I refuse", stop="refusal")]
     bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "iterations")
+    assert bench.ended()[:2] == ("failed", "iterations")
 
 
 @virtual
 async def test_friday_itself_fails() -> None:
     bench = Bench(Model({"a": [Say("so far", fail=ZeroDivisionError("oh"))]}))
     await bench.prompt()
-    assert ended(bench)[:2] == ("interrupted", "process")
+    assert bench.ended()[:2] == ("interrupted", "process")
     assert bench.finished().error == "Friday itself failed: ZeroDivisionError: oh"
     assert await others() == []
 
@@ -275,7 +267,7 @@ async def test_a_reply_cut_at_the_output_limit_is_continued_and_joined() -> None
 async def test_a_reply_that_is_cut_again_and_again_is_not_called_complete() -> None:
     bench = Bench(Model(lambda request, count: Say("more ", stop="max_tokens")))
     await bench.prompt()
-    assert ended(bench)[:2] == ("failed", "provider")
+    assert bench.ended()[:2] == ("failed", "provider")
     assert "cut at the output limit" in bench.finished().error
     assert len(bench.model.requests) == 4
 
@@ -284,7 +276,7 @@ async def test_a_reply_that_is_cut_again_and_again_is_not_called_complete() -> N
 async def test_a_pause_of_the_server_is_continued() -> None:
     bench = Bench(Model({"a": [Say("searching", stop="pause_turn"), Say("found")]}))
     await bench.prompt()
-    assert ended(bench) == ("completed", "done", "found", False)
+    assert bench.ended() == ("completed", "done", "found", False)
     assert [m.role for m in bench.model.requests[1].messages] == ["user", "assistant"]
 
 
@@ -292,7 +284,7 @@ async def test_a_pause_of_the_server_is_continued() -> None:
 async def test_an_unknown_end_is_an_end() -> None:
     bench = Bench(Model({"a": [Say("well", stop="other")]}))
     await bench.prompt()
-    assert ended(bench) == ("completed", "done", "well", False)
+    assert bench.ended() == ("completed", "done", "well", False)
 
 
 # ---- messages that come meanwhile -------------------------------------------------------------------
@@ -310,7 +302,7 @@ async def test_a_message_joins_at_the_next_turn_boundary() -> None:
     last = bench.model.requests[1].messages
     assert [m.role for m in last] == ["user", "assistant", "tool", "user"]
     assert (last[-1].text, last[-1].source) == ("in German, please", "person")
-    assert ended(bench)[:3] == ("completed", "done", "as you wish")
+    assert bench.ended()[:3] == ("completed", "done", "as you wish")
 
 
 @virtual
@@ -321,7 +313,7 @@ async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_e
     await bench.root.inbox.put(InboxMessage("and the other?", "person"))
     assert node.task
     await node.task
-    assert ended(bench)[:3] == ("completed", "done", "second answer")
+    assert bench.ended()[:3] == ("completed", "done", "second answer")
 
 
 @virtual
@@ -345,7 +337,7 @@ async def test_an_answer_of_the_wrong_form_is_sent_back_with_the_complaint() -> 
     me = Profile(accept=lambda text: "" if text == "{}" else "it is no JSON", time_s=0, tokens=0)
     bench = Bench(Model({"a": [Say("here: {}"), Say("{}")]}), me=me)
     await bench.prompt()
-    assert ended(bench) == ("completed", "done", "{}", False)
+    assert bench.ended() == ("completed", "done", "{}", False)
     assert "it is no JSON" in bench.root.history[-2].text
 
 
@@ -354,7 +346,7 @@ async def test_an_answer_that_stays_of_the_wrong_form_fails() -> None:
     me = Profile(accept=lambda text: "it is no JSON", time_s=0, tokens=0)
     bench = Bench(Model(lambda request, count: Say(f"try {count}")), me=me)
     await bench.prompt()
-    assert ended(bench) == ("failed", "reported", "try 0\n\ntry 1\n\ntry 2", True)
+    assert bench.ended() == ("failed", "reported", "try 0\n\ntry 1\n\ntry 2", True)
     assert "wrong form" in bench.finished().error
 
 
@@ -408,7 +400,7 @@ async def test_an_end_is_written_even_where_the_machine_fails() -> None:
 
     bench.workspace.release = release  # type: ignore[method-assign]
     await bench.prompt()
-    assert ended(bench)[:2] == ("completed", "done")
+    assert bench.ended()[:2] == ("completed", "done")
     assert [e.text for e in bench.of(Notice)] == ["Processes of a may be left: no such process"]
 
 

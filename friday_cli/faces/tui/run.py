@@ -110,17 +110,9 @@ def _words(failure: BaseException) -> str:
     """What a person reads of an end nobody wished for; a defect's traceback goes to a log file."""
     if isinstance(failure, FridayError):
         return str(failure)
-    import logging
+    from friday_cli.debug import unforeseen
 
-    from friday_cli.debug import start_log
-
-    text = f"Friday itself failed: {type(failure).__name__}: {failure}."
-    try:
-        path = start_log()
-    except OSError:
-        return text
-    logging.getLogger("friday_cli").error("unforeseen", exc_info=failure)
-    return f"{text} The log is in {path}."
+    return unforeseen(failure)
 
 
 def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:

@@ -140,7 +140,7 @@ def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         "import runpy, sys\nfrom friday_cli.view.state import State\n"
         "known = State.apply\ndef apply(self, envelope):\n"
-        "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom')\n"
+        "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom sk-ant-abcdefghijklmnopqrstuvwx')\n"
         "    return known(self, envelope)\nState.apply = apply\n"
         "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )
@@ -148,5 +148,6 @@ def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
         assert terminal.end() == 1
         assert terminal.is_clean()
         assert b"Friday itself failed: " in terminal.out
+        assert b"sk-ant" not in terminal.out
         assert b" is kept; `friday -r " in terminal.out
         assert b"Traceback" not in terminal.out
