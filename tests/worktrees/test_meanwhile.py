@@ -15,26 +15,26 @@ async def test_a_child_that_was_continued_while_a_person_was_asked_keeps_its_wor
     early, late = ({"path": "x", "content": text} for text in ("early", "late"))
     stage.plays({
         "a": [APART, does(*both), apply, says("Done.")],
-        "a.1": [does(("write_file", early)), says("ok"), does(("read_file", {"path": "x"}), ("write_file", late)), says("more")],
+        "a.1": [does(("write_file", early)), says("ok"), does(("read_file", {"path": "x"})), does(("write_file", late)), says("more")],
     })  # fmt: skip
     flags = {"permissions.ask": ("edit_file(x)", "write_file(x)")}
-    asked: list[str] = []
+    asked: dict[str, str] = {}  # what the main agent asked, to apply, and what its child did, to write
+    writes = applied = 0
     async with stage.session(mode="yolo", flags=flags, attended=True) as session:
         node = session.start("go")
         async for envelope in session.events():
             match envelope.event:
                 case PermissionAsked() as event:
-                    asked.append(event.id)
-                    if len(asked) in (1, 4):
-                        await session.answer(event.id, Answer("allow"))
-                    if len(asked) == 3:  # the main agent wants to apply, and the child is at work again
-                        await session.answer(asked[1], Answer("allow"))
-                    if len(asked) == 4:
-                        break
+                    asked[envelope.agent] = event.id
+                    writes += envelope.agent == "a.1"
                 case AgentFinished() if envelope.agent == "a":
                     break
                 case ToolFinished(tool="apply_delegation"):
-                    await session.answer(asked[2], Answer("allow"))
+                    applied += 1
+            if "a" in asked and (applied or writes == 2):  # it wants to apply, and the child is at work again
+                await session.answer(asked.pop("a"), Answer("allow"))
+            if "a.1" in asked and (applied or writes == 1):
+                await session.answer(asked.pop("a.1"), Answer("allow"))
         await node.over()
         results = await stage.results(session.id, "a")
     assert (results[1][0], "a.1 still works in that worktree" in results[1][1]) == ("error", True)
