@@ -107,7 +107,7 @@ class Console:
         end = time.monotonic() + 120
         try:
             while time.monotonic() < end:
-                if not select.select([master], [], [], 1.0)[0]:
+                if not select.select([master], [], [], 5.0)[0]:
                     if typed == "\x03":
                         os.write(master, typed.encode())
                     continue
