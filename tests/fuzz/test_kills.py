@@ -25,6 +25,7 @@ from friday_cli.worktrees.left import look_through
 from tests.strict import strict
 from tests.worktrees.ground import git, repository
 
+from . import seeds
 from .checks import asked_and_ended
 from .victims import LINGERS
 
@@ -36,7 +37,6 @@ LEAST = {
     "children continued": VICTIMS // 5, "worktrees": 2,
 }  # fmt: skip
 """What a part must reach to prove anything."""
-SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 GOES_ON = {"agents": {"*": [{"text": "I go on from there."}]}}
 
 
@@ -218,7 +218,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
 async def test_a_killed_session_loses_nothing_and_goes_on(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    first = (int(SEED) if SEED else random.SystemRandom().randrange(10**9)) + part * VICTIMS
+    first = seeds.first() + part * VICTIMS
     monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
     repository(tmp_path / "project")
     reached: Counter[str] = Counter()

@@ -7,21 +7,19 @@ it first.
 from __future__ import annotations
 
 import json
-import os
-import random
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from .play import play
+from .seeds import first
 
 SCENES, RANDOM = 500, 100
-"""Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet."""
+"""Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet (see `seeds`)."""
 PARTS = [("fixed", n) for n in range(10)] + [("random", 0)]
 """5,000 scenes and some more, and a fifth of them once more after a death."""
 FIXED = 1_000_000
-SEED = os.environ.get("FRIDAY_FUZZ_SEED")
 
 LEAST = {
     "agents of depth 3": 18, "reopened": 28, "wrap-ups": 300, "compactions": 18, "attempt_failed": 150,
@@ -43,7 +41,7 @@ LEAST = {
 def seeds_of(kind: str, part: int) -> range:
     if kind == "fixed":
         return range(FIXED + part * SCENES, FIXED + (part + 1) * SCENES)
-    start = int(SEED) if SEED else random.SystemRandom().randrange(10**9)
+    start = first()
     return range(start, start + RANDOM)
 
 

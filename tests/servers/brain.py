@@ -180,7 +180,7 @@ def thinking(rule: Rule, wire: Wire = "messages") -> Iterator[Brain]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     try:
         yield brain
     finally:
