@@ -322,7 +322,7 @@ def _asked(state: State, agent: AgentView, event: PermissionAsked | QuestionAske
     state.asks[event.id] = Ask(agent.path, agent.profile, agent.task, at, event)
     agent.asks.append(event.id)
     run = agent.calls.get(event.call_id)
-    if run is not None and isinstance(event, PermissionAsked):
+    if run is not None:
         run.status = "waiting"
 
 
@@ -338,7 +338,9 @@ def _permission_answered(state: State, agent: AgentView, event: PermissionAnswer
 
 
 def _settled(state: State, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
-    state.drop_ask(event.id)
+    ask = state.drop_ask(event.id)
+    if ask is not None and isinstance(ask.event, QuestionAsked) and (run := agent.calls.get(ask.event.call_id)):
+        run.status = "running"
 
 
 def _mode_changed(state: State, agent: AgentView, event: ModeChanged, at: float) -> None:

@@ -22,8 +22,9 @@ _NAMES = {
 }
 _INTRO = """# Keys
 
-By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. There are no chords. A key is changed in
-`keys.toml` in Friday's config folder, by its name: `"transcript.find" = "slash,ctrl+f"`. `/keys` shows the keys that hold."""
+By where the focus is. Tab goes round: prompt, approval, chat, tree, sub-agent. There are no chords.
+A key is changed in `keys.toml` in Friday's config folder, by its name: `"transcript.find" = "slash,ctrl+f"`.
+`/keys` shows the keys that hold."""
 
 
 HINTED = {

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, HorizontalRule, Markdown, TableElement
@@ -33,7 +34,17 @@ HIGHLIGHTED = 20_000
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+    parser.core.ruler.push("line_ends", _keep_lines)
+    return parser
+
+
+def _keep_lines(state: StateCore) -> None:
+    """A line that the model ended is ended: models write lists without marks, and wrap no paragraphs."""
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
 
 
 class _Code(CodeBlock):

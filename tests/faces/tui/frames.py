@@ -272,7 +272,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         out["sessions"] = stage.frame()
         await pilot.press("escape")
         await stage.chat.say("/help")
-        await stage.settle(has="Typing:")
+        await stage.settle(has="Enter sends")
         out["help"] = stage.frame()
     return out
 

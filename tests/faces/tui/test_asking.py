@@ -168,8 +168,10 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
         await chat.say("go")
         await asked(chat)
         assert "Which way?" in chat.frame
+        await chat.until(lambda: "? ask_user Which way? · waits for you" in chat.frame)
         await chat.pilot.press("2")
         await chat.idle()
+        assert "✓ ask_user Which way?" in chat.frame
         assert "right" in chat.log.last_reply()
         assert "└ The person answered: right" in chat.frame
 

@@ -28,6 +28,13 @@ def test_more_lines_than_anybody_reads_are_shown_as_they_are(line: str) -> None:
     assert shown(f"{line}\n" * (LINES + 1)) == [line] * (LINES + 1)
 
 
+def test_a_line_that_was_ended_is_ended() -> None:
+    text = "**Changed:**\nsrc/a.py - one\nsrc/b.py - two\n\n- a point\n  of two lines\n\n> said\n> so"
+    assert shown(text) == [
+        "Changed:", "src/a.py - one", "src/b.py - two", "", " • a point", "   of two lines", "", "▌ said", "▌ so",
+    ]  # fmt: skip
+
+
 ANSWER = """One *short* line
 
 # A heading
