@@ -1,31 +1,47 @@
-"""A text in the person's own editor, with the terminal handed over meanwhile. Interface: `edited(app, text)`."""
+"""A text in the person's own editor, with the terminal handed over meanwhile. Interface: `await edited(app, text)`."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
-import subprocess
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
 
-def edited(app: App[Any], text: str) -> str | None:
-    """The text as the person left it; None when there is no editor or it failed (which is said)."""
-    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+async def edited(app: App[Any], text: str) -> str | None:
+    """The text as the person left it; None when there is no editor or it failed (which is said). The agents work on."""
+    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        command = shlex.split(wanted) or ["vi"]
+    except ValueError as error:
+        app.notify(f"{wanted} cannot be started: {error}", severity="error", markup=False)
+        return None
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
-        path = os.path.join(folder, "prompt.md")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        path = Path(folder, "prompt.md")
+        await asyncio.to_thread(path.write_text, text, encoding="utf-8", errors="replace")
         try:
             with app.suspend():
-                code = subprocess.call([*command, path])
+                code = await _run(*command, str(path))
         except (OSError, SuspendNotSupported) as error:
             app.notify(f"{command[0]} cannot be started: {error}", severity="error", markup=False)
             return None
         if code:
             app.notify(f"{command[0]} ended with {code}; the text stays as it was.", severity="warning", markup=False)
             return None
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().rstrip("\n")
+        written = await asyncio.to_thread(path.read_text, encoding="utf-8", errors="replace")
+        return written.rstrip("\n")
+
+
+async def _run(*command: str) -> int:
+    """The exit code; an editor that is open when Friday ends is ended with it."""
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        return await process.wait()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()

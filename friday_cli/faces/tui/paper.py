@@ -62,10 +62,10 @@ class Writer(WriterThread):
 
 
 class Listening(linux_driver.LinuxDriver):
-    """The driver of a real terminal, which can ask it."""
+    """The driver of a real terminal, which can ask it. While another program has the terminal, nothing is written to it."""
 
     _heard: Callable[[bool], object] | None = None
-    _asked = False
+    _asked = _lent = False
 
     def ask(self, heard: Callable[[bool], object]) -> None:
         """Ask once whether the background is light; `heard` is called on the thread of the keys."""
@@ -78,6 +78,18 @@ class Listening(linux_driver.LinuxDriver):
     def start_application_mode(self) -> None:
         linux_driver.WriterThread = Writer  # type: ignore[attr-defined]
         super().start_application_mode()  # type: ignore[no-untyped-call]  # it makes its writer by that name
+
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()
+        self._lent = True
+
+    def resume_application_mode(self) -> None:
+        self._lent = False
+        super().resume_application_mode()
+
+    def write(self, data: str) -> None:
+        if not self._lent:
+            super().write(data)
 
     def run_input_thread(self) -> None:
         linux_driver.XTermParser = partial(Parser, lambda: self._heard is not None, self._hear)  # type: ignore[attr-defined, assignment]

@@ -29,6 +29,8 @@ from .history import History
 from .popup import Choice, Popup
 from .waiting import Draft, Waiting
 
+LONGEST = 50_000
+"""Characters of a draft that come back as they were; a longer one, as a paste made it, comes back as a chip."""
 _WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 Words = Callable[[str, str], list[Choice]]
@@ -83,7 +85,7 @@ class Composer(Vertical):
     def on_mount(self) -> None:
         self.area.cursor_blink = False  # no timer while nothing happens
         if draft := self.history.draft:
-            self.put(draft)
+            self.put(self._chips.pasted(draft) if len(draft) > LONGEST else draft)
 
     def on_unmount(self) -> None:
         self.history.keep_draft(self._draft)
@@ -332,11 +334,12 @@ class Composer(Vertical):
             self.put(entry)
         return entry is not None
 
-    def edit(self) -> None:
+    @work(exclusive=True, group="editor")
+    async def edit(self) -> None:
         """Write the message in $VISUAL or $EDITOR."""
         from .editor import edited
 
-        text = edited(self.app, self.text)
+        text = await edited(self.app, self.text)
         if text is not None:
             self.clear()
             self.put(text)

@@ -151,6 +151,12 @@ async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
         await chat.type("unsent words")
     async with opened(tmp_path, TWO) as chat:
         assert chat.composer.text == "unsent words"
+        await chat.composer.paste(" of old\n" * 10_000)
+    async with opened(
+        tmp_path, TWO
+    ) as chat:  # thousands of lines in the prompt would be slow, and nobody reads them there
+        assert chat.composer.area.text == "[Pasted #1 +10001 lines]"
+        assert chat.composer.text == "unsent words" + " of old\n" * 10_000
 
 
 async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_path: Path) -> None:

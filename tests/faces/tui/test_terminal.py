@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .terminal import OFF, ON, Terminal
+from .terminal import OFF, ON, STYLES, Terminal
 
 
 def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:
@@ -122,6 +122,31 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
         os.kill(terminal.pid, signal.SIGCONT)
         terminal.until(ON[0], after=OFF[0])
         terminal.until(b"Ask, or / for commands", after=ON[0])
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.end() == 143
+        assert terminal.is_clean()
+
+
+def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        "#!/bin/sh\necho the editor; touch open\nwhile [ ! -e made ]; do sleep 0.1; done\nprintf %s ' and more' >> \"$1\"\n"
+    )
+    editor.chmod(0o755)
+    waits = {"name": "bash", "arguments": {"command": "while [ ! -e open ]; do sleep 0.1; done"}}
+    makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
+    script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
+    (tmp_path / "day.json").write_text(json.dumps({"agents": script, "badge": ""}))
+    options = "-m", f"scripted:{tmp_path}/day.json", "--mode", "edits"
+    with Terminal(tmp_path, *options, VISUAL=str(editor)) as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r")
+        terminal.until(b"while [ ! -e open ]")
+        terminal.type(b"some words\x07")
+        terminal.until(b"some words and more")
+        terminal.until(b"All is said.")
+        drawn = terminal.out[terminal.out.rfind(b"the editor") :]
+        assert not STYLES.sub(b"", drawn[: drawn.find(ON[0])]).strip().removeprefix(b"the editor").strip()
         os.kill(terminal.pid, signal.SIGTERM)
         assert terminal.end() == 143
         assert terminal.is_clean()
