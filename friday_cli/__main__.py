@@ -69,7 +69,7 @@ def _run(argv: list[str]) -> int:
         os.dup2(devnull, sys.stdout.fileno())
         return 0  # `| head` took what it wanted
     except OSError as error:  # standard output is a full disk
-        print(f"friday: {error.strerror or error}.", file=sys.stderr)
+        print(f"friday: {error.filename or 'standard output'}: {error.strerror or error}.", file=sys.stderr)
         return 1
     except Exception as error:  # a defect: a person gets one line, the log has the rest
         from .debug import unforeseen

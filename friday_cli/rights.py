@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from .config import Settings
-from .core.errors import UsageError
+from .config.settings import RuleSetting
+from .core.errors import FileError, UsageError
 from .core.near import nearest
 from .core.permission import Mode, Rules
 from .core.rule import BEYOND, Decision, Rule, parse_rule
@@ -36,14 +38,28 @@ def session_rules(
         "allow": permissions.allow,
     }
     for decision, texts in listed.items():
-        rules += [parse_rule(text, decision, source=places.get((decision, text), "")) for text in texts]
-    rules += [
-        parse_rule(r.rule, r.decision, profile=r.profile, reason=r.reason, source=places.get((r.decision, r.rule), ""))
-        for r in permissions.rules
-    ]
-    rules += [parse_rule(text, "deny", source="command line") for text in deny]
-    rules += [parse_rule(text, "allow", source="command line") for text in allow]
-    return Rules(mode=mode, rules=map(_known, rules), profile=profile)
+        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
+    rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
+    rules += [_known(parse_rule(text, "deny", source="command line")) for text in deny]
+    rules += [_known(parse_rule(text, "allow", source="command line")) for text in allow]
+    return Rules(mode=mode, rules=rules, profile=profile)
+
+
+def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
+    """A rule of the settings. Raises UsageError with the place where it stands."""
+    place = (named.decision, named.rule)
+    try:
+        rule = parse_rule(
+            named.rule, named.decision, profile=named.profile, reason=named.reason, source=places.get(place, "")
+        )
+        return _known(rule)
+    except UsageError as error:
+        from .config.places import rule_places
+
+        with suppress(FileError):
+            places = places or rule_places()
+        where = f"{places[place]}: {field}" if place in places else field
+        raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
 
 
 def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:

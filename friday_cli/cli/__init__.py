@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -90,7 +91,8 @@ def run(argv: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        name = error.filename or ("standard output" if error.errno == errno.ENOSPC else "")
+        where = f"{name}: " if name else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
         from ..debug import unforeseen
@@ -112,7 +114,12 @@ def _misused(error: typer.TyperException, argv: list[str]) -> int:
     command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
     text = " ".join(error.format_message().replace("Value error, ", "").replace("(s)", "").split())
     text = text.rstrip(".")
-    text = f"{text}{'' if text.endswith('?') else '.'} See `{command} --help`."
+    text = f"{text}{'' if text.endswith('?') else '.'}"
+    if argv and len(argv[0].split()) > 1:
+        text += " To ask that, write friday ask, and the prompt in quotes."
+    elif argv[:1] in (["ask"], ["demo"]) and "unexpected extra argument" in text:
+        text += " A prompt of several words needs quotes around it."
+    text += f" See `{command} --help`."
     if argv[:1] == ["ask"] and asks_for_json(argv):
         from ..faces.ask.writers import JsonWriter
 

@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
     """Add the family `config`."""
     family = typer.Typer(cls=Group, help="Settings: path, show, get, set, unset.", rich_markup_mode=None)
     for name, function in (("path", path), ("show", show), ("get", get), ("set", set_), ("unset", unset)):
-        family.command(name, cls=Command)(function)
+        settings = {"ignore_unknown_options": name == "set"}  # a number below 0 is a value
+        family.command(name, cls=Command, context_settings=settings)(function)
     app.add_typer(family, name="config")
 
 

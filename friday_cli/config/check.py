@@ -14,6 +14,7 @@ from ..core.pattern import pattern
 from .settings import LONGEST, Settings
 
 PROVIDER_NAME = pattern(r"[a-z0-9][a-z0-9_-]*")
+UNKNOWN = "unknown key."
 _SECRETS = frozenset(("key", "api_key", "apikey", "token", "auth_token", "secret", "password"))
 
 
@@ -123,29 +124,44 @@ def misfit(value: object, kind: Any) -> str | None:
     return text[0].lower() + text[1:].replace(" | nothing", "")
 
 
-def _unknown(path: tuple[str, ...], struct: type[msgspec.Struct]) -> Problem:
+def _unknown(path: tuple[str, ...], struct: type[msgspec.Struct], *, within: str = "") -> Problem:
     if path[-1].lower().replace("-", "_") in _SECRETS and path[0] == "providers":
         return Problem(
             path,
             "keys do not stand in this file.",
             f"Use `friday auth set {path[1]}`, or name an environment variable with key_env.",
         )
-    return Problem(path, "unknown key.", meant(path, struct))
+    return Problem(path, UNKNOWN, _meant_in(path, struct, within=within))
 
 
-def meant(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings) -> str:
-    """A sentence naming the setting that was probably meant, or those that exist at that place."""
+def meant(path: tuple[str, ...]) -> str:
+    """What to do about `path`, which is no setting: the one that was probably meant, by its whole name."""
+    for depth in range(len(path) - 1, 0, -1):
+        try:
+            struct = struct_in(kind_of(path[:depth]))
+        except KeyError:
+            continue
+        if struct is not None:
+            problem = _unknown(path[: depth + 1], struct, within=f"{'.'.join(path[:depth])}.")
+            return problem.hint if problem.text == UNKNOWN else f"{problem.text.capitalize()} {problem.hint}"
+    return _meant_in(path[:1])
+
+
+def _meant_in(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings, *, within: str = "") -> str:
+    """A sentence naming the setting that was probably meant (`within` stands before its name), or those that exist at
+    that place."""
 
     def plain(name: str) -> str:
         return re.sub(r"[^a-z0-9]", "", name.lower())
 
+    asked = plain(path[-1])
     here = {plain(name): name for name in fields(struct)}
-    if close := nearest(plain(path[-1]), here):
-        return f"Did you mean {here[close]}?"
+    if close := nearest(asked, here):
+        return f"Did you mean {within}{here[close]}?"
     ends: dict[str, str] = {}
     for name in names():
         ends.setdefault(plain(name.rpartition(".")[2]), name)
-    if close := nearest(plain(path[-1]), ends, 0.75):
+    if close := nearest(asked, ends, 0.75):
         return f"Did you mean {ends[close]}?"
     return f"Known here: {', '.join(fields(struct))}."
 

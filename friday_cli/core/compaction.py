@@ -84,9 +84,8 @@ async def _summary(agent: Agent, world: World, prompt: str) -> Done:
         except ProviderError as again:
             if again.kind != "context":
                 raise
-            raise Halt(
-                "failed", "context", f"The context of {agent.model} is full and could not be compacted."
-            ) from None
+            words = f"The context of {agent.model} is full and could not be compacted: {again.message}"
+            raise Halt("failed", "context", words) from None
     finally:
         agent.history = history if agent.model == model else [without_thinking(m) for m in history]
     if not done.message.text.strip():

@@ -84,7 +84,13 @@ def resolve(
     if not name:
         name, source = settings.model, "config"
     if name:
-        provider, model, own_effort = parse(name, settings.providers)
+        try:
+            provider, model, own_effort = parse(name, settings.providers)
+        except UsageError as error:
+            if source == "--model":
+                raise
+            where = "model in the settings" if source == "config" else source
+            raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
         if provider in SCRIPTED:
             return Choice(provider, model, source=source)
         of = service(provider, settings.providers, env)

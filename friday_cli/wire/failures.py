@@ -66,6 +66,12 @@ _SAYING: dict[str, str] = {
     "context": "refused: the conversation is larger than the model's context",
     "refusal": "refused the request for its content",
 }
+_UNREADY = {
+    408: "gave up waiting for the request",
+    409: "could not take the request now",
+    425: "could not take the request now",
+}
+"""What a status below 500 says where the request may be sent again."""
 
 
 class Unreachable(Exception):
@@ -267,6 +273,8 @@ def _error(endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after:
         saying = _SAYING[kind]
     if kind == "not_found":
         hint = f"Check the model's name and the base_url ({endpoint.host})."
+    if kind == "server" and status in _UNREADY:
+        saying = _UNREADY[status]
     detail = plain(endpoint.redact(detail)).rstrip(".")
     message = f"{name} {saying}{number}" + (f": {detail}." if detail else ".")
     return ProviderError(kind, message, hint=hint, status=status, retry_after=after)

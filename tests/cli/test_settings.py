@@ -46,6 +46,7 @@ def test_set_says_when_a_variable_wins(console: Console, monkeypatch: pytest.Mon
 
 
 def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "expected a number >= 0" in console("config", "set", "limits.max_cost", "-1").error
     console("config", "set", "limits.max_cost", "2")
     assert console("config", "unset", "limits.max_cost").err.startswith("friday: limits.max_cost is no longer set in ")
     assert console("config", "get", "limits.max_cost").out == "\n"

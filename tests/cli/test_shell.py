@@ -74,6 +74,7 @@ def test_version(console: Console) -> None:
     ("argv", "words"),
     [
         (("nope",), "No such command 'nope'. See `friday --help`."),
+        (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
         (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
         (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
         (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -293,6 +294,16 @@ class TestLookup:
     def test_an_unknown_name_gets_the_nearest(self, home: Path) -> None:
         with pytest.raises(UsageError, match="max_concurrent"):
             config.lookup(config.load().settings, "agents.delegation.max_concurent")
+        for name, words in {
+            "modle": "Did you mean model?",
+            "limits.max_cots": "Did you mean limits.max_cost?",
+            "limits.zzz": "Known here: max_turns, max_tokens, max_cost, timeout.",
+            "model.x": "Did you mean model?",
+            "providers.w.key": "Use `friday auth set w`",
+            "providers.w.url": "Did you mean providers.w.base_url?",
+        }.items():
+            with pytest.raises(UsageError, match=re.escape(words)):
+                config.lookup(config.load().settings, name)
 
     def test_rows_tell_origin_and_hide_headers(self, home: Path) -> None:
         write(home / "config.toml", '[providers.w]\nbase_url = "http://x"\nheaders = {Authorization = "secret"}\n')

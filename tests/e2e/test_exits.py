@@ -213,6 +213,16 @@ def wrong_config(friday: Friday) -> tuple[str, ...]:
     return ()
 
 
+def bad_rule(friday: Friday) -> tuple[str, ...]:
+    friday.config.write_text('mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', encoding="utf-8")
+    return ()
+
+
+def bad_model(friday: Friday) -> tuple[str, ...]:
+    friday.config.write_text('subagent_model = "gtp-9"\n', encoding="utf-8")
+    return ()
+
+
 def binary_config(friday: Friday) -> tuple[str, ...]:
     friday.config.write_bytes(b"\xff\xfe\x00model")
     return ()
@@ -237,6 +247,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "bad scenario": (bad_scenario, 2, "play.yaml:1: agents.a[0].txt: no such key"),
     "profile": (("--profile", "reseracher"), 2, "There is no profile 'reseracher'"),
     "session": (("-r", "abc123"), 2, "There is no session 'abc123'"),
+    "session without a name": (("-r", ""), 2, "There is no session ''"),
     "odd session": (("-r", "../../etc"), 2, "There is no session"),
     "no last session": (("-c",), 2, "to go on with"),
     "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
@@ -251,7 +262,13 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "schema that is a list": (("--json-schema", "list.json"), 2, "must be a JSON object"),
     "config file": (("--config", "none.toml"), 2, "none.toml"),
     "broken config": (broken_config, 2, "config.toml:"),
-    "unknown key": (wrong_config, 2, "modle"),
+    "unknown key": (wrong_config, 2, "config.toml:2: modle: unknown key. Did you mean model?"),
+    "unknown tool in a rule": (
+        bad_rule,
+        2,
+        "config.toml:4: permissions.deny: The rule bsh(rm *) names no tool. Did you",
+    ),
+    "unknown model of sub-agents": (bad_model, 2, "subagent_model: Unknown model 'gtp-9'"),
     "binary config": (binary_config, 2, "config.toml"),
     "store": (damaged_store, 1, "friday.db"),
     "empty prompt": ((), 2, "The prompt is empty"),
@@ -278,6 +295,7 @@ def test_2_words_that_make_no_sense(friday: Friday, argv: tuple[str, ...]) -> No
     ran = friday.run("hi", "--output-format", "json", *argv)
     whole(ran, 2, "failed", None)
     said(ran, "See `friday ask --help`.")
+    assert ("needs quotes around it" in ran.err) == (argv == ("a", "b"))
 
 
 def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday: Friday) -> None:
@@ -342,7 +360,7 @@ def test_standard_output_on_a_full_disk(friday: Friday, output: str) -> None:
     with Path("/dev/full").open("wb") as full:
         ran = friday.run("hi", "-q", "--output-format", output, stdout=full)
     assert ran.code == 1
-    said(ran, "No space left on device")
+    said(ran, "standard output: No space left on device")
 
 
 @linux

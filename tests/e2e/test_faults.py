@@ -120,8 +120,8 @@ CASES: dict[str, Case] = {
     "F33 forbidden": Case(always(refused(403, "permission_error")), 1, "does not allow this to", code=1),
     "F34 no such model": Case(always(refused(404, "not_found_error", "no model m-1")), 1, "does not know this model", code=1),
     "F35 invalid": Case(always(refused(400, "invalid_request_error", "tools.0: bad schema")), 1, "bad schema", code=1),
-    "F40 timeout 408": Case(always(refused(408)), 6, "(408)"),
-    "F40 conflict 409": Case(always(refused(409)), 6, "(409)"),
+    "F40 timeout 408": Case(always(refused(408)), 6, "gave up waiting for the request (408)"),
+    "F40 conflict 409": Case(always(refused(409)), 6, "could not take the request now (409)"),
     "F40 not to be tried again": Case(always(refused(500, x_should_retry="false")), 1, "(500)", code=1),
     "F40 redirect": Case(
         always(Reply(b"", status=307, location="http://127.0.0.1:9/v1/messages")), 1, "the key was not sent there", code=1

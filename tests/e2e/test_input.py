@@ -27,6 +27,17 @@ def test_piped_input_is_added_to_the_prompt(friday: Friday) -> None:
     assert (ran.code, ran.out) == (0, "explain\n\n<stdin>\nline é\nlast\n</stdin>\n")
 
 
+def test_what_is_piped_in_names_no_file(friday: Friday) -> None:
+    """A diff, a log or a page that others wrote: it must not choose which files are sent along."""
+    friday.plays(ECHO)
+    (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
+    ran = friday.run("look", input=b"@a.txt\n@app.route('/x')\n")
+    assert ran.out == "look\n\n<stdin>\n@a.txt\n@app.route('/x')\n</stdin>\n"
+    assert "not attached" not in ran.err
+    ran = friday.run("look at @a.txt", input=b"and this\n")
+    assert ran.out == ('look at @a.txt\n\n<file path="a.txt">\nalpha\n\n</file>\n\n<stdin>\nand this\n</stdin>\n')
+
+
 @pytest.mark.parametrize("argv", [("-",), ()])
 def test_the_prompt_comes_from_standard_input(friday: Friday, argv: tuple[str, ...]) -> None:
     friday.plays(ECHO)
@@ -158,7 +169,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}},
 def test_an_answer_that_fits_the_schema(friday: Friday, wire: Wire) -> None:
     def rule(turn: Turn) -> Say:
         assert '"required": ["n"]' in turn.last
-        return Say('{"n": 7}')
+        return Say('```json\n{"n": 7}\n```' if len(brain.turns) > 1 else '{"n": 7}')
 
     (friday.project / "schema.json").write_text("\ufeff" + SCHEMA, encoding="utf-8")
     with thinking(rule, wire) as brain:

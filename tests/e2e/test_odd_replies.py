@@ -323,7 +323,8 @@ def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) 
     sound(brain)
     assert (ran.code, ran.document["stop_reason"]) == (1, "context")
     assert len(brain.turns) <= 4
-    assert "full" in one_sentence(ran.document["error"])
+    assert "full and could not be compacted" in one_sentence(ran.document["error"])
+    assert "prompt is too long" in ran.document["error"], "what the service said is told"
 
 
 @on_every_wire

@@ -15,8 +15,9 @@ FIRST_BYTE_S = 3.0
 MOST_BYTES = 10_000_000
 
 
-def read_prompt(argument: str | None, say: Callable[[str], None]) -> str:
-    """The whole prompt. `-` or no argument reads it from standard input; piped input is added to an argument.
+def read_prompt(argument: str | None, say: Callable[[str], None]) -> tuple[str, str]:
+    """The prompt, and what was piped in beside it ("" for nothing): others may have written that, so that no `@` in it
+    names a file. `-` or no argument reads the prompt itself from standard input.
 
     `say(text)` tells the person a remark. Raises UsageError where there is nothing to answer.
     """
@@ -26,12 +27,12 @@ def read_prompt(argument: str | None, say: Callable[[str], None]) -> str:
         text = _decoded(_read_all())
         if not text.strip():
             raise UsageError("Standard input was empty: nothing to answer.")
-        return text
+        return text, ""
     argument = _decoded(os.fsencode(argument))
     if not argument.strip():
         raise UsageError("The prompt is empty.")
     piped = _piped(say)
-    return f"{argument}\n\n<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else argument
+    return argument, f"<stdin>\n{piped.rstrip()}\n</stdin>" if piped.strip() else ""
 
 
 def _piped(say: Callable[[str], None]) -> str:

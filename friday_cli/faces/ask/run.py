@@ -12,12 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ...core.agent import Outcome
 from ...core.errors import TRANSIENT, FridayError, UsageError
 from ...core.events import LIMIT_REASONS, AttemptFailed
 from ...core.messages import Image
 from ...core.plain import line
 from ...debug import start_log, unforeseen
+from ...forms import unfenced
 from ...paths import store_path
 from ...session import Options, Session
 from .input import read_prompt
@@ -43,8 +46,8 @@ def ask(values: dict[str, Any]) -> int:
         if values["debug"]:
             written = start_log()
         schema = _schema(values["json_schema"])
-        prompt = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
-        return asyncio.run(_ask(values, prompt, schema, say, signals))
+        prompt, piped = read_prompt(values["prompt"], say)  # before the loop, so that Ctrl-C ends the wait for it
+        return asyncio.run(_ask(values, prompt, piped, schema, say, signals))
     except FridayError as error:
         return _fail(values, str(error), error.exit_code)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -101,7 +104,12 @@ class _Signals:
 
 
 async def _ask(
-    values: dict[str, Any], prompt: str, schema: dict[str, Any] | None, say: Callable[[str], None], signals: _Signals
+    values: dict[str, Any],
+    prompt: str,
+    piped: str,
+    schema: dict[str, Any] | None,
+    say: Callable[[str], None],
+    signals: _Signals,
 ) -> int:
     signals.watch()
     agent = _agent_of(values)
@@ -128,7 +136,7 @@ async def _ask(
     gc.freeze()  # what was loaded stays; from here on a long run must not grow by its cycles
     gc.set_threshold(20_000)  # not every 700 objects: importing an SDK with its 300,000 took a fifth longer
     gc.enable()
-    run = _Run(session, _writer(values, session), signals)
+    run = _Run(session, _writer(values, session), signals, formed=schema is not None)
     limits = {name: values[name] for name in _LIMITS}
 
     own = None
@@ -144,14 +152,14 @@ async def _ask(
         return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
 
     try:
-        return await run.answer(own[0].words(own[1]) if own else prompt, say, put)
+        return await run.answer(own[0].words(own[1]) if own else prompt, piped, say, put)
     finally:
         await run.close()
 
 
 async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     """The session to go on with, None for a new one."""
-    given = [name for name in ("continue_", "resume", "resume_agent") if values[name]]
+    given = [name for name in ("continue_", "resume", "resume_agent") if values[name] not in (False, None)]
     if not given:
         return None
     if len(given) > 1:
@@ -161,7 +169,7 @@ async def _which(values: dict[str, Any], cwd: Path) -> str | None:
     from ...store import Store
 
     async with Store(store_path()) as store:
-        return await store.choose(wanted, cwd)
+        return await (store.choose("", cwd) if values["continue_"] else store.find(wanted))
 
 
 def _agent_of(values: dict[str, Any]) -> str:
@@ -189,10 +197,12 @@ def _writer(values: dict[str, Any], session: Session) -> Writer:
 
 
 class _Run:
-    """One prompt from the first event to the exit code."""
+    """One prompt from the first event to the exit code. `formed`: a program reads the answer, which is one JSON
+    document."""
 
-    def __init__(self, session: Session, writer: Writer, signals: _Signals) -> None:
+    def __init__(self, session: Session, writer: Writer, signals: _Signals, *, formed: bool = False) -> None:
         self._session = session
+        self._formed = formed
         self._writer = writer
         self._signals = signals
         self._failure = ""
@@ -203,9 +213,14 @@ class _Run:
         signals.leave = lambda: writer.abandon(signals.code)
 
     async def answer(
-        self, prompt: str, say: Callable[[str], None], put: Callable[[str, tuple[Image, ...]], Awaitable[Outcome]]
+        self,
+        prompt: str,
+        piped: str,
+        say: Callable[[str], None],
+        put: Callable[[str, tuple[Image, ...]], Awaitable[Outcome]],
     ) -> int:
-        """The exit code, once `put` has brought the end of what `prompt` with its files and pictures began."""
+        """The exit code, once `put` has brought the end of what `prompt` with its files and pictures, and what was
+        `piped` in, began."""
         from ...attach import attached
 
         text, images, remarks = await attached(prompt, self._session.world.workspace, profiles=self._session.profiles)
@@ -213,7 +228,9 @@ class _Run:
             say(words)
         if self._signals.code:
             raise asyncio.CancelledError
-        outcome = await put(text, images)
+        outcome = await put(f"{text}\n\n{piped}" if piped else text, images)
+        if self._formed and outcome.status == "completed":
+            outcome = msgspec.structs.replace(outcome, result=unfenced(outcome.result))
         interrupted = self._signals.code
         await self.close()  # everything that happened is read now
         code = interrupted or self._code(outcome)
@@ -221,7 +238,8 @@ class _Run:
             if self._unread is not None:
                 raise self._unread
             self._writer.finish(outcome, code)
-        except OSError:
+        except OSError as error:
+            error.filename = error.filename or "standard output"
             if not interrupted:  # a closed terminal sends its signal, too
                 raise
         return code
