@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ..core.errors import UsageError
+from ..core.errors import Unwritable, UsageError
 from ..paths import store_path
 
 if TYPE_CHECKING:
@@ -74,16 +74,24 @@ def listed(cwd: str | None) -> list[SessionRow]:
     if path is None:
         return []
     rows, open_ = glance(path, lambda db: (list_sessions(db, cwd, None), at_work(db)))
-    if open_:
-        awaited(_reconcile())
+    ended = bool(open_) and awaited(_reconcile())
+    if ended:
         rows = glance(path, lambda db: list_sessions(db, cwd, None))
     return rows
 
 
-async def _reconcile() -> None:
+async def _reconcile() -> bool:
+    """End what dead processes left open. False where nothing can be written: all can be read nevertheless."""
     async with opened() as store:
-        if store is not None:
-            await store.reconcile()
+        return store is not None and await _ended(store)
+
+
+async def _ended(store: Store) -> bool:
+    try:
+        await store.reconcile()
+    except Unwritable:
+        return False
+    return True
 
 
 async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[str, str]:
@@ -118,7 +126,7 @@ async def read(name: str, *, agent: str | None = None, last: bool = False) -> Re
     async with opened() as store:
         session, path = await find(store, name, last=last)
         assert store is not None
-        await store.reconcile()
+        await _ended(store)
         envelopes = await store.events(session)
         state = State.of(envelopes)
         title = await store.title(session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .pattern import pattern
+from .plain import plain
 
 _MARKUP = (
     "system|assistant|human|untrusted|invoke|start_of_turn|end_of_turn|antml:\\w+|"
@@ -13,19 +14,18 @@ _MARKUP = (
 )
 _WORDS = "user|developer|tool|function|instructions?|prompt"
 """Roles that are types and components when capitalised: `Vec<User>` stays as it is."""
-_TAG = pattern(rf"<(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([^<>\n]{{0,200}})(>?)")
+_TAG = pattern(rf"<(?=[\s/]{{0,20}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([\s/]*+[^<>\n]{{0,200}})(>?)")
 _TOKEN = pattern(r"<\|([^<>|\n]{0,80})\|>")
 _LLAMA = pattern(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
 _TURN = pattern(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
-_NOTE = pattern(r"\[(?=Note of the harness\b)", re.I)
-_UNSEEN = pattern(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e01ef]"
-)
+_NOTE = pattern(r"\[(?=\s{0,9}Note\s{1,9}of\s{1,9}the\s{1,9}harness\b)", re.I)
+_SELECTOR = pattern(r"(?<![^\x00-\x7f])[\ufe0e\ufe0f]+(?!\u20e3)")
+"""What chooses how a pictograph looks; elsewhere it only hides."""
 
 
 def visible(text: str) -> str:
-    """`text` without control characters (tab and newline stay), bidi overrides and characters nobody can see."""
-    return _UNSEEN().sub("", text.replace("\r\n", "\n"))
+    """`text` without escape sequences, control characters, bidi overrides and characters nobody can see."""
+    return _SELECTOR().sub("", plain(text))
 
 
 def defused(text: str) -> str:

@@ -60,7 +60,10 @@ def own(folder: Path, session: str) -> Ownership:
             raise Unwritable(
                 f"The file system of {folder} knows no locks.", hint="Set FRIDAY_HOME elsewhere."
             ) from None
-        raise Unwritable(f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.") from None
+        raise Unwritable(
+            f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.",
+            hint="Make room there, or let it be written, and try again.",
+        ) from None
 
 
 def is_owned(folder: Path, session: str) -> bool:

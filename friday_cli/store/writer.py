@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 from collections import defaultdict
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.core.errors import FridayError, StoreError
+from friday_cli.core.errors import FridayError, StoreError, Unwritable
 
 from .schema import connect, connect_memory, connect_reader, explain, patiently, roll_back
 
@@ -44,6 +45,7 @@ class Writer:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
+        self._file: os.stat_result | None = None
         self._closed = False
 
     def submit(
@@ -108,6 +110,8 @@ class Writer:
         try:
             if self._db is None:
                 self._db = connect_memory() if self.in_memory else connect(self.path)
+                self._file = None if self.in_memory else os.stat(self.path)
+            self._check_place()
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
@@ -120,6 +124,19 @@ class Writer:
                 return
             for job in jobs:  # one of them is at fault: each for itself, so that the others go through
                 self._do([job])
+
+    def _check_place(self) -> None:
+        """Raises Unwritable when the open file is at its path no more: SQLite would go on writing, and all be lost."""
+        try:
+            if self._file is None or os.path.samestat(self._file, os.stat(self.path)):
+                return
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return  # SQLite tells it in its own words
+        raise Unwritable(
+            f"{self.path} is gone: it was moved or removed while Friday had it open.", hint="Put it back, then resume."
+        )
 
     def _transact(self, db: sqlite3.Connection, jobs: list[_Job]) -> None:
         durable = any(job.durable for job in jobs)

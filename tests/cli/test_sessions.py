@@ -102,6 +102,14 @@ def test_the_other_commands_end_dead_sessions_too(console: Console, command: tup
     db.close()
 
 
+def test_where_nothing_can_be_written_sessions_are_shown_as_they_were_left(console: Console) -> None:
+    session = console.keep(working)
+    locks = data_dir() / "locks"  # not made yet
+    locks.write_text("in the way, as a full disk would be")
+    assert console("sessions", "list").rows[0][2] == "waiting child"
+    assert console("sessions", "show", session).code == 0
+
+
 def test_a_session_that_a_living_process_owns_is_left_alone(console: Console) -> None:
     session = console.keep(working)
     with console.owning(session):

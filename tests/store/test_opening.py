@@ -227,3 +227,17 @@ async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -
     put(path / "file", b"")
     with pytest.raises(StoreError, match="cannot be opened"):
         await store.open()
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+async def test_a_file_that_is_removed_while_it_is_open_is_said(store: Store, path: Path, made_anew: bool) -> None:
+    """SQLite would write into a file without a name, and everything be lost without a word."""
+    session = await store.create_session("/work")
+    path.parent.rename(path.parent.with_name("elsewhere"))
+    if made_anew:
+        other = Store(path)
+        await other.create_session("/work")
+        await other.close()
+    with pytest.raises(StoreError, match="is gone: it was moved or removed") as caught:
+        await store.journal(session).append(tree(session))
+    assert "Put it back" in caught.value.hint

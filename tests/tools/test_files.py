@@ -116,6 +116,15 @@ async def test_a_file_too_large_shows_its_start_and_cannot_be_changed(desk: Desk
     assert "larger than" in await desk.error("edit_file", path="big", edits=[{"old": "first", "new": "1"}])
 
 
+async def test_the_one_line_of_a_file_too_large_is_shown_from_its_beginning(desk: Desk) -> None:
+    """Without a line end there was no whole line to show, and the file was called empty."""
+    (desk.root / "one.json").write_bytes(b"first" + "é".encode() * 8_400_000)
+    text = await desk.text("read_file", path="one.json")
+    assert text.startswith("1\tfirstéé")
+    assert "only the first 16.0 MB" in text
+    assert "encoding" not in text
+
+
 def png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

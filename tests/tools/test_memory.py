@@ -57,15 +57,15 @@ async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) ->
         tags=["#Build Steps", "ci", "CI"],
     )
     assert saved.text == "Saved for the project as 1. Only you see it until the user has kept it."
-    assert saved.display == Plain("project: Tests need[2J Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
+    assert saved.display == Plain("project: Tests need Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
     assert shelf.notes[0] == Note(
-        "1", "Tests need[2J Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False
+        "1", "Tests need Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False
     )
     found = await call(tools["memory_load"], seat(tmp_path, agent="a.1"), query=" Redis ", tags=["CI"], limit=3)
     assert shelf.asked == [("Redis", ("ci",), 3, "7f3a:a.1")]
-    assert "[1] 2026-11-20 project #build-steps #ci (by 7f3a:a.2)\nTests need[2J Redis." in found.text
+    assert "[1] 2026-11-20 project #build-steps #ci (by 7f3a:a.2)\nTests need Redis." in found.text
     assert isinstance(found.display, Table)
-    assert found.display.rows == (("2026-11-20", "project", "build-steps ci", "Tests need[2J Redis."),)
+    assert found.display.rows == (("2026-11-20", "project", "build-steps ci", "Tests need Redis."),)
 
 
 async def test_without_a_session_the_path_is_the_tag(tmp_path: Path) -> None:

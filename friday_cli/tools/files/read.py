@@ -41,7 +41,7 @@ async def _read(context: ToolContext, args: Read) -> Output:
         text = f"{label}: a picture, {words}, {size(len(data))}."
         return Output(text, Plain(text), facts, (image,))
     large = len(data) > LIMIT
-    source, digest = await understood(data[:LIMIT].rpartition(b"\n")[0] if large else data)
+    source, digest = await understood(_beginning(data) if large else data)
     if source is None:
         hint = " Use document_query for PDF." if data.startswith(b"%PDF") else ""
         kind = "a PDF document" if hint else kind_of(data)
@@ -62,6 +62,14 @@ async def _read(context: ToolContext, args: Read) -> Output:
         text = cells
         remarks.append("a notebook, shown as cells; edit_file works on the JSON that lies behind")
     return _shown(label, text, args, remarks, facts)
+
+
+def _beginning(data: bytes) -> bytes:
+    """What of too large a file is shown: whole lines, or of one endless line whole characters."""
+    end = LIMIT
+    while end > LIMIT - 4 and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:LIMIT].rpartition(b"\n")[0] or data[:end]
 
 
 def _shown(label: str, text: str, args: Read, remarks: list[str], facts: Facts) -> Output:
