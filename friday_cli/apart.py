@@ -64,10 +64,8 @@ class Apart:
 
     @property
     def main(self) -> LocalWorkspace:
-        workspace = self._world.workspace
-        if not isinstance(workspace, LocalWorkspace):
-            raise ToolError("There are no worktrees here.")
-        return workspace
+        """The workspace of the session. Raises ToolError where it is not on this machine."""
+        return _on_this_machine(self._world.workspace)
 
     @property
     def settings(self) -> WorktreeSettings:
@@ -81,10 +79,7 @@ class Apart:
         return await self._open(self.tree.node(path).agent)
 
     async def _open(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
-        base = parent.workspace
-        if not isinstance(base, LocalWorkspace):
-            raise ToolError("There are no worktrees here.")
-        made = await self.worktrees.open(base, again=again)
+        made = await self.worktrees.open(_on_this_machine(parent.workspace), again=again)
         assert made.workspace is not None
         return made.workspace
 
@@ -233,11 +228,10 @@ class Apart:
     async def apply(self, ctx: ToolContext, path: str) -> Landed:
         """Take the work of a descendant of the caller over into the caller's files. Raises ToolError."""
         self._ready(path, by=ctx.agent)
-        if not isinstance(ctx.workspace, LocalWorkspace):
-            raise ToolError("There are no worktrees here.")
+        target = _on_this_machine(ctx.workspace)
         allowed = self._asked.get(path, ())
         await self._may_write(ctx, allowed)
-        return await self._apply(path, ctx.workspace, allowed)
+        return await self._apply(path, target, allowed)
 
     async def discard(self, ctx: ToolContext, path: str, keep_branch: bool) -> str:
         """Remove the worktree of a descendant of the caller; what became of the work, in words. Raises ToolError."""
@@ -311,6 +305,12 @@ class Apart:
         async with self._lock:
             if self._made is not None:
                 await self._made.close()
+
+
+def _on_this_machine(workspace: Workspace) -> LocalWorkspace:
+    if not isinstance(workspace, LocalWorkspace):
+        raise ToolError("There are no worktrees here.")
+    return workspace
 
 
 def _news(worktree: Worktree) -> list[AnyEvent]:

@@ -48,6 +48,7 @@ class Inbox:
         self._waiting.append(message)
 
     def empty(self) -> bool:
+        """Whether nothing waits to be read."""
         return not self._waiting
 
     @property

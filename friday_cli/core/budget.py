@@ -227,6 +227,7 @@ class Clock:
         return late if late > LATE_S else 0.0
 
     def start(self) -> None:
+        """One more reason to run."""
         self._reasons += 1
         if self._reasons == 1:
             self._since = _now()
@@ -235,6 +236,7 @@ class Clock:
                 follower.start()
 
     def stop(self) -> None:
+        """One reason less; without any it stands."""
         self._reasons -= 1
         if self._reasons == 0:
             self._before += _now() - self._since - self._lost

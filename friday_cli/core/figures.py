@@ -51,6 +51,16 @@ def diffstat(files: Iterable[_Compared]) -> str:
     return f"+{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
 
 
+def size(count: int) -> str:
+    """A number of bytes for people: `950 B`, `1.2 KB` (of 1,024), `3.0 GB`."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1024 or unit == "GB":
+            break
+        amount /= 1024
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
 def seconds(duration: float) -> str:
     """A duration for people: `0.4 s`, `41 s`, `3 m 05 s`, `2 h 01 m`."""
     if duration < 10:

@@ -29,7 +29,7 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """Keeps nothing beyond the process: for tests and for a session that cannot be saved."""
+    """Keeps events in memory: for a session that can no longer be saved, and for tests."""
 
     def __init__(self, envelopes: Sequence[Envelope] = ()) -> None:
         self.envelopes = list(envelopes)
@@ -65,6 +65,7 @@ class Subscription:
         self._closed = False
 
     def put(self, envelope: Envelope) -> None:
+        """Add an event, or merge it into the live one of its agent that waits."""
         place = self._newest.get(envelope.agent)
         if place is not None and (merged := _merge(place[0], envelope)):
             place[0] = merged
@@ -89,6 +90,7 @@ class Subscription:
         self._newest = {place[0].agent: place for place in self._queue}
 
     def close(self) -> None:
+        """No event comes any more; what waits is still read."""
         self._closed = True
         self._ready.set()
         self._pressing.set()

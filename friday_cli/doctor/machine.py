@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from .. import paths
 from ..config import Sandbox
-from ..core.figures import counted
+from ..core.figures import counted, size
 from .fact import Fact, Facts, Level
 
 CHECK_S = 3.0
@@ -20,6 +20,7 @@ CHECK_S = 3.0
 
 
 def folders(env: Mapping[str, str]) -> Facts:
+    """Where Friday keeps its files, and whether it can write there."""
     from ..store.schema import file_system, is_network
 
     for kind, folder in (
@@ -64,17 +65,18 @@ def _not_writable(folder: Path) -> str:
 
 
 def sessions(path: Path) -> Facts:
+    """The session file at `path`: its size, its form, and whether it is whole."""
     from ..store.schema import MIGRATIONS, explain
 
     try:
-        size = path.stat().st_size
+        taken = path.stat().st_size
     except FileNotFoundError:
         yield Fact("sessions", "file", f"{path}: none kept yet")
         return
     except OSError as error:
         yield Fact("sessions", "file", f"{path}: {error.strerror}", "bad")
         return
-    yield Fact("sessions", "file", f"{path}, {_bytes(size)}{_log_beside(path)}")
+    yield Fact("sessions", "file", f"{path}, {size(taken)}{_log_beside(path)}")
     try:
         db = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=2.0)
         try:
@@ -119,21 +121,14 @@ def _contents(db: sqlite3.Connection) -> Facts:
 
 def _log_beside(path: Path) -> str:
     try:
-        size = path.with_name(path.name + "-wal").stat().st_size
+        taken = path.with_name(path.name + "-wal").stat().st_size
     except OSError:
         return ""
-    return f" and {_bytes(size)} not yet moved into it"
-
-
-def _bytes(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+    return f" and {size(taken)} not yet moved into it"
 
 
 def programs(env: Mapping[str, str]) -> Facts:
+    """The programs that Friday uses where they are there."""
     import shutil
 
     for name, without in (
@@ -207,14 +202,15 @@ def _version_of(program: str) -> str:
 
 
 def terminal(env: Mapping[str, str]) -> Facts:
+    """What the terminal is, and what it can show."""
     import shutil
 
     streams = [(name, getattr(sys, name)) for name in ("stdin", "stdout", "stderr")]
     ends = [name for name, stream in streams if stream is not None and stream.isatty()]
     yield Fact("terminal", "connected", ", ".join(ends) or "none of stdin, stdout, stderr")
-    size = shutil.get_terminal_size()
+    window = shutil.get_terminal_size()
     kind = ", ".join(f"{name}={env[name]}" for name in ("TERM", "COLORTERM", "TERM_PROGRAM") if env.get(name))
-    yield Fact("terminal", "kind", f"{kind or 'not told'}, {size.columns} x {size.lines}")
+    yield Fact("terminal", "kind", f"{kind or 'not told'}, {window.columns} x {window.lines}")
     off = "NO_COLOR is set" if env.get("NO_COLOR") else "TERM is dumb" if env.get("TERM", "dumb") == "dumb" else ""
     yield Fact("terminal", "colours", f"off: {off}" if off else "on" if "stdout" in ends else "off: not a terminal")
     out = (

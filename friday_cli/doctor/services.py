@@ -42,6 +42,7 @@ def model(settings: Settings, env: Mapping[str, str], named: str | None = None) 
 
 
 def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
+    """Which services have a key and where it lies, never the key; and which have none."""
     from ..models.keys import find_key, list_keys
     from ..models.presets import names, service
 
@@ -75,6 +76,7 @@ def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
 
 
 def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
+    """The local servers that answer, with their models and what stands in their way."""
     import asyncio
 
     from ..models.probe import probe
@@ -93,6 +95,7 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
 
 
 def network(settings: Settings, env: Mapping[str, str]) -> Facts:
+    """Proxies, certificates, and services that a variable has moved. Nothing is connected to."""
     from ..models.presets import names, service
 
     set_ = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]

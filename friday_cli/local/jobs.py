@@ -39,4 +39,5 @@ class Jobs:
         return bool(self._jobs.pop(agent, None))
 
     def clear(self) -> None:
+        """Forget the commands of all agents."""
         self._jobs.clear()

@@ -26,12 +26,14 @@ def wake_on_children() -> int:
 
 
 def drain(fd: int) -> None:
+    """Empty a pipe that does not block."""
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 4096):
             pass
 
 
 def poll_for(*fds: int) -> select.poll:
+    """What waits until one of the descriptors can be read; negative ones are left out."""
     poll = select.poll()
     for fd in fds:
         if fd >= 0:
@@ -40,11 +42,13 @@ def poll_for(*fds: int) -> select.poll:
 
 
 def prctl(option: int, value: int) -> None:
+    """Set a property of this process, such as `PR_SET_PDEATHSIG`; without effect where there is no Linux."""
     if LINUX:
         _LIBC.prctl(option, value, 0, 0, 0)
 
 
 def pidfd(pid: int) -> int:
+    """A descriptor of a process, -1 where there is none to be had."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -53,6 +53,7 @@ class Window:
         return self.total > self._most + self._last
 
     def feed(self, data: bytes) -> None:
+        """Take more of the stream."""
         self.total += len(data)
         self._lines += data.count(b"\n")
         if room := self._most - len(self._head):
@@ -113,11 +114,13 @@ class Capture:
         self.fresh.feed(data)
 
     def close(self) -> None:
+        """Close the file; what was kept stays."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def text(self) -> str:
+        """Head and tail, with where the rest is."""
         return self._window.text(self.where())
 
     def where(self) -> str:

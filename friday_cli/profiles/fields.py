@@ -150,4 +150,5 @@ class Fields:
 
 
 def listed(names: Iterable[str]) -> str:
+    """Names as a profile writes them, in one line; a tuple keeps its order."""
     return ", ".join(_CAMEL.get(name, name) for name in (names if isinstance(names, tuple) else sorted(names)))

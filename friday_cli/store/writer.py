@@ -212,6 +212,7 @@ class Reader:
         return await asyncio.to_thread(self._locked, work)
 
     async def close(self) -> None:
+        """Let go of the file, when what is read just now has been."""
         self._closed = True  # what is on its way to the lock must not open the file again
         await asyncio.to_thread(self._drop)
 

@@ -22,21 +22,25 @@ def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Re
 
 
 def text(state: object, agent: AgentView, event: TextDelta, at: float) -> None:
+    """More of the reply."""
     if (reply := _reply(agent, event)) is not None:
         reply.text.put(event.offset, event.text)
 
 
 def thinking(state: object, agent: AgentView, event: ThinkingDelta, at: float) -> None:
+    """More of the thinking before it."""
     if (reply := _reply(agent, event)) is not None:
         reply.thinking.put(event.offset, event.text)
 
 
 def call(state: object, agent: AgentView, event: CallDelta, at: float) -> None:
+    """How far the arguments of a call have come."""
     if (reply := _reply(agent, event)) is not None:
         reply.calls[event.index] = (event.tool, event.chars)
 
 
 def output(state: object, agent: AgentView, event: ToolOutput, at: float) -> None:
+    """What a tool at work has printed."""
     run = agent.open.get(event.call_id)
     if run is not None and run.status == "running":
         run.output = run.output or Flow(most=OUTPUT_KEPT)

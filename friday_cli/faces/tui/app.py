@@ -204,7 +204,7 @@ class FridayApp(Following):
         """A letter that means nothing belongs to the prompt; also one that came before all was there."""
         if not (self.focused is None and event.is_printable and event.character and len(self.screen_stack) == 1):
             return
-        if not any(event.key in bindings.key_to_bindings for _, bindings in self.screen._binding_chain):
+        if not any(event.key in keymap.held(node) for node in self.screen.ancestors_with_self):
             event.stop()
             area = self.query_one(Prompt)
             area.focus()

@@ -29,6 +29,7 @@ DEFINITIONS = {
 
 
 def listing(pattern: str = "*", path: str = ".") -> Wish:
+    """The names of files below `path` that fit a pattern."""
     return Wish("glob", {"pattern": pattern, **_at(path)})
 
 
@@ -44,22 +45,27 @@ def lines(glob: str = "", path: str = ".", *, pattern: str = "^", literal: bool 
 
 
 def matches(pattern: str, *, path: str = ".", glob: str = "", limit: int = 20, **more: bool) -> Wish:
+    """The lines that match, the first `limit` of them."""
     return Wish("grep", {"pattern": pattern, "limit": limit, **_in(glob), **_at(path), **more})
 
 
 def longest(limit: int = 800, glob: str = "", path: str = ".") -> Wish:
+    """How many lines each file has."""
     return Wish("grep", {"pattern": "^", "mode": "count", "limit": limit, **_in(glob), **_at(path)})
 
 
 def look(path: str = ".") -> Wish:
+    """What lies in a folder."""
     return Wish("list_dir", {"path": path})
 
 
 def read(path: str, limit: int) -> Wish:
+    """The first `limit` lines of a file."""
     return Wish("read_file", {"path": path, "limit": limit})
 
 
 def delegate(profile: str, task: str, context: str = "") -> Wish:
+    """A task for a sub-agent."""
     arguments: dict[str, Any] = {"profile": profile, "task": task}
     return Wish("delegate_task", {**arguments, "context": context} if context else arguments)
 

@@ -11,10 +11,11 @@ import msgspec
 
 from ...core.errors import ToolError
 from ...core.events import Diff
+from ...core.figures import size
 from ...core.receipt import Facts, FileChange
 from ...core.tool import Output, ToolContext, tool
 from . import match
-from .text import LIMIT, Source, size, understood
+from .text import LIMIT, Source, understood
 
 DIFF_LINES, DIFF_CHARACTERS = 400, 40_000
 """How much of a change a person is shown."""

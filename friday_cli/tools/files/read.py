@@ -10,11 +10,12 @@ import msgspec
 from ...core.danger import masked
 from ...core.errors import ToolError
 from ...core.events import Plain, Table
+from ...core.figures import size
 from ...core.receipt import Facts
 from ...core.tool import Output, ToolContext, tool
 from ...core.workspace import Entry, Workspace
 from . import notebook, picture
-from .text import LIMIT, kind_of, size, understood
+from .text import LIMIT, kind_of, understood
 
 LINES, CHARACTERS, WIDTH = 2000, 60_000, 2000
 """What one reading gives: lines, characters in all, characters of one line."""

@@ -89,13 +89,3 @@ async def understood(data: bytes) -> tuple[Source | None, str]:
 def kind_of(data: bytes) -> str:
     """What binary data seems to be, in words."""
     return next((words for start, words in _KINDS if data.startswith(start)), "binary data")
-
-
-def size(count: int) -> str:
-    """A number of bytes for people."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "KB", "MB", "GB"):
-        if amount < 1024 or unit == "GB":
-            break
-        amount /= 1024
-    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"

@@ -72,6 +72,7 @@ class Found(msgspec.Struct, frozen=True):
     secret: int = 0
 
     def lines(self, path: str) -> list[Line]:
+        """What was printed of a file: lines that match, and those around them."""
         return [
             Line(int(row[1]), row[2] == b":", row[3].decode("utf-8", "replace").rstrip("\r"))
             for row in _ROW().finditer(self.rows[path])
