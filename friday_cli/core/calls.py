@@ -159,15 +159,21 @@ def _prepare(agent: Agent, world: World, call: ToolCall) -> tuple[Tool, object, 
 
 async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> None:
     """Returns when the call may run; raises PermissionDenied with the reason when not."""
-    verdict = agent.rules.decide(wanted)
-    if verdict.decision != "deny" and (reason := world.exposure.objection(wanted, call.arguments, agent.rules)):
-        verdict = Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
+
+    def judged() -> Verdict:
+        verdict = agent.rules.decide(wanted)
+        if verdict.decision != "deny" and (reason := world.exposure.objection(wanted, call.arguments, agent.rules)):
+            return Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
+        return verdict
+
+    verdict = judged()
     if verdict.decision == "allow":
         return
     subject = "\n".join(wanted.subjects)
     if verdict.decision == "ask" and world.desk.attended:
         async with agent.presence.waiting("waiting_user", call.id):
-            answer = await world.desk.permission(agent.path, call.id, wanted, reason=verdict.reason)
+            passes = lambda: judged().decision == "allow"  # noqa: E731
+            answer = await world.desk.permission(agent.path, call.id, wanted, reason=verdict.reason, again=passes)
         if answer.decision == "allow":
             return
         words = f": {answer.reason}" if answer.reason else "."

@@ -31,13 +31,15 @@ class Desk:
     """Open questions of all agents, side by side. The first answer wins; a question dies with the call that asked.
 
     No lock is held while a person thinks. `attended` is False where nobody can answer. `on_grant(rule, scope)` keeps
-    what a person allowed for longer than once.
+    what a person allowed for longer than once; other open permissions that it covers are answered by it, too.
     """
 
     def __init__(self, log: Log, *, attended: bool) -> None:
         self.attended = attended
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[Answer | str]]] = {}
+        self._again: dict[str, Callable[[], bool]] = {}
+        """Of open permissions: whether they would pass now."""
         self.on_grant: Callable[[Rule, str], Awaitable[None]] = _nothing
 
     @property
@@ -45,18 +47,27 @@ class Desk:
         """Open questions: id -> path of the asker."""
         return {ask_id: path for ask_id, (path, _) in self._open.items()}
 
-    async def permission(self, path: str, call_id: str, call: Call, *, reason: str) -> Answer:
-        """Wait for a person's decision on `call`."""
+    async def permission(
+        self, path: str, call_id: str, call: Call, *, reason: str, again: Callable[[], bool] = lambda: False
+    ) -> Answer:
+        """Wait for a person's decision on `call`. `again` tells whether it would pass without one by now: it is asked when
+        a rule was allowed."""
         rule = suggested_rule(call)
         ask_id = self._new_id("p")
         asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule)
-        answer = await self._put(path, ask_id, asked)
+        self._again[ask_id] = again
+        try:
+            answer = await self._put(path, ask_id, asked)
+        finally:
+            del self._again[ask_id]
         assert isinstance(answer, Answer)
         if answer.decision == "deny" or not rule:
             answer = msgspec.structs.replace(answer, scope="once")
         if answer.scope != "once":
             for text in rule.split("\n"):
                 await self.on_grant(parse_rule(text, "allow"), answer.scope)
+            for other in [ask for ask, passes in self._again.items() if passes()]:
+                await self.answer(other, Answer("allow", reason=f"covered by {', '.join(rule.splitlines())}"))
         return answer
 
     async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:

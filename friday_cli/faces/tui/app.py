@@ -146,29 +146,27 @@ class FridayApp(Following):
             gc.freeze()  # what was loaded stays; from here on a long day must not grow by its cycles
             gc.enable()
 
-    async def reopen(self, **changes: Any) -> None:
-        """Open a session in place of the one that is open."""
-        shown = self.engine.shown
-        old = self.engine.options if shown else None
-        was = shown.id if shown and self.engine.state.root else None
+    async def reopen(self, **changes: Any) -> bool:
+        """Open a session in place of the one that is open; False when that failed, which was said."""
+        wrong: FridayError | None
         try:
-            await self.engine.open(**changes)
+            wrong = await self.engine.switch(**changes)
         except NotConfigured as error:
-            await self._welcome(error)
+            await self._welcome(wrong := error)
         except FridayError as error:
-            if old is None:
-                self.failure = error
-                self.exit(error.exit_code)
-                return
-            self.say_note(str(error), "error")
-            await self.engine.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
+            self.failure = error
+            self.exit(error.exit_code)
+            return False
         else:
             await self.query(Welcome).remove()
+            if wrong is not None:
+                self.say_note(str(wrong), "error")
         self.scene = self._new_scene()
         self.query_one("#chat", Transcript).reset(self.scene)
         self.query_one(Side).reset(self.scene)
         self.query_one(Approval).reset(self.scene)
         self.look()
+        return wrong is None
 
     async def _welcome(self, error: NotConfigured) -> None:
         if not self.query(Welcome):

@@ -33,8 +33,8 @@ class Chat(Protocol):
     def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
         """Say one line."""
 
-    async def reopen(self, **changes: Any) -> None:
-        """Open another session, or this one with other options."""
+    async def reopen(self, **changes: Any) -> bool:
+        """Open another session, or this one with other options; False when that failed, which was said."""
 
     async def send(self, text: str) -> None:
         """Send a message to the main agent."""

@@ -128,8 +128,7 @@ async def _model(chat: Chat, rest: str) -> None:
         now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
         names = await cards.model_names(chat.engine.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
-    if rest:
-        await chat.reopen(model=rest, resume=_resumable(chat))
+    if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
         chat.say_note(f"The session goes on with {rest}.")
 
 
@@ -141,8 +140,7 @@ async def _effort(chat: Chat, rest: str) -> None:
     now = session.root.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
-    if rest:
-        await chat.reopen(effort=rest, resume=_resumable(chat))
+    if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
         chat.say_note(f"The effort is {rest} now.")
 
 
@@ -322,8 +320,8 @@ async def _add_dir(chat: Chat, rest: str) -> None:
     if not rest or not os.path.isdir(path):  # noqa: ASYNC240
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
     dirs = (*chat.engine.options.add_dirs, path)
-    await chat.reopen(add_dirs=dirs, resume=_resumable(chat))
-    chat.say_note(f"{path} belongs to the workspace now.")
+    if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
+        chat.say_note(f"{path} belongs to the workspace now.")
 
 
 @command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")

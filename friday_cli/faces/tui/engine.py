@@ -94,6 +94,20 @@ class Engine:
         await asyncio.wait([self._pump, caught_up], return_when=asyncio.FIRST_COMPLETED)
         caught_up.cancel()
 
+    async def switch(self, **changes: Any) -> FridayError | None:
+        """As `open`. Where that fails, what was open is opened again, and why it failed is given back; raises where nothing
+        was open."""
+        shown, old = self.shown, self._made
+        was = shown.id if shown and self.state.root else None
+        try:
+            await self.open(**changes)
+        except FridayError as error:
+            if shown is None:
+                raise
+            await self.open(**{**{name: getattr(old, name) for name in changes}, "resume": was})
+            return error
+        return None
+
     async def _watched(self, options: Options) -> Window | None:
         """A window on the session that was to be opened; None where no other process drives it."""
         from friday_cli.window import Window

@@ -236,10 +236,12 @@ class Linear(Chat):
     def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
         self._say(text if level == "information" else f"{level.capitalize()}: {text}")
 
-    async def reopen(self, **changes: Any) -> None:
-        await self.engine.open(**changes)
+    async def reopen(self, **changes: Any) -> bool:
+        if wrong := await self.engine.switch(**changes):
+            self.say_note(str(wrong), "error")
         self._begin_anew()
         self._follow()
+        return wrong is None
 
     async def send(self, text: str) -> None:
         for remark in await self.engine.say(text):

@@ -140,10 +140,10 @@ async def fork(chat: Chat, rest: str) -> None:
     if chat.engine.working:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
-    await chat.reopen(resume=name)
-    chat.say_note(
-        f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
-    )
+    if await chat.reopen(resume=name):
+        chat.say_note(
+            f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
+        )
     if at is not None:
         chat.offer(points[at - 1].text)
 

@@ -161,6 +161,28 @@ async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(t
         assert "All done." in chat.frame
 
 
+async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "one"}, {"profile": "coder", "task": "two"}, {"profile": "coder", "task": "rm"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("touch it")]}, {"text": "Mine is done."}],
+        "a.3": [{"calls": [run("touch other")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat, 3)
+        await chat.pilot.press("left")
+        await chat.until(lambda: "touch other" in chat.frame)
+        await chat.pilot.press("right")
+        await chat.until(lambda: "session allow bash(touch it)" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.until(lambda: len(chat.app.engine.state.asks) == 1 and "wants to use bash" in chat.frame)
+        assert [ask.agent for ask in chat.app.engine.state.asks.values()] == ["a.3"]
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert (tmp_path / "it").exists()
+
+
 async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> None:
     question = {"question": "Which way?", "choices": ["left", "right"]}
     agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}

@@ -71,6 +71,10 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.say("/model nowhere/none")
         await chat.until(lambda: "Unknown provider" in chat.frame)
         await chat.until(lambda: chat.app.engine.session is not None and "› keep this" in chat.frame)
+        assert "goes on with" not in chat.frame
+        await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
+        await chat.until(lambda: "ANTHROPIC_API_KEY" in chat.frame)
+        assert not chat.app.query(Welcome)
         await chat.say("and go on")
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 
