@@ -9,6 +9,10 @@ import asyncio
 import time
 from typing import Literal
 
+from textual.notifications import Notify
+from textual.screen import Screen
+from textual.widgets._toast import ToastRack
+
 from friday_cli.core.errors import FridayError
 from friday_cli.core.figures import counted
 from friday_cli.view import worktree_words
@@ -64,6 +68,21 @@ class AgentKeys(Themed):
         from friday_cli.core.plain import plain
 
         self.notify(plain(text), severity=level, markup=False, timeout=3 if level == "information" else 6)
+
+    def on_notify(self, event: Notify) -> None:
+        """Two notes at most are seen, each once: what is older or the same gives way. Textual shows the new one."""
+        seen = list(self._notifications)
+        for note in seen:
+            if note is not seen[-1] or note.message == event.notification.message:
+                self._unnotify(note, refresh=False)
+
+    def place_notes(self, screen: Screen[object]) -> None:
+        """Notes stand at the left above the prompt and what is asked: they hide neither those nor the tree's beginning."""
+        body = next(iter(screen.query("#body")), None)
+        below = 1 if body is None else screen.size.height - body.region.bottom
+        for rack in screen.query(ToastRack):
+            if rack.styles.margin.bottom != below:
+                rack.styles.margin = (0, 0, below, 0)
 
     @property
     def place(self) -> Place:
@@ -176,6 +195,7 @@ class AgentKeys(Themed):
 
     def on_agent_tree_picked(self, message: AgentTree.Picked) -> None:
         self.query_one(Side).open(message.path)
+        self.look_again()
 
     def on_agent_tree_opened(self, message: AgentTree.Opened) -> None:
         self._open_agent(message.path)

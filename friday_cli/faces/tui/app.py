@@ -107,6 +107,7 @@ class FridayApp(Following):
             except (NotImplementedError, RuntimeError, ValueError):
                 pass  # not the main thread: a test
         self.theme_changed_signal.subscribe(self, self._new_look)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self.place_notes)
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the screen was given to the shell
         self.set_timer(BEAT_S, self._start)  # what was typed so far is shown first
 

@@ -90,13 +90,16 @@ def watched(engine: Engine) -> str:
     return f"Read only: window {engine.window.driver} drives this session; it goes on here when that ends"
 
 
-def hint(engine: Engine, place: Place, *, pane: bool, queued: bool) -> str:
-    """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait."""
+def hint(engine: Engine, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
+    """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait, `chosen` is
+    the agent that the cursor of the tree stands on."""
     state, working = engine.state, engine.working
     if engine.window is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
     if place == "prompt" and state.asks:
         return "Ctrl+Y answers"
+    if place == "tree" and engine.window is None and (agent := state.agents.get(chosen)) and agent.asks:
+        return f"a answers · {_HINTS[place]}"
     if place in _HINTS:
         return _HINTS[place]
     if len(state.agents) > 1 and not pane:

@@ -130,8 +130,9 @@ class Following(Talk):
     def follow_status(self) -> None:
         composer = self.query_one(Composer)
         composer.show_mode(self.engine.mode)
-        shown = self.query_one(Side).has_class("shown")
+        side = self.query_one(Side)
         composer.watch_only(facts.watched(self.engine))
-        hint = facts.hint(self.engine, self.place, pane=shown, queued=not composer.waiting.empty)
+        shown, queued, chosen = side.has_class("shown"), not composer.waiting.empty, side.agents.selected
+        hint = facts.hint(self.engine, self.place, pane=shown, queued=queued, chosen=chosen)
         told = facts.of(self.engine, self.places, keys.respelled(hint, self.keys.chosen))
         self.query_one(StatusLine).tell(told, self.scene.pen.look)

@@ -29,7 +29,7 @@ A key is changed in `keys.toml` in Friday's config folder, by its name: `"transc
 
 HINTED = {
     "Ctrl+T agents": "app.tree", "Ctrl+Y answers": "app.answer", "Shift+Tab mode": "app.mode", "F1 help": "app.help",
-    "Enter opens": "tree.open", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
+    "Enter opens": "tree.open", "a answers": "tree.answer", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
     "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc interrupts": "app.back",
 }  # fmt: skip
 """What hints say of keys that a person can change."""

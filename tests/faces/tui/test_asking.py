@@ -347,7 +347,18 @@ async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tm
     async with opened(tmp_path, agents, size=(130, 40)) as chat:
         await chat.say("go")
         await asked(chat, 2)
-        await chat.pilot.press("ctrl+t", "home", "down", "down", "a")
+        await chat.pilot.press("ctrl+t", "home")
+        await chat.until(lambda: "Enter opens · x cancels" in chat.frame and "a answers" not in chat.frame)
+        await chat.pilot.press("down", "down")
+        await chat.until(lambda: "a answers · Enter opens · x cancels" in chat.frame)
+        for words in ("note one", "note two", "note two", "note three"):
+            chat.app.say_note(words, "error")
+        await chat.until(lambda: "note three" in chat.frame)
+        rows = chat.frame.splitlines()
+        first = next(number for number, row in enumerate(rows) if "wants to use bash" in row)
+        assert [row[:14].strip(" ▌") for row in rows[first - 3 : first - 1]] == ["note two", "note three"], chat.frame
+        assert "note one" not in chat.frame
+        await chat.pilot.press("a")
         assert "[coder] a.2 wants to use bash" in chat.frame
         await chat.pilot.press("1")
         await asked(chat, 1)
