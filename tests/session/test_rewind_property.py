@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from friday_cli.checkpoints import Baseline, Blobs, Keeper, Limits
 from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentStarted, MessageAdded, Rewound
+from friday_cli.core.events import AgentStarted, MessageAdded, Rewound, ToolFinished
 from friday_cli.core.log import Log, MemoryJournal
 from friday_cli.core.messages import user
 from friday_cli.local import LocalWorkspace
@@ -41,7 +41,9 @@ class Ground:
     shelf: dict[int, dict[str, bytes]] = field(default_factory=dict)
     """What the folder held at each message and each rewind, by the number of the event before which it did."""
     mine: set[str] = field(default_factory=set)
-    """Files that the person changed since an agent or a rewind did."""
+    """Files that hold what the person wrote, and not what an agent or a rewind left last."""
+    left: dict[str, bytes | None] = field(default_factory=dict)
+    """What an agent or a rewind left last in each file that one of them changed."""
 
     def __post_init__(self) -> None:
         self.root = self.folder / "root"
@@ -69,8 +71,9 @@ class Ground:
         old = self.now().get(name)
         expect = None if old is None else hashlib.sha256(old).hexdigest()
         await self.workspace.write(self.root / name, data, expect=expect, agent="a.1")
+        await self.log.emit("a.1", ToolFinished("c", "write_file", "ok"))  # else the write may never have happened
         if old != data:
-            self.mine.discard(name)
+            self._leave({name})
 
     async def command(self, changes: dict[str, bytes | None]) -> None:
         await self.keeper.begins("")
@@ -78,12 +81,19 @@ class Ground:
         for name, data in changes.items():
             self.put(name, data)
         await self.keeper.ended("a.2")
-        self.mine -= {n for n in NAMES if before.get(n) != self.now().get(n)}
+        self._leave({n for n in NAMES if before.get(n) != self.now().get(n)})
 
     def person(self, name: str, data: bytes | None) -> None:
         if self.now().get(name) != data:
             self.put(name, data)
-            self.mine.add(name)
+            if name in self.left and self.left[name] == data:  # written by hand, and still what was left
+                self.mine.discard(name)
+            else:
+                self.mine.add(name)
+
+    def _leave(self, names: set[str]) -> None:
+        self.mine -= names
+        self.left |= {n: self.now().get(n) for n in names}
 
     async def message(self) -> None:
         self.shelf[self.log.last + 2] = self.now()
@@ -123,7 +133,7 @@ class Ground:
             for n in moved:  # to what it was, or to what the person made of it before an agent touched it
                 was = self.shelf[seq]
                 assert after.get(n) == was.get(n) or n in self.touched
-        self.mine -= moved
+        self._leave(moved)
         if moved and seq:
             again = await self.past.undo(dry_run=True, conflicts="ask")
             assert {f.path for f in again.files} >= moved, "it can be taken back"
