@@ -40,8 +40,9 @@ ROOT_TURNS = 200
 
 
 class Crew:
-    """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their prompts, `recall` is what the memory tools reach; what is
-    too long for a prompt is put into the folder that `spill` gives."""
+    """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their
+    prompts, `recall` is what the memory tools reach; what is too long for a prompt is put into the folder that `spill`
+    gives."""
 
     def __init__(
         self,

@@ -66,7 +66,8 @@ class Options(msgspec.Struct, frozen=True):
 
 class Opened(msgspec.Struct, eq=False):
     """The parts of an open session. `sandbox` is what confines its commands. `notes` are for the model with the next
-    prompt; events up to number `since` are from before this opening. `profiles` are the names there are, `offered` those that the root may delegate to."""
+    prompt; events up to number `since` are from before this opening. `profiles` are the names there are, `offered`
+    those that the root may delegate to."""
 
     id: str
     store: Store

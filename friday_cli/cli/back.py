@@ -13,7 +13,7 @@ from .records import awaited
 
 if TYPE_CHECKING:
     from ..checkpoints.review import FileDiff
-    from ..past import Past, Point, Rewinding
+    from ..past import Past, Point, Resolve, Rewinding, What
     from .output import Style
 
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
@@ -59,8 +59,9 @@ def rewind(
 ) -> None:
     """Go back to an earlier message, with the files.
 
-    The conversation, the files that were changed since, or both. Without --to your messages are listed. Nothing is lost: what files hold now is kept before they are changed, and
-    --undo takes the rewind back. Files that are not as the agents left them are never overwritten unasked.
+    The conversation, the files that were changed since, or both. Without --to your messages are listed. Nothing is
+    lost: what files hold now is kept before they are changed, and --undo takes the rewind back. Files that are not as
+    the agents left them are never overwritten unasked.
 
     \b
     friday sessions rewind 7f3a                  your messages
@@ -81,7 +82,7 @@ def rewind(
     if to is None and not undo:
         _list(name, as_json)
         return
-    what = "files" if files else "conversation" if conversation else "both"
+    what: What = "files" if files else "conversation" if conversation else "both"
     awaited(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
 
 
@@ -123,18 +124,18 @@ def diff(
 
 
 async def _rewind(
-    name: str, to: int | None, what: Any, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
+    name: str, to: int | None, what: What, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
 ) -> None:
     from .output import confirm, remark, show_json
 
     async with _past(name) as past:
 
-        async def go(dry_run: bool, conflicts: Any) -> Rewinding:
+        async def go(dry_run: bool, conflicts: Resolve) -> Rewinding:
             if to is None:
                 return await past.undo(dry_run=dry_run, conflicts=conflicts)
             return await past.rewind(to, what, dry_run=dry_run, conflicts=conflicts)
 
-        resolve = "overwrite" if force else "leave" if leave else "ask"
+        resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
         found = await go(True, resolve)
         if not as_json:
             _show(found)
@@ -153,7 +154,7 @@ async def _rewind(
             remark(f"done.{again}")
 
 
-def _asked(count: int) -> str:
+def _asked(count: int) -> Resolve:
     """What a person wants to become of files that somebody else changed. Raises UsageError where nobody can be asked."""
     import sys
 

@@ -32,8 +32,9 @@ def doctor(
 ) -> None:
     """Look for what is wrong here, offline.
 
-    Versions, settings, model, keys, network, folders, sessions, programs, terminal. Nothing is sent anywhere but to this machine, and what is printed can be pasted into a report: no keys, no
-    passwords, the home folder as ~. Exit code 1 when something is broken.
+    Versions, settings, model, keys, network, folders, sessions, programs, terminal. Nothing is sent anywhere but to
+    this machine, and what is printed can be pasted into a report: no keys, no passwords, the home folder as ~. Exit
+    code 1 when something is broken.
     """
     from .. import doctor as diagnosis
     from . import output

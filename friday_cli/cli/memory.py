@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,7 +14,7 @@ from . import complete
 from .help import Command, Group
 
 if TYPE_CHECKING:
-    from ..store import MemoryItem
+    from ..store import MemoryItem, Store
 
 _IDS = typer.Argument(
     metavar="ID", help="The notes, by their numbers in the list.", autocompletion=complete.notes, show_default=False
@@ -149,7 +149,7 @@ async def _forget(numbers: Sequence[str]) -> list[MemoryItem]:
         return list(await _kept(store).forget(numbers))
 
 
-def _kept(store: Any) -> Any:
+def _kept(store: Store | None) -> Store:
     from ..core.errors import UsageError
 
     if store is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..core.rule import Call
     from ..core.tool import Effect
     from ..core.workspace import Access, Reach
+    from .output import Style
 
 EFFECTS: dict[str, Effect] = {
     "read_file": "read", "list_dir": "read", "glob": "read", "grep": "read", "document_query": "read", "write_file": "write",
@@ -27,7 +28,7 @@ EFFECTS: dict[str, Effect] = {
 _BEYOND: dict[str, Access] = {"bash_network": "network", "bash_outside": "outside"}
 """As rules name a command that is to reach beyond the sandbox."""
 _WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
-_STYLES = {"allow": "green", "ask": "yellow", "deny": "red"}
+_STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
 _MODE = typer.Option(
     "", "--mode", metavar="MODE", help="Judge as in this mode: ask, edits, plan, auto or yolo.", show_default=False
 )
@@ -102,7 +103,9 @@ def explain(
 ) -> None:
     """Tell what would become of a call, and why.
 
-    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for commands that are to reach beyond the sandbox.
+    It is allowed, asked about or denied; the rule or judgement that decides is named. Nothing is run. A shell command
+    is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for
+    commands that are to reach beyond the sandbox.
     """
     from ..core.permission import suggested_rule
     from . import output
@@ -151,9 +154,8 @@ def _show(head: str, verdict: Verdict, indent: int) -> None:
     from .output import show_hanging
 
     place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
-    word: Any = _STYLES[verdict.decision]
     show_hanging(
-        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], word),
+        indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], _STYLES[verdict.decision]),
         (f"  {verdict.reason}{place}", "dim"),
     )  # fmt: skip
 

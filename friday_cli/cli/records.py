@@ -120,7 +120,8 @@ def named(name: str, path: str, agent: str | None) -> str:
 
 
 async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
-    """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises UsageError, StoreError."""
+    """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises
+    UsageError, StoreError."""
     from ..view import State
 
     async with opened() as store:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -12,6 +12,10 @@ from . import back
 from .help import Command, Group
 from .named import JSON, LAST, NAME
 from .records import awaited
+
+if TYPE_CHECKING:
+    from ..store.rows import StatRow
+    from ..view import State
 
 
 def register(app: typer.Typer) -> None:
@@ -314,7 +318,7 @@ async def _delete(session: str) -> None:
         shutil.rmtree(data_dir() / kept / session, ignore_errors=True)
 
 
-async def _stats() -> list[Any]:
+async def _stats() -> list[StatRow]:
     from .records import opened
 
     async with opened() as store:
@@ -327,7 +331,7 @@ async def _stats() -> list[Any]:
 # ---- words ------------------------------------------------------------------------------------------------------
 
 
-def _document(session: str, title: str, state: Any, path: str, tree: bool) -> dict[str, Any]:
+def _document(session: str, title: str, state: State, path: str, tree: bool) -> dict[str, Any]:
     from ..core.events import is_under
     from ..export import agent_json
     from .transcript import as_data

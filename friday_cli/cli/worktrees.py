@@ -17,7 +17,8 @@ from .help import Command, Group
 
 if TYPE_CHECKING:
     from ..local import LocalWorkspace
-    from ..worktrees import Found, Left, Worktree, Worktrees
+    from ..store import Store
+    from ..worktrees import Applied, Card, Found, Left, Worktree, Worktrees
 
 _ID = typer.Argument(
     metavar="ID", autocompletion=complete.worktrees, show_default=False,
@@ -63,8 +64,7 @@ def list_(as_json: bool = _JSON) -> None:
     rows = []
     for left in found.left:
         card = left.worktree.card
-        agent = f"{card.session[:8]}:{card.agent or '?'}"
-        rows.append((card.name, agent, _state(left), card.branch, with_tilde(card.home)))
+        rows.append((card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)))
     show_table(columns, rows)
 
 
@@ -79,9 +79,7 @@ def show(name: str = _ID, as_json: bool = _JSON) -> None:
         return
     card = left.worktree.card
     show_painted((f"{card.name}  ", "cyan"), (_state(left), "yellow"))
-    show_painted(
-        (f"agent {card.session[:8]}:{card.agent or '?'} · branch {card.branch} · of {with_tilde(card.home)}", "dim")
-    )
+    show_painted((f"agent {_agent(card)} · branch {card.branch} · of {with_tilde(card.home)}", "dim"))
     show_painted((with_tilde(card.folder), "dim"))
     for row in left.worktree.files:
         print_(f"  {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}")
@@ -92,8 +90,8 @@ def show(name: str = _ID, as_json: bool = _JSON) -> None:
 def apply(name: str = _ID) -> None:
     """Bring the changes of a worktree into the project.
 
-    All of them or none; the worktree is removed. Where a file was changed in the project as well, both changes are merged; where that cannot be, nothing is
-    applied and the conflicts are listed. Nothing is staged or committed.
+    All of them or none; the worktree is removed. Where a file was changed in the project as well, both changes are
+    merged; where that cannot be, nothing is applied and the conflicts are listed. Nothing is staged or committed.
     """
     from .output import remark, show
 
@@ -140,7 +138,7 @@ def clean() -> None:
     asked = sys.stdin is not None and sys.stdin.isatty()
     for left in found.left:
         card = left.worktree.card
-        question = f"Throw away {card.name} of {card.session[:8]}:{card.agent or '?'} ({_state(left)})?"
+        question = f"Throw away {card.name} of {_agent(card)} ({_state(left)})?"
         if not left.living and asked and confirm(question, yes=False, otherwise=""):
             asyncio.run(_discard(card.name, False))
             removed += 1
@@ -153,7 +151,7 @@ def clean() -> None:
 
 
 @asynccontextmanager
-async def _store() -> AsyncIterator[Any]:
+async def _store() -> AsyncIterator[Store]:
     from ..core.errors import UsageError
     from .records import opened
 
@@ -196,7 +194,7 @@ async def _one(name: str) -> Left:
 
 
 @asynccontextmanager
-async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Any]]:
+async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
     """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
     from ..core.errors import UsageError
     from ..paths import data_dir
@@ -227,7 +225,7 @@ async def _shown(name: str) -> tuple[Left, str]:
         return type(left)(worktree), await worktrees.diff(worktree, limit=10_000_000)
 
 
-async def _apply(name: str) -> tuple[Any, str]:
+async def _apply(name: str) -> tuple[Applied, str]:
     async with _held(name) as (worktrees, worktree, store):
         async with _target(store, worktree) as target:
             applied = await worktrees.apply(worktree, target)
@@ -236,7 +234,7 @@ async def _apply(name: str) -> tuple[Any, str]:
 
 
 @asynccontextmanager
-async def _target(store: Any, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
+async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
     """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
     that is still there."""
     from ..core.errors import FridayError
@@ -260,7 +258,7 @@ async def _discard(name: str, keep_branch: bool) -> None:
         await _tell(store, worktree)
 
 
-async def _tell(store: Any, worktree: Worktree) -> None:
+async def _tell(store: Store, worktree: Worktree) -> None:
     """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
     from ..core.errors import StoreError
     from ..core.log import Log
@@ -276,6 +274,11 @@ async def _tell(store: Any, worktree: Worktree) -> None:
 
 
 # ---- words --------------------------------------------------------------------------------------------------------
+
+
+def _agent(card: Card) -> str:
+    """Whose it is, as commands take it: `7f3a1b2c:a.2`."""
+    return f"{card.session[:8]}:{card.agent or '?'}"
 
 
 def _state(left: Left) -> str:

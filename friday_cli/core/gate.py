@@ -1,9 +1,9 @@
 """One gate per provider and key: how many requests may be in flight, and until when none may start.
 
-Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one
-after the other; other processes hear of it, too. The number in flight follows the server: halved when it says "too many", one more after a round of
-successes (additive increase, multiplicative decrease, as TCP does). Where it was too many before, it takes more rounds
-each time: whoever tries out again and again how many a server takes is refused again and again.
+Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one after
+the other; other processes hear of it, too. The number in flight follows the server: halved when it says "too many", one
+more after a round of successes (additive increase, multiplicative decrease, as TCP does). Where it was too many before,
+it takes more rounds each time: whoever tries out again and again how many a server takes is refused again and again.
 """
 
 from __future__ import annotations

@@ -86,12 +86,14 @@ class Stopwatch(msgspec.Struct):
 class AgentRecord(msgspec.Struct):
     """All that the log says of one agent. `open` are the calls that run, by their ids.
 
-    `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded from
-    MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage` and `receipt` are its own over its life. `asks` are the
-    questions without an answer, `inbox` the messages that were handed over and never joined the history, `granted` the
-    start of the current run with its budgets, `worktree` how its worktree stood last. `untold` are ends that somebody above
-    must be told of and was not, `reported` those of them that a call tells of whose result has not joined the history. `seen_at` is the time of its last event, `seq` its number, `begun` that of the start of its
-    newest run: order is told by numbers, for clocks are set. `marks` has how the conversation stood right before each message of a person and each rewind.
+    `end` is how its last run ended, None while a run is open. `history` is what a provider may be sent next: folded
+    from MessageAdded and Compacted, every call closed, without the thinking of a model that it was taken from. `usage`
+    and `receipt` are its own over its life. `asks` are the questions without an answer, `inbox` the messages that were
+    handed over and never joined the history, `granted` the start of the current run with its budgets, `worktree` how
+    its worktree stood last. `untold` are ends that somebody above must be told of and was not, `reported` those of them
+    that a call tells of whose result has not joined the history. `seen_at` is the time of its last event, `seq` its
+    number, `begun` that of the start of its newest run: order is told by numbers, for clocks are set. `marks` has how
+    the conversation stood right before each message of a person and each rewind.
     """
 
     path: str

@@ -117,8 +117,8 @@ class Workspace(Protocol):
 
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
         """Replace a file atomically, keeping its mode; missing folders above it are made. Returns the sha256 of `data`.
-        `agent` is who wants it, "" the person.
-        `expect` is the sha256 of the content it must still have (None: it must not exist). Raises ToolError when that does not hold or it cannot be written."""
+        `agent` is who wants it, "" the person. `expect` is the sha256 of the content it must still have (None: it must
+        not exist). Raises ToolError when that does not hold or it cannot be written."""
         ...
 
     async def run(

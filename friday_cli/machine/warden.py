@@ -10,8 +10,8 @@ or dies (the control socket closes, its pidfd becomes readable), the keeper ends
 Where the kernel is not Linux, the command's process group stands for its descendants.
 
 Friday to keeper: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), how it is confined (`Plan.fields`),
-number of words, words, environment; later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed TEXT`, `exited STATUS` (negative: the
-signal), `ended LEFT` (how many processes outlived the command).
+number of words, words, environment; later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed
+TEXT`, `exited STATUS` (negative: the signal), `ended LEFT` (how many processes outlived the command).
 """
 
 from __future__ import annotations

@@ -204,7 +204,8 @@ class _Reader:
         raise self._fields.fail(name, f"there is no tool {entry!r}.", hint)
 
     def _memory(self, tools: Tools) -> Memory:
-        """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is remarked on."""
+        """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is
+        remarked on."""
         memory = self._fields.choice("memory", MEMORIES, foreign.MEMORIES)
         names = READ_ONLY if tools is None else KNOWN if tools == "*" else tools
         if not memory:

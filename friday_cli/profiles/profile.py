@@ -53,9 +53,10 @@ class Profile(msgspec.Struct, frozen=True):
 
     `allowed_tools`: None = not said (`READ_ONLY`), () = none, "*" = whatever the parent has. `only` and `deny` are
     rules such as `bash(git *)`: a tool named in `only` runs for these alone. `timeout` is in active seconds, `max_cost`
-    in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's.
-    `supervision` can only be stricter than the parent's; `isolation` is "worktree" for a git worktree of its own. `sub_agents` names
-    whom it may delegate to, "*" = anyone. `project_context` puts AGENTS.md into its prompt. `imported` marks a file written for another tool. `notices` are remarks.
+    in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's. `supervision` can
+    only be stricter than the parent's; `isolation` is "worktree" for a git worktree of its own. `sub_agents` names whom
+    it may delegate to, "*" = anyone. `project_context` puts AGENTS.md into its prompt. `imported` marks a file written
+    for another tool. `notices` are remarks.
     """
 
     name: str

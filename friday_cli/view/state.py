@@ -58,7 +58,8 @@ from .waits import follow
 class State(msgspec.Struct):
     """A session as a fold of its events: apply every envelope, in order, and read the fields.
 
-    `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one replaces: a state that saw them equals one folded from the log.
+    `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one
+    replaces: a state that saw them equals one folded from the log.
     """
 
     session: str = ""

@@ -60,7 +60,8 @@ class Answer:
         self._origin = origin
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body, in pieces as they come. Raises OSError, h11.RemoteProtocolError, or ValueError where it cannot be unpacked."""
+        """The body, in pieces as they come. Raises OSError, h11.RemoteProtocolError, or ValueError where it cannot be
+        unpacked."""
         coding = self.headers.get("content-encoding", "identity")
         if coding not in ("identity", ""):
             unpack = zlib.decompressobj(47)  # gzip or zlib, whichever it is

@@ -26,8 +26,9 @@ OPEN: frozenset[State] = frozenset(("opened", "changed"))
 class Card(msgspec.Struct, frozen=True):
     """A worktree on disk: `folder` of `agent` in `session`, on `branch`, made of the working tree `top`.
 
-    `within` is the agent's folder in it, `home` the folder of the session. `common` is the repository's git folder, `admin` the worktree's own. `base` is
-    the commit it started from, `start` the git tree of its files at that moment, byte for byte.
+    `within` is the agent's folder in it, `home` the folder of the session. `common` is the repository's git folder,
+    `admin` the worktree's own. `base` is the commit it started from, `start` the git tree of its files at that moment,
+    byte for byte.
     """
 
     session: str

@@ -1,7 +1,7 @@
 """A delegation in a transcript: profile, task, state, summary and cost; unfolded, the child's whole history.
 
-Interface: `block_of(scene, item)` for any item, `DelegationBlock(scene, run)`; `summary(state, agent, now)` says in a few words how an agent
-stands and what it has used.
+Interface: `block_of(scene, item)` for any item, `DelegationBlock(scene, run)`; `summary(state, agent, now)` says in a
+few words how an agent stands and what it has used.
 """
 
 from __future__ import annotations

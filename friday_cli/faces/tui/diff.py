@@ -23,7 +23,8 @@ COMPARED = 500
 
 
 def draw_diff(diff: str, pen: Pen, width: int, *, most: int) -> list[Strip]:
-    """The lines of a unified diff, at most `most` of them; what is left out is said. A hunk that begins at line 0 has no numbers."""
+    """The lines of a unified diff, at most `most` of them; what is left out is said. A hunk that begins at line 0 has
+    no numbers."""
     out: list[Strip] = []
     old = new = 0
     lines = visible(diff).split("\n")

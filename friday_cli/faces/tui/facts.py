@@ -1,4 +1,5 @@
-"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `watched`, `Places`, `profiles`."""
+"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `watched`,
+`Places`, `profiles`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Asks the terminal for the colour of its background, and takes the answer out of what is typed; knows keys that Textual does not.
+"""Asks the terminal for the colour of its background, and takes the answer out of what is typed; knows keys that
+Textual does not.
 
 Interface: `Listening`, a driver with `ask(heard)`. Nobody waits for the answer: one that never comes costs nothing, and one
 that comes late is taken out all the same. What a person types around it stays.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.figures import counted
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 SHOWN = 8
 """Files that are named before the rest is counted."""
-_WHATS: dict[What, str] = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
+_WHATS: dict[str, What] = {"both": "both", "conversation": "conversation", "files": "files"}
+_WORDS = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
+_ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave": "leave"}
+"""What may stand behind /rewind, and what is said of it."""
 
 
 async def rewind(chat: Chat, rest: str) -> None:
@@ -41,7 +44,7 @@ async def rewind(chat: Chat, rest: str) -> None:
                 chat, lambda resolve: session.rewind(int(number), what, conflicts=resolve), wanted.resolve
             )
             if done is not None:
-                _tell(chat, f"Went back: {_WHATS[what]}.", done, "/rewind undo takes it back.")
+                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo takes it back.")
                 if what != "files" and done.point is not None:
                     chat.offer(done.point.text)
 
@@ -152,18 +155,16 @@ class _Wanted:
     """What stands behind /rewind: a number or `undo`, what goes back, and what becomes of files in the way."""
 
     def __init__(self, rest: str) -> None:
-        from friday_cli.past import Resolve, What
-
         self.number = ""
         self.what: What | None = None
         self.resolve: Resolve = "ask"
         for word in rest.split():
             if word == "undo" or word.isdecimal():
                 self.number = word
-            elif word in get_args(What):
-                self.what = word  # type: ignore[assignment]
-            elif word in get_args(Resolve):
-                self.resolve = word  # type: ignore[assignment]
+            elif word in _WHATS:
+                self.what = _WHATS[word]
+            elif word in _ANSWERS:
+                self.resolve = _ANSWERS[word]
             else:
                 raise UsageError(
                     f"{line(word, 40)} means nothing behind /rewind.",
@@ -179,7 +180,7 @@ async def _which(chat: Chat, points: Sequence[Point]) -> str:
     except UsageError:
         pass  # there is none
     else:
-        rows.append(("undo", f"Take the last rewind back ({_WHATS[last.what]})"))
+        rows.append(("undo", f"Take the last rewind back ({_WORDS[last.what]})"))
         about["undo"] = summary(last)
     if not rows:
         raise UsageError("There is nothing to go back to yet.")
@@ -197,7 +198,7 @@ async def _what(chat: Chat, number: int) -> What | None:
     ]
     text = line(told.point.text, 100) if told.point else ""
     choice = await chat.choose(f"Back to before: {text}\n{_files(told)}", rows)
-    return choice  # type: ignore[return-value]
+    return _WHATS.get(choice or "")
 
 
 def _rows(points: Sequence[Point]) -> list[tuple[str, str]]:

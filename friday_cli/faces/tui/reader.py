@@ -1,8 +1,9 @@
 """The transcript with keys for marking text and for its links.
 
-`v` or Shift with an arrow puts a caret into the text; arrows mark from there, `v` begins anew where it stands, `c` copies,
-Esc leaves. Interface: `Reader`, a `Transcript`; `marking`, `leave_marking()`. Messages: `Marking`, it began or ended;
-`Links(urls)`, a person wants one; `Fork(number)`, a second session from their message with that number; `Typed(text)`, words for the prompt.
+`v` or Shift with an arrow puts a caret into the text; arrows mark from there, `v` begins anew where it stands, `c`
+copies, Esc leaves. Interface: `Reader`, a `Transcript`; `marking`, `leave_marking()`. Messages: `Marking`, it began or
+ended; `Links(urls)`, a person wants one; `Fork(number)`, a second session from their message with that number;
+`Typed(text)`, words for the prompt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A command that the person ran with `!`: its output while it comes, and all of it when it is unfolded. Interface: `ShellBlock`."""
+"""A command that the person ran with `!`: its output while it comes, and all of it when it is unfolded. Interface:
+`ShellBlock`."""
 
 from __future__ import annotations
 

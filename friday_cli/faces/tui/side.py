@@ -1,9 +1,9 @@
 """The side pane: the tree of agents above, the transcript of the chosen one below.
 
 Interface: `Side(scene)`, `follow(dirty)`, `open(path)`, `close_child()`, `child` (the path that is open, "" for none),
-`inside` (whether the child's transcript has the keys), `in_hand`. Messages: `Stop(path, level)`, `Write(path)`, `Background(path)`,
-`Copy(path)`, `Apart(path)` its worktree is to be decided on, `Widened(width)` the border was dragged.
-The pane picks the newest sub-agent by itself until a person moves the cursor.
+`inside` (whether the child's transcript has the keys), `in_hand`. Messages: `Stop(path, level)`, `Write(path)`,
+`Background(path)`, `Copy(path)`, `Apart(path)` its worktree is to be decided on, `Widened(width)` the border was
+dragged. The pane picks the newest sub-agent by itself until a person moves the cursor.
 """
 
 from __future__ import annotations
