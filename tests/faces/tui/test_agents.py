@@ -11,7 +11,7 @@ from friday_cli.core.events import is_under
 
 from .chat import opened
 
-SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 10.0}
+SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from friday_cli.faces.tui import approval
 from friday_cli.faces.tui.approval import Approval
+from tests.pace import paced
 
 from .chat import Chat, opened
 
@@ -251,11 +252,13 @@ async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path:
         await chat.app.engine.stop("a", "abort")
 
 
-async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3}, {"text": "Finished."}]}
+@paced
+async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path, pace: float) -> None:
+    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3 * pace}, {"text": "Finished."}]}
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
+        assert not chat.app.engine.state.asks
         await asked(chat)
         await chat.type("1 thought")
         assert chat.composer.text == "my next1 thought"
