@@ -25,7 +25,7 @@ from .core.events import (
     TurnFinished,
 )
 from .core.messages import Image, Message, Thinking, ToolCall, ToolResult, Usage
-from .core.plain import line, mask, plain
+from .core.plain import code_block, line, mask, plain
 from .view import AgentView, Note, Said, State, ToolRun, render_tree
 
 Format = Literal["md", "json", "atif"]
@@ -106,7 +106,7 @@ def _markdown(envelopes: Sequence[Envelope], version: str) -> str:
     title = line(root.task, 100) if root else ""
     out = [f"# {_inline(title) or 'A session without a task'}", ""]
     out += [f"Session {_code(state.session)} in {_code(state.cwd)}, written by Friday {version}.", ""]
-    out += _fence("\n".join(render_tree(state)))
+    out.append(code_block("\n".join(render_tree(state))))
     for agent in state.agents.values():
         if agent.run:
             out += ["", f"## {agent.path} {_inline(line(agent.profile, 40))}", ""]
@@ -131,9 +131,9 @@ def _item(item: Said | ToolRun | Note) -> list[str]:
     return [
         f"{head} ({item.status}{children})",
         "",
-        *_fence(arguments, "json"),
+        code_block(arguments, "json"),
         "",
-        *_fence(plain(shown), language),
+        code_block(shown, language),
         "",
     ]
 
@@ -149,18 +149,13 @@ def _code(text: str) -> str:
     return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`" if text else "-"
 
 
-def _fence(text: str, language: str = "") -> list[str]:
-    ticks = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    return [ticks + language, text.rstrip("\n"), ticks]
-
-
 def _quote(text: str) -> list[str]:
     """Foreign Markdown, kept apart from ours: what is in a quote cannot pose as a heading of the transcript."""
     return [f"> {row}".rstrip() for row in plain(text).split("\n")]
 
 
 def _details(title: str, text: str) -> list[str]:
-    return [f"{title}:", "", *_fence(plain(text)), ""] if text.strip() else []
+    return [f"{title}:", "", code_block(text), ""] if text.strip() else []
 
 
 # ---- ATIF -------------------------------------------------------------------------------------------------------

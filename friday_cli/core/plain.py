@@ -63,6 +63,13 @@ def line(text: str, limit: int = 80) -> str:
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
+def code_block(text: str, language: str = "") -> str:
+    """Foreign `text` as a Markdown code block that it cannot close."""
+    text = plain(text).rstrip("\n")
+    ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{ticks}{language}\n{text}\n{ticks}"
+
+
 def _spelled(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ import msgspec
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.figures import cost, counted, price, tokens
-from friday_cli.core.plain import line, plain
+from friday_cli.core.plain import code_block, line
 from friday_cli.view import Said, State, ToolRun
 
 from .engine import Engine
@@ -177,14 +176,8 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
     parts = []
     for row in rows:
         parts.append(f"**{code(row.agent, 30)}** {row.kind} {code(row.path)} +{row.added} -{row.removed}")
-        parts.append(_fence(row.diff, "diff") if row.diff else line(row.remark, 100))
+        parts.append(code_block(row.diff, "diff") if row.diff else line(row.remark, 100))
     return "\n\n".join(parts)
-
-
-def _fence(text: str, language: str = "") -> str:
-    text = plain(text).rstrip()
-    ticks = "`" * max(3, *(len(run) + 1 for run in re.findall(r"`+", text) or [""]))
-    return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 async def export_file(engine: Engine, rest: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from ...core.plain import code_block
 from . import reading, tasks, words
 from .intent import Intent
 from .play import End, Got, Script, Seat, Step, Wish
@@ -49,7 +50,7 @@ def _read(seat: Seat, wanted: Intent) -> Script:
     if len(page.lines) == page.total.count:
         shown = words.amount(page.total, "line")
     language = path.rpartition(".")[2] if re.fullmatch(r".*\.\w{1,6}", path) else ""
-    return _end(seat, f"{words.code(path)}, {shown}:\n\n{words.block(chr(10).join(page.lines), language)}", got)
+    return _end(seat, f"{words.code(path)}, {shown}:\n\n{code_block(chr(10).join(page.lines), language)}", got)
 
 
 def _like(name: str, names: Sequence[str]) -> str:
@@ -206,7 +207,7 @@ def _run(seat: Seat, wanted: Intent) -> Script:
         )
     if got.status != "ok" and not got.text.rstrip().endswith("]"):
         return _failed(seat, got)
-    return _end(seat, f"{words.code(wanted.target)} printed:\n\n{words.block(got.text)}", got, success=got.ok)
+    return _end(seat, f"{words.code(wanted.target)} printed:\n\n{code_block(got.text)}", got, success=got.ok)
 
 
 # ---- words they share ----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...core.plain import line, plain
+from ...core.plain import line
 
 _IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)|!\[[^\]]*\]\[[^\]]*\]|<!--.*?-->|<[^<>]{1,300}>")
 _LINK = re.compile(r"\[([^\]\n]*)\](?:\([^)\n]*\)|\[[^\]\n]*\])")
@@ -88,13 +88,6 @@ def code(text: str, limit: int = 120) -> str:
     ticks = "`" * (1 + max(map(len, _TICKS.findall(text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
-
-
-def block(text: str, language: str = "") -> str:
-    """Foreign text as a code block that it cannot close."""
-    text = plain(text)
-    ticks = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
-    return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 def cell(text: str) -> str:
