@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from rich.cells import cell_len, chop_cells
+from rich.color import Color as RichColor
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -61,11 +63,13 @@ class Look:
             return Style(color=color, bold=bold or None, dim=dim or None)
 
         paper = Color.parse(values["background"]) if not theme.ansi else None
+        rounds = rounded(app)
 
         def tint(name: str, share: float) -> Style:
             if paper is None:
                 return Style()
-            return Style(bgcolor=paper.blend(Color.parse(values[name]), share).rich_color)
+            color = paper.blend(Color.parse(values[name]), share)
+            return Style(bgcolor=nearest(color) if rounds else color.rich_color)
 
         code = ("ansi_dark" if theme.dark else "ansi_light") if theme.ansi else "monokai" if theme.dark else "default"
         muted = Style(dim=True) if paper is None else Style(
@@ -83,6 +87,20 @@ class Look:
             ),
             code,
         )  # fmt: skip
+
+
+def rounded(app: App[Any]) -> bool:
+    """Whether the terminal shows 256 colours: rich rounds a dark tint among them to a bright blue or to black."""
+    return not app.is_headless and app.console.color_system == "256"
+
+
+@cache
+def nearest(color: Color) -> RichColor:
+    """The one of 256 colours that looks most like it."""
+    steps = (0, 95, 135, 175, 215, 255)
+    known = [(r, g, b) for r in steps for g in steps for b in steps] + [(n, n, n) for n in range(8, 239, 10)]
+    far = [sum((a - b) ** 2 for a, b in zip(color.rgb, other, strict=True)) for other in known]
+    return RichColor.from_ansi(16 + far.index(min(far)))
 
 
 class Pen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from textual.message import Message
 from friday_cli.core.errors import FridayError, UsageError
 
 from . import taste
+from .look import rounded
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 AUTO, DARK, LIGHT, ANSI = "auto", "dark", "light", "ansi"
 NAMES = (AUTO, DARK, LIGHT, ANSI)
 """What a person chooses from, beside the names of Textual's themes."""
+GREY = "#303030"
+"""What lists and scroll bars are on where 256 colours have no tint so dark: it would be rounded to a bright blue."""
 
 
 class Themed(App[int]):
@@ -78,6 +82,10 @@ class Themed(App[int]):
         name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(own, own)
         name = f"textual-{name}" if name in (DARK, LIGHT) else name
         name = f"ansi-{shade}" if self.no_color else name
+        if name == f"textual-{DARK}" and rounded(self) and self.available_themes[name].panel != GREY:
+            more = {**self.available_themes[name].variables, "block-cursor-background": "#0087d7", "scrollbar": GREY}
+            self.register_theme(replace(self.available_themes[name], panel=GREY, variables=more))
+            self.refresh_css(animate=False)
         if name != self.theme:
             self.theme = name
 

@@ -15,7 +15,7 @@ from .terminal import OFF, ON, STYLES, Terminal
 
 def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
-    with Terminal(tmp_path, "-m", "demo") as terminal:
+    with Terminal(tmp_path, "-m", "demo", COLORTERM="") as terminal:
         terminal.until(b"demo: scripted")
         terminal.type(b"read notes.txt\r")
         terminal.until(b"read_file")
@@ -23,6 +23,8 @@ def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> No
         assert terminal.quit() == 0
         assert terminal.is_clean()
         assert b"is kept; `friday -r " in terminal.out
+        assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
+        assert b"48;5;17m" not in terminal.out
 
 
 def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
