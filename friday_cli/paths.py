@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from .core.errors import UsageError
+
 Kind = Literal["config", "data", "state", "cache"]
 
 
@@ -63,3 +65,11 @@ def _folder(kind: Kind, env: Mapping[str, str] | None) -> Path:
         "cache": platformdirs.user_cache_path,
     }[kind]
     return find(appname="friday", appauthor=False)
+
+
+def working_folder(named: str | None = None) -> Path:
+    """The folder `named`, else the one Friday was called in, without links. Raises UsageError when that one is gone."""
+    try:
+        return Path(os.path.realpath(named or "."))
+    except OSError:
+        raise UsageError("The folder you are in does not exist any more.", hint="Go to another one.") from None

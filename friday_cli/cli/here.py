@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..core.errors import UsageError
+from ..paths import working_folder
 
 if TYPE_CHECKING:
     from .. import config
@@ -42,18 +41,10 @@ class Here(msgspec.Struct, frozen=True):
         return load(self.directory, self.standing, token_cap=self.token_cap)
 
 
-def folder() -> Path:
-    """The folder `friday` was called in. Raises UsageError when it is gone."""
-    try:
-        return Path.cwd()
-    except OSError:
-        raise UsageError("The folder you are in does not exist any more.", hint="Go to another one.") from None
-
-
 def look() -> Here:
     """What holds in the current folder. Raises FileError for settings that are wrong, UsageError without a folder."""
     from .. import config
     from ..trust import is_trusted
 
-    standing = is_trusted(folder())
+    standing = is_trusted(working_folder())
     return Here(standing, config.load(project=standing.root if standing.ok else None))

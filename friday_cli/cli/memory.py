@@ -115,11 +115,11 @@ def forget(numbers: list[str] = _IDS, yes: bool = typer.Option(False, "--yes", "
 
 
 async def _notes(everywhere: bool) -> list[MemoryItem]:
+    from ..paths import working_folder
     from ..trust import project_root
-    from .here import folder
     from .records import opened
 
-    project = None if everywhere else str(project_root(folder()))
+    project = None if everywhere else str(project_root(working_folder()))
     async with opened() as store:
         return [] if store is None else await store.notes(project)
 

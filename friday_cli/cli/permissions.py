@@ -194,7 +194,7 @@ def _call(text: str) -> Call:
     from ..core.errors import FridayError, UsageError
     from ..core.rule import Call
     from ..core.tool import Effect as Effects
-    from .here import folder
+    from ..paths import working_folder
 
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
@@ -212,12 +212,12 @@ def _call(text: str) -> Call:
         from ..local import LocalWorkspace
         from ..shell import Ground, judge
 
-        return Call(tool, effect, (subject,), judge(subject, Ground(LocalWorkspace(folder()))), _reach(access))
+        return Call(tool, effect, (subject,), judge(subject, Ground(LocalWorkspace(working_folder()))), _reach(access))
     if effect in ("read", "write"):
         from ..local import LocalWorkspace
 
         try:
-            return Call(tool, effect, LocalWorkspace(folder()).labels(subject))
+            return Call(tool, effect, LocalWorkspace(working_folder()).labels(subject))
         except FridayError as error:
             raise UsageError(str(error)) from None
     if tool == "web_fetch" and "://" in subject:

@@ -101,9 +101,9 @@ async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[s
     if colon and not agent:
         raise UsageError(f"{name!r} names no agent.", hint="Write ID:PATH, such as 7f3a:a.2.")
     if last and not prefix:
-        from .here import folder
+        from ..paths import working_folder
 
-        newest = await store.last_session(folder()) if store is not None else None
+        newest = await store.last_session(working_folder()) if store is not None else None
         if newest is None:
             raise UsageError("There is no session of this folder yet.", hint="`friday sessions list --all` has all.")
         return newest, agent

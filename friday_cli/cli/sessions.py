@@ -49,13 +49,12 @@ def list_(
     """
     from ..core.figures import tokens
     from ..core.messages import Usage
-    from ..paths import text_of, with_tilde
+    from ..paths import text_of, with_tilde, working_folder
     from ..store.listing import short_ids
-    from .here import folder
     from .output import Column, on_terminal, remark, show_json, show_table, when
     from .records import listed
 
-    rows = listed(None if everywhere else text_of(folder()))
+    rows = listed(None if everywhere else text_of(working_folder()))
     if as_json:
         import msgspec
 

@@ -367,8 +367,9 @@ def test_a_folder_that_is_gone_is_said(console: Console, monkeypatch: pytest.Mon
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    ran = console("sessions", "list")
-    assert (ran.code, "does not exist any more" in ran.error) == (2, True)
+    for command in (("sessions", "list"), ("ask", "--model", "demo", "hi")):
+        ran = console(*command)
+        assert (ran.code, "does not exist any more" in ran.error) == (2, True)
 
 
 def test_an_export_keeps_no_secret(console: Console) -> None:

@@ -21,7 +21,7 @@ from ...core.messages import Image
 from ...core.plain import line
 from ...debug import start_log, unforeseen
 from ...forms import unfenced
-from ...paths import store_path
+from ...paths import store_path, working_folder
 from ...session import Options, Session
 from .input import read_prompt
 from .terminal import remark
@@ -113,7 +113,7 @@ async def _ask(
 ) -> int:
     signals.watch()
     agent = _agent_of(values)
-    cwd = Path(values["cwd"] or ".").resolve()  # noqa: ASYNC240 - nothing else runs yet
+    cwd = working_folder(values["cwd"])
     options = Options(
         cwd,
         add_dirs=tuple(Path(d) for d in values["add_dir"]),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from friday_cli.core.errors import FridayError, UsageError
 from friday_cli.core.plain import plain
+from friday_cli.paths import working_folder
 
 if TYPE_CHECKING:
     from friday_cli.session import Options
@@ -34,7 +35,7 @@ def chat(values: Mapping[str, Any]) -> int:
     """Run the chat until the person leaves it. Returns the exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
-    cwd = Path(os.path.realpath(values.get("cwd") or "."))
+    cwd = working_folder(values.get("cwd"))
     if not values.get("trust") and not _may_begin(cwd):
         return 0
     return asyncio.run(_chat(values, cwd))
