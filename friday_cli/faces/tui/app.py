@@ -235,11 +235,12 @@ class FridayApp(Following):
         if text := self.screen.get_selected_text() or composer.area.selected_text:
             self.run_worker(self.copy_text(text))
             self.screen.clear_selection()
-        elif self.twice("quit"):
-            self.exit(0)
         elif composer.text:
+            self.twice("quit")  # the next one does
             composer.history.add(composer.text)
             composer.clear()
+        elif self.twice("quit"):
+            self.exit(0)
         elif self.stop_shell():
             self.say_note("Stopped. Ctrl+C again quits.")
         elif self.engine.working:

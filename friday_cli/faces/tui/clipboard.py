@@ -1,6 +1,6 @@
 """Copying: OSC 52 for the terminal, and the clipboards of tmux and the system where they are there.
 
-Interface: `await copy(app, text)`, `has_desktop()`.
+Interface: `await copy(app, text)`, `takers()`, `has_desktop()`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,29 @@ from textual.app import App
 
 MOST = 500_000
 """Characters that are copied at most."""
-_PROGRAMS = (("wl-copy",), ("xclip", "-selection", "clipboard"), ("pbcopy",), ("clip.exe",))
+_PROGRAMS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("pbcopy",)),
+    ("WSL_DISTRO_NAME", ("clip.exe",)),
+)
+"""Programs that hand a text to a desktop, each with the variable that says that this desktop is there."""
 
 
 async def copy(app: App[Any], text: str) -> None:
     """Put `text` on every clipboard that can be reached."""
     text = text[:MOST]
     app.copy_to_clipboard(text)
-    commands: list[tuple[str, ...]] = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
-    if has_desktop():
-        commands += [command for command in _PROGRAMS if shutil.which(command[0])][:1]
-    for command in commands:
+    for command in takers():
         await _give(command, text.encode("utf-8", "replace"))
+
+
+def takers() -> list[tuple[str, ...]]:
+    """The commands that take a copied text: tmux, and the first program of a desktop that is there."""
+    tmux = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
+    there = [command for name, command in _PROGRAMS if os.environ.get(name) or (not name and sys.platform == "darwin")]
+    return [*tmux, *[command for command in there if shutil.which(command[0])][:1]]
 
 
 def has_desktop() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.faces.tui.clipboard import takers
 from friday_cli.faces.tui.reader import Reader
 
 from .chat import Chat, opened
@@ -85,3 +86,21 @@ async def test_a_link_is_chosen_opened_and_copied(tmp_path: Path, monkeypatch: p
         await chat.pilot.press("1")
         await chat.until(lambda: chat.app.clipboard == "https://example.org/a_b?c=1")
         assert went == ["https://example.org/a_b?c=1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "taker"), [("WAYLAND_DISPLAY", "wl-copy"), ("DISPLAY", "xclip"), ("WSL_DISTRO_NAME", "clip.exe"), ("", "")]
+)
+def test_the_program_of_the_desktop_that_is_there_takes_what_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, taker: str
+) -> None:
+    for known in ("WAYLAND_DISPLAY", "DISPLAY", "WSL_DISTRO_NAME", "TMUX"):
+        monkeypatch.delenv(known, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    for program in ("wl-copy", "xclip", "xsel", "pbcopy", "clip.exe"):
+        (tmp_path / program).write_text("#!/bin/sh\n")
+        (tmp_path / program).chmod(0o755)
+    if name:
+        monkeypatch.setenv(name, "there")
+    assert [command[0] for command in takers()] == [taker] * bool(taker)

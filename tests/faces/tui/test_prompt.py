@@ -159,6 +159,19 @@ async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
         assert chat.composer.text == "unsent words" + " of old\n" * 10_000
 
 
+async def test_ctrl_c_clears_what_is_typed_before_it_quits(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        for words in ("first words", "other words"):  # the second within the moment in which Ctrl+C again quits
+            chat.composer.put(words)
+            await chat.pilot.press("ctrl+c")
+            await chat.until(lambda: not chat.composer.text)
+            assert chat.app.return_code is None
+        await chat.pilot.press("up", "up")
+        assert chat.composer.text == "first words"
+        await chat.pilot.press("ctrl+c", "ctrl+c")
+        assert chat.app.return_code == 0
+
+
 async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
         await chat.say("!echo from-the-shell")
