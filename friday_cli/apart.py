@@ -15,7 +15,7 @@ from .core.agent import Agent, World
 from .core.delegation import Tree
 from .core.errors import PermissionDenied, ToolError
 from .core.events import AnyEvent, Notice, WorktreeChanged, is_under, parent_of
-from .core.fence import defused
+from .core.fence import defused, inline
 from .core.life import to_the_end
 from .core.replay import AgentRecord
 from .core.rule import Call
@@ -188,7 +188,7 @@ class Apart:
             return f"{about} what changed in it could not be told: {made.problem}"
         lines = [f"{about} {len(made.files)} files changed. They are NOT in your files yet:"]
         lines += [
-            f"- {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}"
+            f"- {inline(row.path)} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}"
             for row in made.files[:LISTED]
         ]
         if len(made.files) > LISTED:

@@ -12,6 +12,7 @@ from .core.agent import Halt
 from .core.budget import LimitReached
 from .core.compaction import compact
 from .core.errors import FridayError, UsageError
+from .core.fence import inline
 from .core.model import prompt_tokens
 from .core.news import NOTE
 from .core.presence import Presence
@@ -94,7 +95,7 @@ class Between:
             for message in record.inbox:
                 root.inbox.restore(message)
         elif done.files:
-            names = ", ".join(file.path for file in done.files[:20]) + (" ..." if len(done.files) > 20 else "")
+            names = ", ".join(inline(file.path) for file in done.files[:20]) + (" ..." if len(done.files) > 20 else "")
             self._notes.append(
                 f"{NOTE} The user has taken files back to how they were before: {names}. Read them anew."
             )

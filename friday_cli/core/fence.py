@@ -39,6 +39,11 @@ def defused(text: str) -> str:
     return _NOTE().sub("‹", _TURN().sub(r"\1：", text))
 
 
+def inline(text: str) -> str:
+    """`defused`, in one line: a name over several lines cannot look like more rows of what the harness writes."""
+    return defused(text).replace("\n", "\\n")
+
+
 def fenced(text: str, *, source: str) -> str:
     """`text` between marks that say where it came from and that it is data; it cannot close the marks itself."""
     origin = re.sub(r'["<>\n]', "", defused(source))

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from .fence import inline
 from .pattern import pattern
 from .plain import mask
 
@@ -101,7 +102,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
         if (more := len(self.found) - FOUND_SHOWN) > 0:
             out.append(f"found by a web search: {more} more pages")
         out.extend(f"WARNING: {text}" for text in self.warnings)
-        return [mask(row) for row in out]
+        return [mask(inline(row)) for row in out]
 
 
 class Tally:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ..core.events import Diff, Diffs
+from ..core.fence import inline
 from ..core.receipt import Facts, FileChange
 from ..core.tool import Output, Tool, ToolContext, tool
 from ..core.workspace import Workspace
@@ -57,11 +58,13 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
     async def apply(ctx: ToolContext, args: Apply) -> Output:
         landed = await settings.apply(ctx, args.id)
         lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are gone."]
-        lines += [f"- {row.path} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
+        lines += [f"- {inline(row.path)} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
         if len(landed.files) > LISTED:
             lines.append(f"- and {len(landed.files) - LISTED} more")
         if landed.merged:
-            lines.append(f"Merged with changes made here meanwhile, look at them: {', '.join(landed.merged[:LISTED])}")
+            lines.append(
+                f"Merged with changes made here meanwhile, look at them: {', '.join(map(inline, landed.merged[:LISTED]))}"
+            )
         return Output("\n".join(lines), Diffs(landed.diffs), Facts(files=landed.files))
 
     async def discard(ctx: ToolContext, args: Discard) -> Output:

@@ -13,7 +13,7 @@ import msgspec
 
 from ..core.errors import ToolError, UsageError
 from ..core.events import Diff
-from ..core.fence import defused
+from ..core.fence import defused, inline
 from ..core.receipt import FileChange
 from ..local import LocalWorkspace
 from .card import State, Worktree, cards, sweep
@@ -235,7 +235,7 @@ class Worktrees:
 
     async def _conflicts(self, worktree: Worktree, trees: Trees, found: Plan) -> str:
         lines = [f"Nothing was applied: {len(found.conflicts)} of {len(worktree.changes)} changed files conflict."]
-        lines += [f"- {name}: {reason}" for name, reason in found.conflicts]
+        lines += [f"- {inline(name)}: {reason}" for name, reason in found.conflicts]
         lines.append("What the worktree changed in them:")
         room = DIFF
         names = {name for name, _ in found.conflicts}
