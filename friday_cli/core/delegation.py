@@ -8,7 +8,7 @@ from typing import Literal
 
 from . import news
 from .agent import Agent, Source, World
-from .budget import LimitReached
+from .budget import Clock, LimitReached
 from .calls import stop
 from .errors import ToolError
 from .events import Detached, InboxMessage, StopReason, depth_of, is_under, parent_of
@@ -184,12 +184,9 @@ class Tree:
     async def wait(self, parent: str, nodes: Sequence[Node]) -> None:
         """Returns when all `nodes` have ended or gone to the background. If the waiting call is stopped, so are they."""
         waiter = self._nodes[parent].agent
-        clocks = [n.agent.presence.clock for n in nodes]
         try:
-            paths = " ".join(n.path for n in nodes)
-            async with waiter.presence.waiting("waiting_child", paths, on=clocks, resume=False):
-                for node in nodes:
-                    await node.over()
+            async with waiter.presence.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
+                await asyncio.gather(*(_over(node, waiter.presence.clock) for node in nodes))
         except asyncio.CancelledError:
             mine = [n for n in nodes if not n.background]
             for node in mine:
@@ -349,6 +346,12 @@ class Tree:
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
         return "\n".join(lines)
+
+
+async def _over(node: Node, clock: Clock) -> None:
+    """Returns when a run has ended or went to the background; until then `clock` runs while that of its agent does."""
+    with clock.following(node.agent.presence.clock):
+        await node.over()
 
 
 async def _nothing(path: str) -> None:

@@ -7,8 +7,8 @@ cannot deadlock; it is taken back before the agent works again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from .budget import Clock
 from .events import Status, StatusChanged
@@ -61,10 +61,8 @@ class Presence:
         await self._take()
 
     @asynccontextmanager
-    async def waiting(
-        self, status: Status, detail: str = "", *, on: Sequence[Clock] = (), resume: bool = True
-    ) -> AsyncIterator[None]:
-        """What happens inside waits. The agent's time goes on whenever one of the clocks `on` does.
+    async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
+        """What happens inside waits.
 
         Without `resume` no slot is taken at the end: there is nothing left to do before `join`.
         """
@@ -75,10 +73,7 @@ class Presence:
         stopped = False
         try:
             await self.show()
-            with ExitStack() as stack:
-                for clock in on:
-                    stack.enter_context(self.clock.following(clock))
-                yield
+            yield
         except asyncio.CancelledError:
             stopped = True
             raise

@@ -275,6 +275,7 @@ def _verdict(state: State, agent: AgentView, event: Verdict, at: float) -> None:
 
 def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
     agent.background = True
+    follow(state.agents, state.agents.get(agent.parent), at)
 
 
 def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> None:

@@ -9,9 +9,9 @@ from .items import AgentView
 
 def awaited(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
     """Whom it waits for while it is `waiting_child`: of calls side by side the status names the first alone."""
-    own = (path for path in agent.children if not agents[path].background)
-    found = {*agent.waiting.split(), *own} & agents.keys()
-    return [agents[path] for path in sorted(found, key=lambda path: (len(path), path)) if not agents[path].ended]
+    found = {*agent.waiting.split(), *agent.children} & agents.keys()
+    waited = (agents[path] for path in sorted(found, key=lambda path: (len(path), path)))
+    return [child for child in waited if not child.ended and not child.background]
 
 
 def follow(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:

@@ -14,12 +14,13 @@ from friday_cli.core.events import (
     MessageAdded,
     PermissionAsked,
     Prefix,
+    StatusChanged,
     ToolStarted,
 )
 from friday_cli.core.messages import ToolCall
 from friday_cli.core.provider import Request
 from friday_cli.core.rule import Rule
-from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, others, task_result
+from tests.engine import Bench, Model, Profile, Say, batch, call, delegate, make, others, task_result, until
 from tests.virtual import virtual
 
 LOOK = make("look")
@@ -309,3 +310,22 @@ async def test_each_life_has_one_beginning_and_one_end_and_children_end_before_t
     paths = ["a", "a.1", "a.1.1", "a.1.1.1"]
     assert order == [("AgentStarted", p) for p in paths] + [("AgentFinished", p) for p in reversed(paths)]
     assert await others() == []
+
+
+@virtual
+async def test_the_time_of_a_parent_does_not_follow_a_child_that_went_to_the_background() -> None:
+    busy = ProviderError("rate", "slow down", retry_after=50.0)
+    script = {
+        "a": [Say("", [batch({"profile": "worker"}, {"profile": "worker"})])],
+        "a.1": [Say("found", delay_s=500)],
+        "a.2": [Say(fail=busy, delay_s=10), Say("too")],
+    }
+    bench = Bench(Model(script))
+    node = bench.begin()
+    await until(lambda: len(bench.of(StatusChanged, "a.2")) > 1)
+    assert node.agent.presence.clock.elapsed == pytest.approx(10, abs=0.1)
+    await bench.tree.detach("a.1")
+    await asyncio.sleep(30)
+    assert node.agent.presence.clock.elapsed == pytest.approx(10, abs=0.1), "all that it waits for stands still"
+    await until(lambda: node.ended)
+    assert node.outcome.status == "completed"

@@ -12,6 +12,7 @@ from friday_cli.core.events import (
     CallDelta,
     Compacted,
     Denied,
+    Detached,
     Envelope,
     InboxMessage,
     MessageAdded,
@@ -34,6 +35,7 @@ from friday_cli.core.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.receipt import Facts
 from friday_cli.core.replay import replay
 from friday_cli.view import Flow, Note, Said, State, ToolRun
+from friday_cli.view.waits import awaited
 from tests.scenes import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
@@ -291,6 +293,10 @@ def test_active_time_stops_while_all_that_an_agent_waits_for_waits() -> None:
     read = [State.of(log[: n + 1]).agents["a"].active_s(log[n].at) for n in range(5, len(log))]
     assert read == [10.0, 20.0, 30.0, 30.0, 35.0, 35.0]
     assert State.of(log).agents["a"].active_s(310.0) == 45.0
+    asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", Detached())
+    state = State.of([*log[:6], asks, gone])
+    assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
+    assert [child.path for child in awaited(state.agents, state.agents["a"])] == ["a.2"]
 
 
 def test_events_of_an_agent_whose_start_was_lost_do_no_harm() -> None:
