@@ -190,7 +190,7 @@ class Crew:
         agent.fallback = parent.fallback
         granted = budget.tokens.limit
         if granted is not None and granted < TOKENS_USEFUL:
-            words = f"{path} ({profile.name}) has {granted:,.0f} tokens; with fewer than {TOKENS_USEFUL:,} a sub-agent"
+            words = f"{path} ({profile.name}) has {granted:,.0f} token{'s' * (granted != 1)}; with fewer than {TOKENS_USEFUL:,} a sub-agent"
             agent.news.append(Notice(f"{words} seldom gets to a result.", "warning"))
         if spec.fork:
             return agent, self._forked(agent, parent, profile, spec)
@@ -203,6 +203,10 @@ class Crew:
         """
         records = replay(e for e in await self.world.log.history() if is_under(e.agent, path))
         record = records[path]
+        try:
+            self.profiles.get(record.profile)
+        except UsageError as error:
+            raise ToolError(f"{path} cannot go on without its profile. {error}") from None
         most = self.settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
         place = await self.apart.workspace_again(parent, path)

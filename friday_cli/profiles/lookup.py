@@ -44,7 +44,7 @@ class Profiles(msgspec.Struct, frozen=True):
         hint = f"Did you mean {close}? " if close else ""
         for problem in self.problems:
             if Path(problem.path).stem == name:
-                hint = f"Its file cannot be used: {problem} "
+                hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
         raise UsageError(f"There is no profile {name!r}.", hint=f"{hint}There are: {', '.join(self.names())}.")
 
     def children(self, parent: Profile | None) -> tuple[Profile, ...]:

@@ -212,6 +212,22 @@ async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(st
 
 
 @virtual
+async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage) -> None:
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {
+        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
+    }
+    async with stage.open(script) as s:
+        await s.session.prompt("go")
+        session = s.session.id
+    (stage.home / "profiles" / "lead.md").unlink()
+    async with stage.open({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=session) as s:
+        await s.session.prompt("go on")
+        assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
+
+
+@virtual
 async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
     stage.profile("small", "maxTokenBudget: 12000")
     script = {"a": [Say("", [delegate("small", "look")]), Say("fin")],

@@ -430,6 +430,7 @@ async def test_c14_an_unknown_tool_is_an_error_where_it_is_loaded(stage: Stage) 
         await s.session.prompt("go")
         assert "There is no profile 'worker'. Its file cannot be used: " in s.results()[0]
         assert "there is no tool 'fly'" in s.results()[0]
+        assert ". There are: " in s.results()[0]
 
 
 @virtual

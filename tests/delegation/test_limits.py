@@ -160,14 +160,16 @@ async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
 @virtual
 async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
     script = {
-        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000)])]
-    }
+        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000),
+                        delegate("researcher", "z", max_tokens=1)])]
+    }  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
         (notice,) = s.of(Notice, "a.1")
         assert (notice.level, notice.text) == (
             "warning", "a.1 (researcher) has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
         )  # fmt: skip
+        assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token; ")
         assert s.of(AgentStarted, "a.1")[0].tokens == 4000
         assert s.of(Notice, "a.2") == []
 
