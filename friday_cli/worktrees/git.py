@@ -32,6 +32,8 @@ LET_S = 10.0
 a lock file and noting it, the file would stay."""
 OUTPUT = 256 * 1024 * 1024
 """Bytes one call may print."""
+ERRORS = 64 * 1024
+"""Bytes of its errors that are kept, the last ones."""
 _KEPT = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
@@ -148,7 +150,7 @@ class _Call:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        errors = asyncio.create_task(process.stderr.read(64 * 1024))
+        errors = asyncio.create_task(_tail(process.stderr, ERRORS))
         feeding = asyncio.create_task(_feed(process.stdin, data))
         try:
             out = await _read(process.stdout, cut or OUTPUT)
@@ -206,6 +208,15 @@ async def _read(stream: asyncio.StreamReader, most: int) -> _Output:
             return _Output(b"".join(pieces), True)
         room -= len(piece)
     return _Output(b"".join(pieces), False)
+
+
+async def _tail(stream: asyncio.StreamReader, most: int) -> bytes:
+    """The last `most` bytes of a stream. It is read to its end: git writes in pieces, the one that tells comes last, and
+    nobody may have to wait until it can write."""
+    kept = b""
+    while piece := await stream.read(most):
+        kept = (kept + piece)[-most:]
+    return kept
 
 
 def said(err: str) -> str:

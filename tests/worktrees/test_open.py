@@ -424,6 +424,17 @@ async def test_a_call_that_changes_refs_is_not_cut_off_with_its_lock(
     assert lock.exists() == left
 
 
+async def test_what_git_says_is_read_to_its_end(tmp_path: Path) -> None:
+    program = tmp_path / "git"
+    program.write_text(
+        "#!/bin/sh\necho 'warning: first' >&2\nsleep 0.1\nhead -c 300000 /dev/zero | tr '\\0' x >&2\n"
+        "printf '\\nfatal: the end' >&2\nexit 128\n"
+    )
+    program.chmod(0o755)
+    with pytest.raises(ToolError, match=r"^git status failed: the end$"):
+        await Git({"PATH": f"{tmp_path}:/usr/bin:/bin"})("status", cwd=tmp_path)
+
+
 async def test_a_lock_that_a_cut_off_call_left_in_our_index_is_no_obstacle(tmp_path: Path) -> None:
     root = repository(tmp_path / "repo", f="x\n")
     async with ground(tmp_path, root) as g:
