@@ -1,6 +1,7 @@
 """The list above the prompt: commands after `/`, files and profiles after `@`, earlier prompts with Ctrl+R.
 
-Interface: `Popup`, `offer(choices)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None), `meant(typed)`, `open`.
+Interface: `Popup`, `offer(choices)`, `refine(choices, final=...)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None),
+`meant(typed)`, `open`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from friday_cli.core.plain import line
+
+MOST = 200
+"""Lines of the list."""
 
 
 @dataclass(frozen=True)
@@ -56,16 +60,38 @@ class Popup(OptionList, can_focus=False):
 
     def offer(self, choices: list[Choice]) -> None:
         """Show `choices`; none hides the list."""
-        if choices == self._choices and self.open:
+        if choices[:MOST] == self._choices and self.open:
             return
-        self._choices = choices[:200]
         self._moved = False
+        self._show(choices[:MOST])
+
+    def refine(self, choices: list[Choice], *, final: bool) -> None:
+        """Show what is known now for the words for which something was offered. Until it is `final`, the row of the cursor
+        and those above it stay as they are; a row that a person went to stays theirs for good."""
+        here, at, scrolled = self.chosen, self.highlighted or 0, self.scroll_offset.y
+        if here is None:
+            return self.offer(choices)
+        if not final:
+            above = dict.fromkeys(self._choices[: at + 1])
+            choices, new = [*above, *(choice for choice in choices if choice not in above)], at
+        elif not self._moved:
+            new = 0
+        elif here in (choices := choices[:MOST]):
+            new = choices.index(here)
+        else:
+            choices, new = [*choices[:at], here, *choices[at:]], min(at, len(choices))
+        if choices[:MOST] != self._choices:
+            self._show(choices[:MOST], new)
+            self.scroll_to(y=scrolled + new - at, animate=False, immediate=True)
+
+    def _show(self, choices: list[Choice], cursor: int = 0) -> None:
+        self._choices = choices
         self.display = bool(choices)
         self.clear_options()
         if choices:
-            wide = min(max(len(choice.label) for choice in self._choices), 60)
-            self.add_options([Option(_prompt(choice, wide)) for choice in self._choices])
-            self.highlighted = 0
+            wide = min(max(len(choice.label) for choice in choices), 60)
+            self.add_options([Option(_prompt(choice, wide)) for choice in choices])
+            self.highlighted = cursor
 
     def hide(self) -> None:
         """Take the list away."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import aclosing
 
 from textual import work
 from textual.app import ComposeResult
@@ -35,6 +36,14 @@ _WORD = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 Words = Callable[[str, str], list[Choice]]
 """(kind, query) -> choices; kind is "/" or "@"."""
+
+
+def _file(name: str, profiles: set[str]) -> Choice:
+    """A file as it is named in a message: in the quotes that its name needs, and as none of the `profiles`."""
+    if f"@{name} " in profiles:
+        return Choice(f"@./{name} ", name)
+    quote = ("'" if '"' in name else '"') if set(name) & set(" \"'`") else ""
+    return Choice(f"@{quote}{name}{quote} ", name)
 
 
 class Composer(Vertical):
@@ -72,6 +81,8 @@ class Composer(Vertical):
         self._recalling = False
         self._named = ""
         """For which name the list of names was made."""
+        self._naming = False
+        """Whether names are being offered, or looked for."""
         self._quiet = False
         self._mode = ""
         self._draft = ""
@@ -87,8 +98,9 @@ class Composer(Vertical):
         if draft := self.history.draft:
             self.put(self._chips.pasted(draft) if len(draft) > LONGEST else draft)
 
-    def on_unmount(self) -> None:
+    async def on_unmount(self) -> None:
         self.history.keep_draft(self._draft)
+        await self._files.close()
 
     @property
     def area(self) -> Prompt:
@@ -122,6 +134,7 @@ class Composer(Vertical):
         self.area.text = text
         self.area.move_cursor(self.area.document.end)
         self.popup.hide()
+        self._end_names()
 
     def clear(self) -> None:
         self.put("")
@@ -220,9 +233,10 @@ class Composer(Vertical):
 
     def escape(self) -> bool:
         """Close the nearest: the list, a queued message, the aim. False when there was nothing."""
-        if self.popup.open:
+        if self.popup.open or self.area.border_subtitle:
             self._recalling = False
             self.popup.hide()
+            self._end_names()
         elif self._back():
             pass
         elif self._aim:
@@ -247,12 +261,13 @@ class Composer(Vertical):
 
     def _look(self) -> None:
         typed = self.area.before
-        if typed.startswith("/") and " " not in typed and "\n" not in typed:
-            self.popup.offer(self._words("/", typed[1:]))
-        elif found := _WORD.search(typed):
-            self._complete_names(found[1])
-        else:
-            self.popup.hide()
+        command = typed.startswith("/") and " " not in typed and "\n" not in typed
+        if not command and (found := _WORD.search(typed)):
+            self._complete_names(found[1], anew=not self._naming)
+            self._naming = True
+            return
+        self._end_names()
+        self.popup.offer(self._words("/", typed[1:]) if command else [])
 
     def _settle(self) -> None:
         """Let the list be about what stands in the prompt now: of a change it hears only a moment later, and what is typed
@@ -266,17 +281,34 @@ class Composer(Vertical):
             self.popup.hide()
 
     @work(exclusive=True, group="names")
-    async def _complete_names(self, query: str) -> None:
+    async def _complete_names(self, query: str, *, anew: bool) -> None:
         alone = self.area.before.strip() == f"@{query}"  # a profile is addressed at the beginning only
         first = self._words("@", query) if alone and "/" not in query else []
-        await self._files.refresh()
-        names = await self._files.matches(query)
-        await asyncio.sleep(0)
-        found = _WORD.search(self.area.before)
-        if found and found[1] == query:
-            files = [Choice(f'@"{name}" ' if " " in name else f"@{name} ", name) for name in names]
-            self._named = query
-            self.popup.offer([*first, *files][:200])
+        profiles = {choice.text for choice in self._words("@", "")} if alone else set()
+        begun = False
+        async with aclosing(self._files.found(query, anew=anew)) as found:
+            async for known in found:
+                await asyncio.sleep(0)
+                word = _WORD.search(self.area.before)
+                if word is None or word[1] != query:
+                    return
+                self._named = query
+                self.area.border_subtitle = known.note
+                choices = [*first, *(_file(name, profiles) for name in known.names)]
+                if begun:
+                    self.popup.refine(choices, final=known.final)
+                else:
+                    self.popup.offer(choices)
+                begun = True
+
+    def _end_names(self, *, keep: bool = False) -> None:
+        """Offer no more names; `keep` lets the listing come to its end all the same, for the next time."""
+        if self._naming:
+            self._naming = False
+            self.workers.cancel_group(self, "names")
+            self.area.border_subtitle = ""
+            if not keep:
+                self._files.stop()
 
     def complete(self) -> bool:
         """Take what the list offers; False when there is no list."""
@@ -298,6 +330,7 @@ class Composer(Vertical):
                 self._quiet = True
                 self.area.replace(choice.text, start, (row, column))
         self.popup.hide()
+        self._end_names(keep=True)
 
     def on_popup_clicked(self, event: Popup.Clicked) -> None:
         event.stop()
@@ -307,6 +340,7 @@ class Composer(Vertical):
     def recall(self) -> None:
         """Search the prompts of before with what is typed."""
         self._recalling = True
+        self._end_names()
         self._offer_history()
 
     def _offer_history(self) -> None:

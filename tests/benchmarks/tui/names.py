@@ -12,27 +12,41 @@ from ..search import plant, ripgrep
 from .screen import READY
 from .terminal import Terminal
 
+RAREST = "part0/room0/file0.txt"
+"""The first name of the whole list; of the first names it is one once in forty times."""
+
 
 def names(bench: Bench) -> Iterator[Line]:
-    """`@` among 100,000 files: the first list, which has to find them, and the list after each further letter."""
+    """`@` among 100,000 files, in turns with a run of ripgrep: the first names, the list of all, and the list after each
+    further letter, in turns with the echo of a letter that means nothing."""
     folder = bench.folder / "files-100000"
     if not folder.exists():
         plant(folder, 100_000)
-    floor = statistics.median(ripgrep(["rg", "--files"], folder) for _ in range(3))
-    env = bench.environment(home="names")
-    with Terminal(bench.friday("-m", MESSAGES, "-C", str(folder)), env, bench.work) as terminal:
-        terminal.shown()
-        terminal.until(READY)
-        terminal.rest(2.0)
-        at, begun = len(terminal.out), time.monotonic()
-        terminal.type("@")
-        first = terminal.until("room0/file", at) - begun
-        yield Line("`@` to names, 100,000 files", first, "s", 1.3 * floor if floor else None, floor or None, "ripgrep")
-        later = []
-        for number in range(5):  # names that were not on the screen before
-            terminal.rest(0.5)
-            at = len(terminal.out)
-            begun = time.monotonic()
-            terminal.type("\x15@" + f"le{9_001 + 10_007 * number}")
-            later.append(1000 * (terminal.until(f"file{9_001 + 10_007 * number}.", at) - begun))
-        yield Line("letters to names, 100,000 files", statistics.median(later), "ms", 50.0, fixed=True)
+    first, whole, alone, later, echo = [], [], [], [], []
+    for round_ in range(max(3, bench.repeat // 2)):
+        alone.append(ripgrep(["rg", "--files"], folder))
+        env = bench.environment(home="names")
+        with Terminal(bench.friday("-m", MESSAGES, "-C", str(folder)), env, bench.work) as terminal:
+            terminal.shown()
+            terminal.until(READY)
+            terminal.rest(2.0)
+            at, begun = len(terminal.out), time.monotonic()
+            terminal.type("@")
+            first.append(1000 * (terminal.until("/file", at) - begun))
+            whole.append(terminal.until(RAREST, at) - begun)
+            for number in range(5):  # names that were not on the screen before
+                wanted = 9_001 + 10_007 * number + 1_000 * round_
+                terminal.type("\x15")
+                terminal.rest(0.5)
+                echo.append(1000 * terminal.echo_of(chr(0x0100 + number)))
+                terminal.type("\x15")
+                terminal.rest(0.5)
+                at, begun = len(terminal.out), time.monotonic()
+                terminal.type(f"@le{wanted}")
+                later.append(1000 * (terminal.until(f"file{wanted}.", at) - begun))
+    floor, key = statistics.median(alone), statistics.median(echo)
+    yield Line("`@` to the first names, 100,000 files", statistics.median(first), "ms", 50.0, 1000 * floor or None, "ripgrep", fixed=True)  # fmt: skip
+    yield Line("`@` to all names, 100,000 files", statistics.median(whole), "s", 1.3 * floor or None, floor or None, "ripgrep")  # fmt: skip
+    yield Line(
+        "letters to names, 100,000 files", statistics.median(later), "ms", 50.0, key, "echo of a key", fixed=True
+    )

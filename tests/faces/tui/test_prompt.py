@@ -100,6 +100,8 @@ async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
 async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "widget.py").write_text("x")
+    for name in ("researcher", "it's its.md"):
+        (tmp_path / name).touch()
     async with opened(tmp_path, TWO) as chat:
         await chat.until(lambda: chat.app.profiles)
         await chat.type("see @wdg")
@@ -108,7 +110,13 @@ async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) ->
         assert chat.composer.text == "see @src/widget.py "
         chat.composer.clear()
         await chat.type("@resear")
-        await chat.until(lambda: "@researcher" in chat.frame)
+        await chat.until(lambda: "@researcher" in chat.frame and "\nresearcher" in chat.frame)
+        await chat.pilot.press("down", "tab")
+        assert chat.composer.text == "@./researcher "  # without its folder it would be the profile
+        await chat.type("@its")
+        await chat.until(lambda: "it's its.md" in chat.frame)
+        await chat.pilot.press("tab")
+        assert chat.composer.text == '@./researcher @"it\'s its.md" '
 
 
 async def test_slash_offers_commands_and_enter_runs_the_chosen(tmp_path: Path) -> None:
