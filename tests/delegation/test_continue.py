@@ -174,9 +174,19 @@ async def test_cost_counts_over_its_life_too(stage: Stage) -> None:
 
 @virtual
 async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look", max_iterations=2)]), Say("", [again("a.1", timeout_s=40)])]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
+    script = {
+        "a": [
+            Say("", [delegate("researcher", "look", max_iterations=2)]),
+            Say("", [again("a.1", timeout_s=40)]),
+            Say("one"),
+            Say("", [call("list_dir")]),
+            Say("", [call("list_dir", path=".")]),
+            Say("two"),
+        ]
+    }
+    async with stage.open(script, flags={"limits.max_turns": 3}) as s:
+        outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
+        assert [(o.stop_reason, o.result) for o in outcomes] == [("done", "one"), ("done", "two")]
         first, second = s.of(AgentStarted, "a.1")
         assert (first.turns, first.time_s, second.turns, second.time_s) == (2, 300, 25, 40)
 

@@ -87,6 +87,19 @@ async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_asid
         assert s.root.budget.tokens.kept == 0
 
 
+@pytest.mark.parametrize(("default", "tokens"), [(12_345, 12_345), (30_000, 20_000)])
+@virtual
+async def test_what_a_child_gets_is_what_the_settings_say(stage: Stage, default: int, tokens: int) -> None:
+    budget = f"[agents.delegation.token_budget]\ndefault = {default}\nmax = 20_000\n"
+    stage.config(f"[agents.delegation]\ndefault_timeout = 77\n{budget}")
+    stage.profile("plain", "allowedTools: [read_file]")
+    stage.profile("grand", "maxTokenBudget: 90_000", "timeout: 88")
+    async with stage.open({"a": [Say("", [delegate("plain", "x"), delegate("grand", "y")]), Say("fin")]}) as s:
+        await s.session.prompt("go")
+        granted = {e.profile: (e.time_s, e.tokens) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)}
+        assert granted == {"plain": (77, tokens), "grand": (88, 20_000)}
+
+
 @virtual
 async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
