@@ -11,7 +11,7 @@ import pytest
 
 from friday_cli.core.agent import Outcome
 from friday_cli.core.budget import Budget
-from friday_cli.core.errors import ToolError
+from friday_cli.core.errors import ProviderError, ToolError
 from friday_cli.core.events import (
     AgentFinished,
     InboxMessage,
@@ -431,3 +431,13 @@ async def test_nothing_is_left_after_a_run() -> None:
     await until(lambda: node.ended)
     assert await others() == []
     assert bench.workspace.released == ["a"]
+
+
+@virtual
+async def test_what_was_said_before_a_failure_stays_in_the_conversation() -> None:
+    broken = ProviderError("invalid", "it broke")
+    bench = Bench(Model({"a": [Say("half of it", fail=broken), Say("the rest")]}))
+    assert (await bench.prompt()).result == "half of it"
+    assert (await bench.prompt("go on")).result == "the rest"
+    assert [m.text for m in bench.requests("a")[-1].messages] == ["go", "half of it", "go on"]
+    assert [e.message.text for e in bench.of(MessageAdded)] == ["go", "half of it", "go on", "the rest"]
