@@ -119,8 +119,8 @@ MUTANTS: dict[str, Seed] = {
     "10 a denied call runs": changed(calls, "_permit", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
     "11 one question at a time": changed(
         desk.Desk, "permission", "answer = await self._put(path, ask_id, asked)",
-        "import asyncio\n    lock = self.__dict__.setdefault('lock', asyncio.Lock())\n    async with lock:\n"
-        "        answer = await self._put(path, self._new_id('p'), asked)",
+        "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
+        "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
     "11 the clock runs while a person thinks": changed(
         presence.Presence, "_release", "self.clock.stop()", "pass"
