@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 
 from ..core.errors import ProviderError
@@ -33,9 +32,8 @@ async def _listed(endpoint: Endpoint) -> list[str]:
     from . import sdk
 
     try:
-        async with asyncio.timeout(NEAR_S):
-            found = await sdk.list_models(endpoint)
-    except (ProviderError, TimeoutError):
+        found = await sdk.list_models(endpoint, seconds=NEAR_S)
+    except ProviderError:
         return []
     return [name for row in found if isinstance(name := row.get("id"), str) and 0 < len(name) <= _LONGEST]
 

@@ -61,16 +61,17 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
             await _close(response)
 
 
-async def list_models(endpoint: Endpoint) -> list[dict[str, Any]]:
-    """The models the service offers to this key, as it describes them (`id` at least). Raises ProviderError."""
+async def list_models(endpoint: Endpoint, *, seconds: float = LIST_S) -> list[dict[str, Any]]:
+    """The models the service offers to this key, as it describes them (`id` at least). Raises ProviderError, also where the
+    service takes longer than `seconds`; the time in which the SDK is loaded does not count."""
     try:
         await _load(endpoint.sdk)
-        async with asyncio.timeout(LIST_S):
+        async with asyncio.timeout(seconds):
             models = client(endpoint).models
             if models is None:
                 raise ProviderError("config", f"{endpoint.service} offers no list of models on this platform.")
             found = []
-            async for model in models.list(timeout=LIST_S, extra_headers=_auth(endpoint)):
+            async for model in models.list(timeout=seconds, extra_headers=_auth(endpoint)):
                 found.append(model.to_dict(mode="json"))
                 if len(found) == MODELS_LIMIT:
                     break

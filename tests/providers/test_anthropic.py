@@ -390,6 +390,25 @@ def test_origin_of_the_cases() -> None:
     assert ORIGIN == "anthropic/claude-test"
 
 
+async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, load, later = asyncio.get_running_loop(), sdk._load, 0.0
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + later)
+
+    async def slowly(name: str) -> None:
+        nonlocal later
+        await load(name)
+        later += 3600
+        await asyncio.sleep(0.01)  # a timer that began before it rings
+
+    monkeypatch.setattr(sdk, "_load", slowly)
+    listed = document({"data": [{"id": "claude-opus-5-5"}], "has_more": False}, 200)
+    async with playing(document(error_event("not_found_error"), 404), listed) as server:
+        with pytest.raises(ProviderError) as caught:
+            await reply(provider(server, "http", model="claude-opus-5.5"))
+    assert caught.value.hint.startswith("Did you mean claude-opus-5-5?")
+
+
 @pytest.mark.parametrize(
     ("model", "listed", "words"),
     [
