@@ -355,12 +355,16 @@ async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tm
         await chat.pilot.press("down", "down")
         await chat.until(lambda: "a answers · Enter opens · x cancels" in chat.frame)
         for words in ("note one", "note two", "note two", "note three"):
-            chat.app.say_note(words, "error")
-        await chat.until(lambda: "note three" in chat.frame)
-        rows = chat.frame.splitlines()
-        first = next(number for number, row in enumerate(rows) if "wants to use bash" in row)
-        assert [row[:14].strip(" ▌") for row in rows[first - 3 : first - 1]] == ["note two", "note three"], chat.frame
-        assert "note one" not in chat.frame
+            chat.app.notify(words, timeout=600)
+
+        def above() -> list[str]:
+            """What stands right above the panel at the left."""
+            rows = chat.frame.splitlines()
+            panel = next((number for number, row in enumerate(rows) if "wants to use bash" in row), 3)
+            return [row[:14].strip(" ▌") for row in rows[panel - 3 : panel - 1]]
+
+        await chat.until(lambda: above() == ["note two", "note three"] and "note one" not in chat.frame)
+        chat.app.clear_notifications()
         await chat.pilot.press("a")
         assert "[coder] a.2 wants to use bash" in chat.frame
         await chat.pilot.press("1")
