@@ -311,7 +311,7 @@ class Scene(People):
 
     async def sampler(self) -> None:
         """Looks at the agents from time to time."""
-        rounds = idle = 0
+        rounds = idle = told = 0
         while True:
             await asyncio.sleep(0.3 + self.rng.random() * 2 if rounds < 200 else 500.0)
             rounds += 1
@@ -319,7 +319,8 @@ class Scene(People):
             for node in living:
                 await self._sample(node)
             queued = [n.path for n in living if n.agent.presence.status == "queued" and not n.ending]
-            idle = idle + 1 if queued and not [p for p in self.working if p != "a"] else 0
+            before, told = told, len(self.journal.envelopes)  # what is still being written down is work, too
+            idle = idle + 1 if queued and told == before and not [p for p in self.working if p != "a"] else 0
             if idle > 5:
                 self.broken.append(f"{queued} are queued, and nobody works")
                 idle = 0
