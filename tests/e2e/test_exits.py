@@ -341,14 +341,15 @@ def test_closed_standard_output(friday: Friday) -> None:
 def test_nobody_reads_the_stream_any_more(friday: Friday) -> None:
     """What nobody reads is not paid for: the run is stopped."""
     friday.plays(
-        "agents: {a: {turns: [{calls: [{name: list_dir}], delay_s: 0.05}, {calls: [{name: todo}]}], repeat: last}}"
+        "agents: {a: [{calls: [{name: bash, arguments: {command: until test -e go; do sleep 0.02; done}}]}, {delay_s: 600, text: never}]}"
     )
-    process = friday.start("hi", "--output-format", "stream-json", "--max-turns", "200")
+    process = friday.start("hi", "--output-format", "stream-json", "--yolo")
     assert process.stdout
     assert process.stdout.readline().startswith(b'{"seq":1')
     process.stdout.close()
     process.stdout = None
-    assert process.wait(20) == 0
+    (friday.project / "go").touch()  # from here on it says something that nobody reads
+    assert process.wait(60) == 0
     assert process.stderr
     assert process.stderr.read() == b""
 
