@@ -64,11 +64,17 @@ class Desk:
         if answer.decision == "deny" or not rule:
             answer = msgspec.structs.replace(answer, scope="once")
         if answer.scope != "once":
-            for text in rule.split("\n"):
-                await self.on_grant(parse_rule(text, "allow"), answer.scope)
-            for other in [ask for ask, passes in self._again.items() if passes()]:
-                await self.answer(other, Answer("allow", reason=f"covered by {', '.join(rule.splitlines())}"))
+            await self._grant(rule.splitlines(), answer.scope)
         return answer
+
+    async def _grant(self, rules: list[str], scope: str) -> None:
+        """Keep what was allowed. Whatever would have passed before, as after a change of the mode, is not its to answer."""
+        held = [ask_id for ask_id, passes in self._again.items() if not passes()]
+        for text in rules:
+            await self.on_grant(parse_rule(text, "allow"), scope)
+        for ask_id in held:
+            if ask_id in self._again and self._again[ask_id]():
+                await self.answer(ask_id, Answer("allow", reason=f"covered by {', '.join(rules)}"))
 
     async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:
         """Wait for a person's answer in words. Raises ToolError where nobody can answer."""

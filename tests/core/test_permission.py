@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -499,6 +500,38 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
     await table.answer("p1", Answer("allow", scope))  # type: ignore[arg-type]
     assert (await asking).decision == "allow"
     assert kept == granted
+
+
+@virtual
+async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
+    import asyncio
+
+    table, journal = desk()
+    rules, loosened = rights(), rights(mode="edits")
+
+    async def keep(rule: Rule, scope: str) -> None:
+        rules.rules.append(rule)
+
+    def passes(wanted: Call) -> Callable[[], bool]:
+        return lambda: "allow" in {rules.decide(wanted).decision, loosened.decide(wanted).decision}
+
+    table.on_grant = keep
+    calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
+    asking = [
+        asyncio.create_task(table.permission(path, "c", wanted, reason="", again=passes(wanted)))
+        for path, wanted in calls.items()
+    ]
+    await asyncio.sleep(0.1)
+    await table.answer(
+        next(ask_id for ask_id, path in table.pending.items() if path == "a.1"), Answer("allow", "session")
+    )
+    await asyncio.sleep(0.1)
+    assert set(table.pending.values()) == {"a.3", "a.4"}, "the mode lets a.4 pass by now, but nobody said so to it"
+    answered = {e.agent: e.event for e in journal.envelopes if isinstance(e.event, PermissionAnswered)}
+    assert answered["a.2"].reason == "covered by bash(make all)"
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
 
 
 @virtual

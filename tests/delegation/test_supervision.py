@@ -334,3 +334,20 @@ async def test_the_root_is_not_supervised_a_person_sees_what_it_says(stage: Stag
     async with stage.open(Actors({"a": [Say("I wrote it")]})) as s:
         assert (await s.session.prompt("go")).result == "I wrote it"
         assert s.of(IntentStated) == []
+
+
+@virtual
+async def test_what_is_said_while_a_person_decides_is_still_heard(stage: Stage) -> None:
+    stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
+    turns = [Say("I wrote it"), intent(), Say("in English, as you said")]
+    async with stage.open(
+        Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]), attended=True
+    ) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(QuestionAsked))
+        await s.session.send("a.1", "in English, please")
+        await s.session.answer(s.of(QuestionAsked)[0].id, "accept")
+        await asking
+        assert "in English, please" in s.heard("a.1")[-1]
+        assert s.end("a.1") == ("completed", "done")
+        assert s.finished("a.1").result == "in English, as you said"
