@@ -12,6 +12,7 @@ from friday_cli.core.decoding import decode_envelope
 from friday_cli.core.events import (
     AgentFinished,
     AgentStarted,
+    AttemptFailed,
     Denied,
     Envelope,
     MessageAdded,
@@ -134,6 +135,15 @@ def test_text_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.err.splitlines() == [
         "friday: scripted", "friday: look here", "friday: session 5e55-10n · 1 sub-agent · 107 tokens · $0.2500 · 5.0 s",
     ]  # fmt: skip
+
+
+def test_a_long_wait_is_said_where_no_countdown_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    failures = [
+        ("a", AttemptFailed(n, "rate", "Too many requests.", wait)) for n, wait in enumerate([0.5, 20.0, None], 1)
+    ]
+    told(TextWriter(quiet=False, badge=""), *BEGUN, *failures)
+    told(TextWriter(quiet=True, badge=""), *BEGUN, *failures)
+    assert capsys.readouterr().err.splitlines() == ["friday: a: Too many requests. It tries again in 20 s."]
 
 
 def test_quiet_says_only_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,17 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ...core.agent import Outcome
-from ...core.events import LIMIT_REASONS, LIVE, Envelope, MessageAdded, Notice, SessionStarted, TextDelta, encode
+from ...core.events import (
+    LIMIT_REASONS,
+    LIVE,
+    AttemptFailed,
+    Envelope,
+    MessageAdded,
+    Notice,
+    SessionStarted,
+    TextDelta,
+    encode,
+)
 from ...core.figures import cost, counted, seconds, tokens
 from ...core.messages import Usage
 from ...core.plain import line, plain
@@ -19,6 +29,8 @@ from .terminal import Answer, StatusArea, can_redraw, remark
 if TYPE_CHECKING:
     from .live import Live
 
+LONG_S = 5.0
+"""A wait for the next try that is told where no countdown can be seen."""
 MOST_DENIALS = 20
 """Refused calls that are listed at the end."""
 RESULT_MOST = 100_000
@@ -164,7 +176,8 @@ def _agent(session: str, state: State, agent: AgentView) -> dict[str, Any]:
 
 
 class TextWriter(Writer):
-    """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only."""
+    """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only, and
+    what makes it wait."""
 
     def __init__(self, *, quiet: bool, badge: str, kept: bool = True) -> None:
         super().__init__()
@@ -193,6 +206,10 @@ class TextWriter(Writer):
                 self._answer.settle(event.message.text)
         if isinstance(event, Notice) and not self._quiet:
             self._say(event.text)
+        if isinstance(event, AttemptFailed) and (event.retry_s or 0) >= LONG_S and not (self._quiet or self._live):
+            self._say(
+                f"{envelope.agent}: {event.message.rstrip('.')}. It tries again in {seconds(event.retry_s or 0)}."
+            )
         if self._area:
             self._area.update(self._lines)
 
