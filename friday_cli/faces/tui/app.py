@@ -109,7 +109,7 @@ class FridayApp(Following):
         self.theme_changed_signal.subscribe(self, self._new_look)
         self.screen.screen_layout_refresh_signal.subscribe(self, self.place_notes)
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the screen was given to the shell
-        self.set_timer(BEAT_S, self._start)  # what was typed so far is shown first
+        self.soon(BEAT_S, self._start)  # what was typed so far is shown first
 
     def _new_scene(self) -> Scene:
         return Scene(self.engine.state, Pen(Look.of(self)), time.time, block_of)

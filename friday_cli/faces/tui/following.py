@@ -6,10 +6,11 @@ asks for a look, `look` tells the panes. What a person types is shown before it.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 
 from textual import events
-from textual.timer import Timer
 
 from . import facts, keys, notice
 from .approval import Approval
@@ -36,7 +37,7 @@ class Following(Talk):
     def __init__(self) -> None:
         super().__init__()
         self.notice = notice.Notice()
-        self._tick: Timer | None = None
+        self._tick: asyncio.TimerHandle | None = None
         self._due = self._looked = self._typed = 0.0
         self._pause = BEAT_S
         self._ended = False
@@ -71,9 +72,14 @@ class Following(Talk):
         if self._tick is not None and self._due <= due:
             return
         if self._tick is not None:
-            self._tick.stop()
+            self._tick.cancel()
         self._due = due
-        self._tick = self.set_timer(seconds, self.look)
+        self._tick = self.soon(seconds, self.look)
+
+    def soon(self, seconds: float, do: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call `do` after so many seconds. A timer of Textual (8.2) is never heard of again when the process stands still for
+        its whole time as it is set, which a few milliseconds are easily."""
+        return asyncio.get_running_loop().call_later(seconds, self.call_next, do)
 
     def look(self) -> None:
         """Tell every pane what changed; the only place where the screen follows the session."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from textual.app import ScreenStackError
 from textual.css.query import NoMatches
 
+from friday_cli.faces.tui.following import SOON_S
 from tests.pace import paced
 
 from .chat import opened
@@ -40,6 +43,16 @@ async def test_a_message_is_answered_in_the_transcript(folder: Path) -> None:
         assert "› hi you" in chat.frame
         assert "Hello there." in chat.frame
         assert chat.composer.text == ""
+
+
+async def test_a_machine_that_stands_still_at_each_moment_does_not_stop_the_screen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = itertools.count()
+    monkeypatch.setattr("textual._time.get_time", lambda: time.monotonic() + 1.2 * SOON_S * next(looks))
+    async with opened(folder, {"a": [{"text": "Hello *there*."}]}) as chat:
+        await chat.say("hi you")
+        await chat.until(lambda: "Hello there." in chat.frame)
 
 
 async def test_keys_act_in_the_order_in_which_they_were_typed(folder: Path) -> None:
