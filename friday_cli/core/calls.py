@@ -166,13 +166,15 @@ async def _permit(agent: Agent, world: World, call: ToolCall, wanted: Call) -> N
             return Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
         return verdict
 
+    def passes() -> bool:
+        return judged().decision == "allow"
+
     verdict = judged()
     if verdict.decision == "allow":
         return
     subject = "\n".join(wanted.subjects)
     if verdict.decision == "ask" and world.desk.attended:
         async with agent.presence.waiting("waiting_user", call.id):
-            passes = lambda: judged().decision == "allow"  # noqa: E731
             answer = await world.desk.permission(agent.path, call.id, wanted, reason=verdict.reason, again=passes)
         if answer.decision == "allow":
             return
