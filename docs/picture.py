@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
-from friday_cli.core.decoding import decode_envelope
-from friday_cli.core.events import (
+from friday_cli.core.protocol.decode import decode_envelope
+from friday_cli.core.protocol.events import (
     AgentFinished,
     CallDelta,
     Envelope,
@@ -29,7 +29,7 @@ from friday_cli.core.events import (
     TextDelta,
     ThinkingDelta,
 )
-from friday_cli.view import State, agent_line, render_tree
+from friday_cli.view import SessionView, agent_line, render_tree
 
 PROJECT = Path(__file__).parents[1]
 PICTURE, RUN = Path(__file__).with_name("friday.svg"), Path(__file__).with_name("friday.jsonl")
@@ -108,8 +108,8 @@ def placeless(envelope: Envelope) -> Envelope:
     return msgspec.structs.replace(envelope, event=msgspec.structs.replace(envelope.event, cwd="/home/you/friday_cli"))
 
 
-def folded(envelopes: list[Envelope]) -> State:
-    state = State()
+def folded(envelopes: list[Envelope]) -> SessionView:
+    state = SessionView()
     for envelope in envelopes:
         if not isinstance(envelope.event, Notice):
             state.apply(envelope)
@@ -118,7 +118,7 @@ def folded(envelopes: list[Envelope]) -> State:
 
 def at_work(envelopes: list[Envelope]) -> list[str]:
     """The lines of the moment at which most agents were using a tool."""
-    state, best, lines = State(), -1, []
+    state, best, lines = SessionView(), -1, []
     for envelope in envelopes:
         state.apply(envelope)
         agents = [a for a in state.working if a.path != "a"]

@@ -38,28 +38,28 @@ def _run(argv: list[str]) -> int:
         argv = ["ask", *argv[1:]]
     try:
         if argv in (["--version"], ["-V"], ["-v"]):
-            from . import __version__
+            from friday_cli import __version__
 
             print(f"friday {__version__}", flush=True)
             return 0
         if argv[:1] == ["ask"]:
-            from .faces.ask.options import parse
+            from friday_cli.frontends.oneshot.options import parse
 
             values = parse(argv[1:])
             if values is not None:
-                from .faces.ask.run import ask
+                from friday_cli.frontends.oneshot.run import ask
 
                 return ask(values)
         if not argv or argv[0].startswith("-"):
-            from .faces.tui.options import parse as chat_options
-            from .faces.tui.options import wants_chat
+            from friday_cli.frontends.tui.options import parse as chat_options
+            from friday_cli.frontends.tui.options import wants_chat
 
             values = chat_options(argv)
             if values is not None and wants_chat(argv):
-                from .faces.tui.run import main
+                from friday_cli.frontends.tui.run import main
 
                 return main(values)
-        from .cli import run
+        from friday_cli.cli import run
 
         return run(argv)
     except KeyboardInterrupt:
@@ -72,7 +72,7 @@ def _run(argv: list[str]) -> int:
         print(f"friday: {error.filename or 'standard output'}: {error.strerror or error}.", file=sys.stderr)
         return 1
     except Exception as error:  # a defect: a person gets one line, the log has the rest
-        from .debug import unforeseen
+        from friday_cli.diagnostics.log_file import unforeseen
 
         print(f"friday: {unforeseen(error)}", file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from .core.errors import UsageError
+from friday_cli.core.protocol.errors import UsageError
 
 Kind = Literal["config", "data", "state", "cache"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from friday_cli.core.messages import Message
+from friday_cli.core.protocol.messages import Message
 
 
 def strict(messages: Sequence[Message]) -> list[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, TextDelta
-from friday_cli.session import Options, Session
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, TextDelta
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
 
 
 @pytest.mark.parametrize("level", ["abort", "cancel"])

@@ -11,10 +11,11 @@ from typing import Any
 import typer
 from typer.main import get_command
 
-from ..core.errors import FridayError
-from ..core.plain import plain
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize
+
 from . import chat
-from .help import Group
+from .help import HelpGroup
 
 EXAMPLES = """\b
 Examples:
@@ -31,7 +32,7 @@ Examples:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from .. import __version__
+        from friday_cli import __version__
 
         print(f"friday {__version__}")
         raise typer.Exit()
@@ -48,7 +49,7 @@ def _app(argv: list[str]) -> typer.Typer:
     command is named, only its family is: all of them cost 20 ms."""
     families = argv[:1] if argv and argv[0] in FAMILIES and "_FRIDAY_COMPLETE" not in os.environ else FAMILIES
 
-    class Top(Group):
+    class Top(HelpGroup):
         def list_commands(self, ctx: Any) -> list[str]:
             return list(families)
 
@@ -95,20 +96,20 @@ def run(argv: list[str]) -> int:
         where = f"{name}: " if name else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
-        from ..debug import unforeseen
+        from friday_cli.diagnostics.log_file import unforeseen
 
         return _fail(unforeseen(error), 1)
     return 0
 
 
 def _fail(text: str, code: int) -> int:
-    print(f"friday: {plain(text)}", file=sys.stderr)
+    print(f"friday: {sanitize(text)}", file=sys.stderr)
     return code
 
 
 def _misused(error: typer.TyperException, argv: list[str]) -> int:
     """Words that Typer could not make sense of: what is wrong, and where it is explained."""
-    from ..faces.ask.options import asks_for_json
+    from friday_cli.frontends.oneshot.options import asks_for_json
 
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else f"friday {'ask ' if argv[:1] == ['ask'] else ''}".strip()
@@ -121,7 +122,7 @@ def _misused(error: typer.TyperException, argv: list[str]) -> int:
         text += " A prompt of several words needs quotes around it."
     text += f" See `{command} --help`."
     if argv[:1] == ["ask"] and asks_for_json(argv):
-        from ..faces.ask.writers import JsonWriter
+        from friday_cli.frontends.oneshot.output import JsonWriter
 
         JsonWriter.failure(text, error.exit_code)
     return _fail(text, error.exit_code)

@@ -7,16 +7,17 @@ from typing import Any, Literal
 
 import typer
 
-from ..faces.ask.options import OPTIONS, Option
-from . import complete
-from .help import Command
+from friday_cli.frontends.oneshot.options import OPTIONS, AskOption
+
+from . import completion
+from .help import HelpCommand
 
 _TAB = {
-    "model": complete.models,
-    "fallback_model": complete.models,
-    "subagent_model": complete.models,
-    "profile": complete.profiles,
-    "resume": complete.sessions,
+    "model": completion.models,
+    "fallback_model": completion.models,
+    "subagent_model": completion.models,
+    "profile": completion.profiles,
+    "resume": completion.sessions,
 }
 """What Tab offers for an option's value."""
 
@@ -33,7 +34,7 @@ def register(app: typer.Typer) -> None:
     """Add the command `ask`."""
 
     def command(**values: Any) -> None:
-        from ..faces.ask.run import ask
+        from friday_cli.frontends.oneshot.run import ask
 
         for option in OPTIONS:
             if option.kind == "many":
@@ -48,10 +49,10 @@ def register(app: typer.Typer) -> None:
     parameters = [prompt, *map(_parameter, OPTIONS)]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command("ask", cls=Command, help=HELP)(command)
+    app.command("ask", cls=HelpCommand, help=HELP)(command)
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: AskOption) -> inspect.Parameter:
     types: dict[str, Any] = {"flag": bool, "int": int, "float": float, "many": list[str]}
     kind = types.get(option.kind, str)
     if option.choices:

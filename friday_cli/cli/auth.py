@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..paths import with_tilde
-from . import complete
-from .help import Command, Group
+from friday_cli.paths import with_tilde
+
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..models.keys import KeyRow
+    from friday_cli.llm.models.credentials import KeyRow
 
 LONGEST = 10_000
 """Characters of a key; more is something else."""
 
 _PROVIDER = typer.Argument(
-    metavar="PROVIDER", help="The service, such as anthropic or openai.", autocompletion=complete.providers,
+    metavar="PROVIDER", help="The service, such as anthropic or openai.", autocompletion=completion.providers,
     show_default=False,
 )  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add the family `auth`."""
-    family = typer.Typer(cls=Group, help="Keep keys of model services: set, list, remove.", rich_markup_mode=None)
+    family = typer.Typer(cls=HelpGroup, help="Keep keys of model services: set, list, remove.", rich_markup_mode=None)
     # what looks like an option could be a key: take it in here, refuse it there, and print it nowhere
     loose = {"allow_extra_args": True, "ignore_unknown_options": True}
-    family.command("set", cls=Command, context_settings=loose)(set_)
-    family.command("list", cls=Command)(list_)
-    family.command("remove", cls=Command)(remove)
+    family.command("set", cls=HelpCommand, context_settings=loose)(set_)
+    family.command("list", cls=HelpCommand)(list_)
+    family.command("remove", cls=HelpCommand)(remove)
     app.add_typer(family, name="auth")
 
 
@@ -42,8 +43,9 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
     friday auth set anthropic                asks for the key without showing it
     pass show anthropic | friday auth set anthropic
     """
-    from ..core.errors import UsageError
-    from ..models import keys
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.llm.models import credentials
+
     from .output import remark
 
     if context.args or provider.startswith("-"):
@@ -52,7 +54,7 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
             hint="Run `friday auth set PROVIDER` and paste it, or pipe it in. Consider that key known to others.",
         )
     name = _known(provider)
-    path = keys.set_key(name, _read_key(name))
+    path = credentials.set_key(name, _read_key(name))
     remark(f"the key of {name} is kept in {with_tilde(path)}")
     for row in _rows(name):
         if row.used and row.source != "auth.toml":
@@ -61,36 +63,38 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
 
 def list_() -> None:
     """List which services have a key, and where it is from. The keys themselves are not shown."""
-    from .output import Column, remark, show_table
+    from .output import TableColumn, remark, show_table
 
     rows = _rows()
     if not rows:
         remark("no keys. Set a variable such as ANTHROPIC_API_KEY, or run `friday auth set anthropic`.")
         return
     show_table(
-        [Column("SERVICE"), Column("KEY FROM"), Column("USED")],
+        [TableColumn("SERVICE"), TableColumn("KEY FROM"), TableColumn("USED")],
         [(row.provider, row.source, "yes" if row.used else "no: the one above comes first") for row in rows],
     )
 
 
 def remove(provider: str = _PROVIDER) -> None:
     """Forget the key of a service. Variables of the environment stay as they are."""
-    from ..core.errors import UsageError
-    from ..models import keys
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.llm.models import credentials
+
     from .output import remark
 
     left = [row.source for row in _rows(provider) if row.source != "auth.toml"]
     still = f" {left[0]} is set in the environment and still gives one." if left else ""
-    if not keys.remove_key(provider):
-        raise UsageError(f"No key of {provider!r} is kept in {with_tilde(keys.auth_path())}.{still}")
+    if not credentials.remove_key(provider):
+        raise UsageError(f"No key of {provider!r} is kept in {with_tilde(credentials.auth_path())}.{still}")
     remark(f"the key of {provider} is forgotten.{still}")
 
 
 def _known(provider: str) -> str:
     """The name of a service that can have a key. Raises UsageError for any other, without repeating a likely key."""
-    from ..core.errors import UsageError
-    from ..models.presets import SCRIPTED, names, unknown
-    from .here import look
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.llm.models.presets import SCRIPTED, names, unknown
+
+    from .project_context import look
 
     providers = look().settings.providers
     if provider in SCRIPTED:
@@ -106,15 +110,16 @@ def _known(provider: str) -> str:
 
 
 def _rows(provider: str = "") -> list[KeyRow]:
-    from ..models import keys
-    from .here import look
+    from friday_cli.llm.models import credentials
 
-    rows = keys.list_keys(look().settings.providers, os.environ)
+    from .project_context import look
+
+    rows = credentials.list_keys(look().settings.providers, os.environ)
     return [row for row in rows if not provider or row.provider == provider]
 
 
 def _read_key(provider: str) -> str:
-    from ..core.errors import UsageError
+    from friday_cli.core.protocol.errors import UsageError
 
     if sys.stdin is not None and sys.stdin.isatty():
         from getpass import getpass

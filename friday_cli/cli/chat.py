@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import typer
 
-from ..faces.tui.options import OPTIONS, Option
-from . import complete
+from friday_cli.frontends.tui.options import OPTIONS, ChatOption
+
+from . import completion
 
 _TAB = {
-    "model": complete.models,
-    "fallback_model": complete.models,
-    "subagent_model": complete.models,
-    "profile": complete.profiles,
-    "resume": complete.sessions,
+    "model": completion.models,
+    "fallback_model": completion.models,
+    "subagent_model": completion.models,
+    "profile": completion.profiles,
+    "resume": completion.sessions,
 }
 
 
@@ -27,7 +28,7 @@ def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable
         """A terminal coding assistant whose sub-agents are first-class. Without a command: the chat."""
         if ctx.invoked_subcommand is not None:
             return
-        from ..faces.tui.run import chat
+        from friday_cli.frontends.tui.run import chat
 
         raise typer.Exit(chat(values))
 
@@ -44,7 +45,7 @@ def callback(show_version: Callable[[bool], None], *, options: bool) -> Callable
     return friday
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: ChatOption) -> inspect.Parameter:
     kind: Any = {"flag": bool, "many": list[str]}.get(option.kind, str)
     if option.choices:
         kind = Literal[option.choices]

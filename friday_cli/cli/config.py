@@ -7,39 +7,41 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..paths import with_tilde
-from . import complete
-from .help import Command, Group
+from friday_cli.paths import with_tilde
+
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..config.edit import Saved
+    from friday_cli.config.edit import SavedSetting
 
 _KEY = typer.Argument(
-    metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=complete.settings, show_default=False
+    metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=completion.settings, show_default=False
 )  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add the family `config`."""
-    family = typer.Typer(cls=Group, help="Settings: path, show, get, set, unset.", rich_markup_mode=None)
+    family = typer.Typer(cls=HelpGroup, help="Settings: path, show, get, set, unset.", rich_markup_mode=None)
     for name, function in (("path", path), ("show", show), ("get", get), ("set", set_), ("unset", unset)):
         settings = {"ignore_unknown_options": name == "set"}  # a number below 0 is a value
-        family.command(name, cls=Command, context_settings=settings)(function)
+        family.command(name, cls=HelpCommand, context_settings=settings)(function)
     app.add_typer(family, name="config")
 
 
 def path() -> None:
     """Print the path of your settings file; it need not exist yet."""
-    from ..config.layers import user_file
+    from friday_cli.config.load import user_file
 
     print(user_file())
 
 
 def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
     """Show every setting with its value and where it comes from."""
-    from .. import config
+    from friday_cli import config
+
     from . import output
-    from .here import look
+    from .project_context import look
 
     loaded = look().loaded
     rows = config.rows(loaded)
@@ -51,7 +53,7 @@ def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for prog
              for name, value, source in rows}
         )  # fmt: skip
         return
-    columns = [output.Column("SETTING"), output.Column("VALUE", wide=True), output.Column("FROM")]
+    columns = [output.TableColumn("SETTING"), output.TableColumn("VALUE", wide=True), output.TableColumn("FROM")]
     output.show_table(columns, [(name, value, with_tilde(source)) for name, value, source in rows])
     for words in loaded.notices:
         output.remark(words)
@@ -62,9 +64,10 @@ def get(key: str = _KEY) -> None:
 
     Text comes as it is, a list as JSON, and for a table there is a line for each of its settings.
     """
-    from .. import config
+    from friday_cli import config
+
     from . import output
-    from .here import look
+    from .project_context import look
 
     loaded = look().loaded
     value = config.lookup(loaded.settings, key)
@@ -85,7 +88,8 @@ def set_(
     ),
 ) -> None:  # fmt: skip
     """Change one setting in your file. Everything else in it stays, comments too."""
-    from ..config.edit import set_value, value_of
+    from friday_cli.config.edit import set_value, value_of
+
     from . import output
 
     _sound(key, value_of(tuple(key.split(".")), value))
@@ -96,8 +100,9 @@ def set_(
 
 def unset(key: str = _KEY) -> None:
     """Take one setting out of your file: the default holds."""
-    from ..config.edit import unset_value
-    from ..config.layers import user_file
+    from friday_cli.config.edit import unset_value
+    from friday_cli.config.load import user_file
+
     from . import output
 
     saved = unset_value(key)
@@ -108,10 +113,10 @@ def unset(key: str = _KEY) -> None:
     _told(key, saved)
 
 
-def _told(key: str, saved: Saved) -> None:
+def _told(key: str, saved: SavedSetting) -> None:
     """What a person must know beside the change: lost comments, and another place that sets the key."""
     from . import output
-    from .here import look
+    from .project_context import look
 
     if saved.backup is not None:
         output.remark(f"its comments could not be kept; the old file is {with_tilde(saved.backup)}")
@@ -122,13 +127,14 @@ def _told(key: str, saved: Saved) -> None:
 
 def _sound(key: str, value: object) -> None:
     """Refuse a model or rule that would only fail later. Raises UsageError."""
-    from ..core.rule import parse_rule
-    from .here import look
+    from friday_cli.core.permissions.rule import parse_rule
+
+    from .project_context import look
 
     if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):
         for rule in value:
             parse_rule(str(rule), "deny")
     if key in ("model", "subagent_model", "fallback_model") and isinstance(value, str) and value:
-        from ..models.resolve import parse
+        from friday_cli.llm.models.resolve import parse
 
         parse(value, look().settings.providers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .help import Command
+from .help import HelpCommand
 
 PROMPT = "What is in this folder?"
 MODELS = {"model": "demo", "subagent_model": "demo", "fallback_model": "demo"}
@@ -18,7 +18,7 @@ elsewhere, or with --plain, the answer alone (`friday ask --model demo`)."""
 def register(app: typer.Typer) -> None:
     """Add the command `demo`."""
 
-    @app.command("demo", cls=Command, help=HELP)
+    @app.command("demo", cls=HelpCommand, help=HELP)
     def command(
         prompt: str = typer.Argument(
             PROMPT, metavar="PROMPT", help="What to ask it; it says so when it cannot answer."
@@ -26,13 +26,13 @@ def register(app: typer.Typer) -> None:
         cwd: str = typer.Option(".", "--cwd", "-C", help="Folder to work in.", metavar="DIR"),
         plainly: bool = typer.Option(False, "--plain", help="The answer alone, without the chat."),
     ) -> None:
-        from ..faces.tui.options import wants_chat
+        from friday_cli.frontends.tui.options import wants_chat
 
         if wants_chat([]) and not plainly:
-            from ..faces.tui.run import chat
+            from friday_cli.frontends.tui.run import chat
 
             raise typer.Exit(chat({**MODELS, "first": prompt, "cwd": cwd}))
-        from ..faces.ask.options import defaults
-        from ..faces.ask.run import ask
+        from friday_cli.frontends.oneshot.options import defaults
+        from friday_cli.frontends.oneshot.run import ask
 
         raise typer.Exit(ask({**defaults(), **MODELS, "prompt": prompt, "cwd": cwd}))

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .help import Command
+from .help import HelpCommand
 
 if TYPE_CHECKING:
-    from ..doctor import Fact
-    from ..selftest import Check
+    from friday_cli.diagnostics.doctor import DoctorFact
+    from friday_cli.diagnostics.selftest import SelftestCheck
+
     from .output import Style
 
 
@@ -21,7 +22,7 @@ _KEPT: tuple[str, Style] = ("✓", "green")
 
 def register(app: typer.Typer) -> None:
     """Add the command `doctor`."""
-    app.command("doctor", cls=Command)(doctor)
+    app.command("doctor", cls=HelpCommand)(doctor)
 
 
 def doctor(
@@ -36,13 +37,14 @@ def doctor(
     this machine, and what is printed can be pasted into a report: no keys, no passwords, the home folder as ~. Exit
     code 1 when something is broken.
     """
-    from .. import doctor as diagnosis
+    from friday_cli.diagnostics import doctor as diagnosis
+
     from . import output
 
     facts = diagnosis.examine()
-    checks: list[Check] = []
+    checks: list[SelftestCheck] = []
     if selftest:
-        from .. import selftest as play
+        from friday_cli.diagnostics import selftest as play
 
         checks = play.run()
     broken = sum(f.level == "bad" for f in facts) + sum(not c.ok for c in checks)
@@ -63,7 +65,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _show(facts: list[Fact]) -> None:
+def _show(facts: list[DoctorFact]) -> None:
     from . import output
 
     area = ""
@@ -78,7 +80,7 @@ def _show(facts: list[Fact]) -> None:
             output.show_hanging(width + 6, (" " * (width + 6), ""), (fact.hint, style))
 
 
-def _show_checks(checks: list[Check]) -> None:
+def _show_checks(checks: list[SelftestCheck]) -> None:
     from . import output
 
     output.show_painted(("self-test", "bold"))

@@ -16,21 +16,21 @@ def _cheap(option: Any) -> Any:
     return option
 
 
-class _AsWritten:
+class _PlainText:
     """How a text of the command line is read: as it is. Typer loads pydantic (50 ms) to see that a text is one."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         return value
 
 
-class Command(TyperCommand):
+class HelpCommand(TyperCommand):
     """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         for param in self.params:
             about: Any = getattr(param, "type_descriptor", None)
             if about is not None and about.annotation is str and not about.parameter_info.parser and not param.multiple:
-                param.get_runtime_param = _AsWritten  # type: ignore[attr-defined]
+                param.get_runtime_param = _PlainText  # type: ignore[attr-defined]
         return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -58,7 +58,7 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """A family of commands; without a word more it shows its help, in which its commands come first."""
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -73,4 +73,4 @@ class Group(TyperGroup):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
-        Command.format_options(self, ctx, formatter)  # type: ignore[arg-type]
+        HelpCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]

@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..paths import with_tilde
-from . import complete
-from .help import Command, Group
+from friday_cli.paths import with_tilde
+
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..store import MemoryItem, Store
+    from friday_cli.store import MemoryItem, Store
 
 _IDS = typer.Argument(
-    metavar="ID", help="The notes, by their numbers in the list.", autocompletion=complete.notes, show_default=False
+    metavar="ID", help="The notes, by their numbers in the list.", autocompletion=completion.notes, show_default=False
 )  # fmt: skip
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the family `memory`."""
-    family = typer.Typer(cls=Group, help="Notes that agents kept: list, show, promote, forget.", rich_markup_mode=None)
+    family = typer.Typer(
+        cls=HelpGroup, help="Notes that agents kept: list, show, promote, forget.", rich_markup_mode=None
+    )
     for name, function in (("list", list_), ("show", show), ("promote", promote), ("forget", forget)):
-        family.command(name, cls=Command)(function)
+        family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="memory")
 
 
@@ -40,7 +43,7 @@ def list_(
     A note that a sub-agent saved is pending: only that sub-agent sees it. `friday memory promote` lets it count for
     every agent.
     """
-    from .output import Column, remark, show_json, show_table
+    from .output import TableColumn, remark, show_json, show_table
 
     rows = [row for row in asyncio.run(_notes(everywhere)) if not (pending and row.promoted)]
     if as_json:
@@ -53,13 +56,13 @@ def list_(
         remark(f"no {kind}." if everywhere else f"no {kind} of this project; --all lists those of every project.")
         return
     columns = [
-        Column("ID", right=True),
-        Column("SAVED"),
-        Column("STATE"),
-        Column("BY"),
-        Column("ABOUT", wide=everywhere),
+        TableColumn("ID", right=True),
+        TableColumn("SAVED"),
+        TableColumn("STATE"),
+        TableColumn("BY"),
+        TableColumn("ABOUT", wide=everywhere),
     ]
-    columns += [Column("TAGS"), Column("NOTE", wide=True)]
+    columns += [TableColumn("TAGS"), TableColumn("NOTE", wide=True)]
     table = []
     for row in rows:
         about = (with_tilde(row.project) if everywhere else "project") if row.scope == "project" else "you"
@@ -69,7 +72,7 @@ def list_(
     show_table(columns, table)
 
 
-def show(number: str = typer.Argument(metavar="ID", help="The note, by its number.", autocompletion=complete.notes,
+def show(number: str = typer.Argument(metavar="ID", help="The note, by its number.", autocompletion=completion.notes,
                                       show_default=False), as_json: bool = _JSON) -> None:  # fmt: skip
     """Show a note in full, and who saved it."""
     from .output import show as print_
@@ -115,9 +118,10 @@ def forget(numbers: list[str] = _IDS, yes: bool = typer.Option(False, "--yes", "
 
 
 async def _notes(everywhere: bool) -> list[MemoryItem]:
-    from ..paths import working_folder
-    from ..trust import project_root
-    from .records import opened
+    from friday_cli.extensions.trust import project_root
+    from friday_cli.paths import working_folder
+
+    from .session_lookup import opened
 
     project = None if everywhere else str(project_root(working_folder()))
     async with opened() as store:
@@ -129,28 +133,28 @@ async def _note(number: str) -> MemoryItem:
 
 
 async def _several(numbers: Sequence[str]) -> list[MemoryItem]:
-    from .records import opened
+    from .session_lookup import opened
 
     async with opened() as store:
         return [await _kept(store).note(number) for number in numbers]
 
 
 async def _promote(numbers: Sequence[str]) -> list[MemoryItem]:
-    from .records import opened
+    from .session_lookup import opened
 
     async with opened() as store:
         return list(await _kept(store).promote(numbers))
 
 
 async def _forget(numbers: Sequence[str]) -> list[MemoryItem]:
-    from .records import opened
+    from .session_lookup import opened
 
     async with opened() as store:
         return list(await _kept(store).forget(numbers))
 
 
 def _kept(store: Store | None) -> Store:
-    from ..core.errors import UsageError
+    from friday_cli.core.protocol.errors import UsageError
 
     if store is None:
         raise UsageError("There are no notes yet.")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .help import Command
+from .help import HelpCommand
 
 if TYPE_CHECKING:
-    from ..config import Settings
-    from ..models import Choice, Row
-    from ..models.found import Found
+    from friday_cli.config import Settings
+    from friday_cli.llm.models import ModelChoice, Row
+    from friday_cli.llm.models.local_servers_data import LocalServers
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `models`."""
-    app.command("models", cls=Command)(models)
+    app.command("models", cls=HelpCommand)(models)
 
 
 def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
@@ -28,10 +28,11 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
     The star marks the model that is used when none is named. Other models of a service work too: name them
     as provider/model.
     """
-    from .. import models as known
-    from ..models.probe import probe
+    from friday_cli.llm import models as known
+    from friday_cli.llm.models.local_servers import probe
+
     from . import output
-    from .here import look
+    from .project_context import look
 
     settings = look().settings
     found = asyncio.run(probe(settings.providers, os.environ))
@@ -43,7 +44,7 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
     _show_usable(rows, choice, settings, found)
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()
-        output.show_table([output.Column("NOT USABLE NOW"), output.Column("WHY", wide=True)], out)
+        output.show_table([output.TableColumn("NOT USABLE NOW"), output.TableColumn("WHY", wide=True)], out)
     output.show()
     aliases = ", ".join(f"{short} = {name}" for short, name in _aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
@@ -57,10 +58,10 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
             output.remark(server.hint)
 
 
-def _default(settings: Settings) -> tuple[Choice | None, str]:
+def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
     """The model that is used when none is named, or why there is none."""
-    from ..core.errors import FridayError, NotConfigured
-    from ..models import resolve
+    from friday_cli.core.protocol.errors import FridayError, NotConfigured
+    from friday_cli.llm.models import resolve
 
     try:
         return resolve(None, settings), ""
@@ -70,8 +71,8 @@ def _default(settings: Settings) -> tuple[Choice | None, str]:
         return None, str(error)
 
 
-def _show_usable(rows: list[Row], choice: Choice | None, settings: Settings, found: Found) -> None:
-    from .output import Column, show_table
+def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
+    from .output import TableColumn, show_table
 
     chosen = (
         choice.name.removesuffix(f":{choice.effort}") if choice and choice.effort else choice.name if choice else ""
@@ -87,17 +88,17 @@ def _show_usable(rows: list[Row], choice: Choice | None, settings: Settings, fou
             ("*" if name == chosen else "", name, *_figures(name, row, settings, found), row.why if i == 0 else "")
             for i, name in enumerate(names)
         ]
-    columns = [Column(""), Column("USABLE NOW"), Column("CONTEXT", right=True)]
-    columns += [Column("$ IN", right=True), Column("$ OUT", right=True), Column("HOW", wide=True)]
+    columns = [TableColumn(""), TableColumn("USABLE NOW"), TableColumn("CONTEXT", right=True)]
+    columns += [TableColumn("$ IN", right=True), TableColumn("$ OUT", right=True), TableColumn("HOW", wide=True)]
     show_table(columns, lines)
 
 
-def _figures(name: str, row: Row, settings: Settings, found: Found) -> tuple[str, str, str]:
+def _figures(name: str, row: Row, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
     """Context window in tokens, and dollars per million tokens of input and output; empty where not known."""
-    from ..core.messages import Usage
-    from ..models import catalog
-    from ..models.make import cost_of
-    from ..models.presets import service
+    from friday_cli.core.protocol.messages import Usage
+    from friday_cli.llm.models import catalog
+    from friday_cli.llm.models.factory import cost_of
+    from friday_cli.llm.models.presets import service
 
     if row.provider == "demo" or not row.models:
         return "", "", ""
@@ -114,12 +115,12 @@ def _figures(name: str, row: Row, settings: Settings, found: Found) -> tuple[str
 
 
 def _aliases() -> dict[str, str]:
-    from ..models import catalog
+    from friday_cli.llm.models import catalog
 
     return catalog.aliases()
 
 
-def _document(rows: list[Row], choice: Choice | None, why: str, found: Found) -> dict[str, object]:
+def _document(rows: list[Row], choice: ModelChoice | None, why: str, found: LocalServers) -> dict[str, object]:
     import msgspec
 
     return {

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..core.plain import plain
+from friday_cli.core.text.sanitize import sanitize
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
 _CODES = {"bold": "1", "dim": "2", "green": "32", "yellow": "33", "red": "31", "cyan": "36"}
@@ -27,7 +27,7 @@ NARROWEST = 12
 """Places that a wide column keeps in a table on a narrow terminal."""
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """A column of a table. `right` aligns figures; a `wide` one takes what is left of the line and wraps."""
 
     title: str
@@ -42,7 +42,7 @@ def on_terminal() -> bool:
 
 def paint(text: str, style: Style) -> str:
     """`text` in a colour, where standard output shows colours. Made plain in any case."""
-    text = plain(text)
+    text = sanitize(text)
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if style and coloured() else text
 
 
@@ -58,7 +58,7 @@ def coloured() -> bool:
 
 def show(text: str = "") -> None:
     """Print text, made plain, on standard output."""
-    print(plain(text))
+    print(sanitize(text))
 
 
 def show_painted(*parts: tuple[str, Style]) -> None:
@@ -69,11 +69,11 @@ def show_painted(*parts: tuple[str, Style]) -> None:
 def show_hanging(indent: int, *parts: tuple[str, Style]) -> None:
     """Print parts as one line; on a terminal the last part wraps and goes on below, `indent` places from the left."""
     *before, (text, style) = parts
-    rows = [plain(text)]
+    rows = [sanitize(text)]
     if on_terminal():
         room = max(20, places() - indent)
-        first = max(0, sum(_width(plain(head)) for head, _ in before) - indent)  # what stands left of it
-        rows = _wrapped("\xa0" * first + plain(text, keep=""), room)
+        first = max(0, sum(_width(sanitize(head)) for head, _ in before) - indent)  # what stands left of it
+        rows = _wrapped("\xa0" * first + sanitize(text, keep=""), room)
         rows[0] = rows[0][first:]
     show_painted(*before, (rows[0], style))
     for row in rows[1:]:
@@ -91,7 +91,7 @@ def clipped(text: str) -> str:
 def remark(text: str) -> None:
     """Tell a person something beside the answer, on standard error, in order with what was printed."""
     sys.stdout.flush()
-    print(f"friday: {plain(text)}", file=sys.stderr)
+    print(f"friday: {sanitize(text)}", file=sys.stderr)
 
 
 def show_json(document: Any) -> None:
@@ -104,12 +104,12 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
+def show_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, groups: Sequence[str] = ()) -> None:
     """Print rows under their titles: fitted to a terminal, or aligned with blanks and never cut through a pipe.
 
     `groups` has a heading for each row, printed where it changes.
     """
-    cells = [[plain(cell, keep="") for cell in row] for row in rows]
+    cells = [[sanitize(cell, keep="") for cell in row] for row in rows]
     widths = [max(_width(c.title), *(_width(row[i]) for row in cells)) for i, c in enumerate(columns)]
     if on_terminal():
         _shrink(columns, widths)
@@ -123,7 +123,7 @@ def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, grou
             print(_row(columns, widths, [lines[depth] if depth < len(lines) else "" for lines in wrapped]))
 
 
-def _shrink(columns: Sequence[Column], widths: list[int]) -> None:
+def _shrink(columns: Sequence[TableColumn], widths: list[int]) -> None:
     """Make the wide columns narrower until the table fits."""
     wide = [i for i, column in enumerate(columns) if column.wide]
     excess = sum(widths) + 2 * (len(widths) - 1) - places()
@@ -135,7 +135,7 @@ def _shrink(columns: Sequence[Column], widths: list[int]) -> None:
         excess -= 1
 
 
-def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+def _row(columns: Sequence[TableColumn], widths: Sequence[int], cells: Sequence[str]) -> str:
     parts = []
     for column, width, cell in zip(columns, widths, cells, strict=True):
         blanks = " " * (width - _width(cell))
@@ -177,13 +177,13 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
 
     Where nobody can be asked, raises UsageError with `otherwise`, which says that nothing was done.
     """
-    from ..core.errors import UsageError
+    from friday_cli.core.protocol.errors import UsageError
 
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(f"{otherwise}: nobody can be asked here.", hint="Add --yes to go ahead without asking.")
-    print(f"{plain(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(f"{sanitize(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()
     if not answer.endswith("\n"):
         print(file=sys.stderr)

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, get_args
 
 import typer
 
-from ..paths import with_tilde
-from . import complete
-from .help import Command, Group
+from friday_cli.paths import with_tilde
+
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..core.permission import Rules, Verdict
-    from ..core.rule import Call
-    from ..core.tool import Effect
-    from ..core.workspace import Access, Reach
+    from friday_cli.core.permissions.rule import RuleInput
+    from friday_cli.core.permissions.rules import PermissionDecision, Rules
+    from friday_cli.core.protocol.tool import Effect
+    from friday_cli.core.protocol.workspace import Access, Reach
+
     from .output import Style
 
 EFFECTS: dict[str, Effect] = {
@@ -37,7 +39,7 @@ _PROFILE = typer.Option(
     "--profile",
     metavar="NAME",
     help="Judge for an agent of this profile.",
-    autocompletion=complete.profiles,
+    autocompletion=completion.profiles,
     show_default=False,
 )
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
@@ -45,9 +47,9 @@ _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 def register(app: typer.Typer) -> None:
     """Add the family `permissions`."""
-    family = typer.Typer(cls=Group, help="Permission rules: list them, explain a decision.", rich_markup_mode=None)
+    family = typer.Typer(cls=HelpGroup, help="Permission rules: list them, explain a decision.", rich_markup_mode=None)
     for name, function in (("list", list_), ("explain", explain)):
-        family.command(name, cls=Command)(function)
+        family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="permissions")
 
 
@@ -56,7 +58,7 @@ def list_(as_json: bool = _JSON) -> None:
 
     Deny beats ask, ask beats allow. What no rule decides, the mode does.
     """
-    from .output import Column, remark, show_json, show_table
+    from .output import TableColumn, remark, show_json, show_table
 
     rules, notices = _rules("", "")
     if as_json:
@@ -78,11 +80,11 @@ def list_(as_json: bool = _JSON) -> None:
         return
     if rules.rules:
         columns = [
-            Column("DECISION"),
-            Column("RULE", wide=True),
-            Column("FOR"),
-            Column("FROM"),
-            Column("REASON", wide=True),
+            TableColumn("DECISION"),
+            TableColumn("RULE", wide=True),
+            TableColumn("FOR"),
+            TableColumn("FROM"),
+            TableColumn("REASON", wide=True),
         ]
         rows = [(r.decision, str(r), r.profile or "everybody", with_tilde(r.source), r.reason) for r in rules.rules]
         show_table(columns, rows)
@@ -107,7 +109,8 @@ def explain(
     is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for
     commands that are to reach beyond the sandbox.
     """
-    from ..core.permission import suggested_rule
+    from friday_cli.core.permissions.rules import suggested_rule
+
     from . import output
 
     rules, _ = _rules(mode, profile)
@@ -133,24 +136,24 @@ def explain(
         output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
 
 
-def _beside(rules: Rules, call: Call, verdict: Verdict, text: str) -> tuple[Verdict, str]:
+def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
     """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
     is asked about in a session that has read text of strangers, "" for nothing."""
-    from ..core.exposure import Exposure
-    from ..core.permission import Verdict
+    from friday_cli.core.permissions.rules import PermissionDecision
+    from friday_cli.core.permissions.taint import TaintTracker
 
-    fresh = Exposure()
+    fresh = TaintTracker()
     if verdict.decision == "deny":
         return verdict, ""
-    if reason := fresh.objection(call, [text.partition(":")[2].strip()], rules):
-        return Verdict("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
+    if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):
+        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
     if verdict.decision == "ask":
         return verdict, ""
     fresh.source = "a web page, for one"
-    return verdict, fresh.objection(call, [text.partition(":")[2].strip()], rules)
+    return verdict, fresh.approval_reason(call, [text.partition(":")[2].strip()], rules)
 
 
-def _show(head: str, verdict: Verdict, indent: int) -> None:
+def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
     from .output import show_hanging
 
     place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
@@ -160,7 +163,7 @@ def _show(head: str, verdict: Verdict, indent: int) -> None:
     )  # fmt: skip
 
 
-def _plain(verdict: Verdict) -> dict[str, str]:
+def _plain(verdict: PermissionDecision) -> dict[str, str]:
     return {
         "decision": verdict.decision, "reason": verdict.reason, "rule": verdict.rule, "source": verdict.source,
     }  # fmt: skip
@@ -168,12 +171,13 @@ def _plain(verdict: Verdict) -> dict[str, str]:
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     """The rights that an agent would have here. Raises UsageError for a mode or profile there is not."""
-    from ..config.places import rule_places
-    from ..core.errors import UsageError
-    from ..core.permission import MODES
-    from ..profiles import KNOWN
-    from ..rights import profile_rights, session_rules
-    from .here import look
+    from friday_cli.config.rule_locations import rule_places
+    from friday_cli.core.permissions.rules import MODES
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.extensions.profiles import KNOWN
+    from friday_cli.session.agent_rules import profile_rights, session_rules
+
+    from .project_context import look
 
     if mode and mode not in MODES:
         raise UsageError(f"{mode!r} is no mode.", hint=f"There are: {', '.join(MODES)}.")
@@ -189,12 +193,12 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     return rules, here.loaded.notices
 
 
-def _call(text: str) -> Call:
+def _call(text: str) -> RuleInput:
     """The call that a person means by `tool: subject`. Raises UsageError."""
-    from ..core.errors import FridayError, UsageError
-    from ..core.rule import Call
-    from ..core.tool import Effect as Effects
-    from ..paths import working_folder
+    from friday_cli.core.permissions.rule import RuleInput
+    from friday_cli.core.protocol.errors import FridayError, UsageError
+    from friday_cli.core.protocol.tool import Effect as Effects
+    from friday_cli.paths import working_folder
 
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
@@ -207,48 +211,55 @@ def _call(text: str) -> Call:
         )
     assert effect in get_args(Effects)
     if not subject:
-        return Call(tool, effect)
+        return RuleInput(tool, effect)
     if tool == "bash":
-        from ..local import LocalWorkspace
-        from ..shell import Ground, judge
+        from friday_cli.command_safety import AnalysisContext, analyze
+        from friday_cli.workspace.local import LocalWorkspace
 
-        return Call(tool, effect, (subject,), judge(subject, Ground(LocalWorkspace(working_folder()))), _reach(access))
+        return RuleInput(
+            tool,
+            effect,
+            (subject,),
+            analyze(subject, AnalysisContext(LocalWorkspace(working_folder()))),
+            _reach(access),
+        )
     if effect in ("read", "write"):
-        from ..local import LocalWorkspace
+        from friday_cli.workspace.local import LocalWorkspace
 
         try:
-            return Call(tool, effect, LocalWorkspace(working_folder()).labels(subject))
+            return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
         except FridayError as error:
             raise UsageError(str(error)) from None
     if tool == "web_fetch" and "://" in subject:
         from urllib.parse import urlsplit
 
-        return Call(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
-    return Call(tool, effect, (subject,))
+        return RuleInput(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
+    return RuleInput(tool, effect, (subject,))
 
 
 def _reach(access: Access) -> Reach:
     """How far a command reaches here: confined, where there is a sandbox. Raises UsageError."""
     import os
 
-    from ..paths import cache_dir
-    from ..sandbox.choose import choose
-    from ..sandbox.confinement import Confinement
-    from .here import look
+    from friday_cli.paths import cache_dir
+    from friday_cli.workspace.sandbox.detect import detect_sandbox
+    from friday_cli.workspace.sandbox.policy import SandboxPolicy
+
+    from .project_context import look
 
     settings = look().settings.sandbox
-    choice = choose(settings.kind, os.environ, cache=cache_dir(os.environ))
-    return Confinement(choice, environ=os.environ, network=settings.network).reach(access)
+    choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
+    return SandboxPolicy(choice, environ=os.environ, network=settings.network).reach(access)
 
 
-def _steps(rules: Rules, call: Call) -> list[tuple[str, Verdict]]:
+def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:
     """Every simple command of a command, with what becomes of it by itself."""
     import msgspec
 
-    from ..core.script import Script
+    from friday_cli.core.protocol.shell_script import CommandAnalysis
 
     found = []
     for step in call.script.steps if call.script else ():
-        alone = msgspec.structs.replace(call, subjects=(step.raw,), script=Script((step,)))
+        alone = msgspec.structs.replace(call, subjects=(step.raw,), script=CommandAnalysis((step,)))
         found.append((step.raw, rules.decide(alone)))
     return found

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import complete
-from .help import Command, Group
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..core.errors import FileError
-    from ..profiles import Profile, Profiles
+    from friday_cli.core.protocol.errors import FileError
+    from friday_cli.extensions.profiles import Profile, Profiles
 
 
 def register(app: typer.Typer) -> None:
     """Add the family `profiles`."""
     family = typer.Typer(
-        cls=Group, help="The kinds of sub-agents: list, show, check, make a new one.", rich_markup_mode=None
+        cls=HelpGroup, help="The kinds of sub-agents: list, show, check, make a new one.", rich_markup_mode=None
     )
     for name, function in (("list", list_), ("show", show), ("check", check), ("new", new)):
-        family.command(name, cls=Command)(function)
+        family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="profiles")
 
 
@@ -33,7 +33,7 @@ def list_(as_json: bool = typer.Option(False, "--json", help="Print JSON for pro
     Yours come before those of a trusted project, and these before the ones that come with Friday.
     """
     from . import output
-    from .here import look
+    from .project_context import look
 
     here = look()
     found = here.profiles()
@@ -55,15 +55,16 @@ def list_(as_json: bool = typer.Option(False, "--json", help="Print JSON for pro
 
 def show(
     name: str = typer.Argument(
-        metavar="NAME", help="The profile.", autocompletion=complete.profiles, show_default=False
+        metavar="NAME", help="The profile.", autocompletion=completion.profiles, show_default=False
     ),
 ) -> None:
     """Show where a profile is from, what it may do, its prompt."""
-    from ..profiles import text
-    from . import output
-    from .here import look
+    from friday_cli.extensions.profiles import render
 
-    for row in text.show(look().profiles().get(name)).rstrip("\n").split("\n"):
+    from . import output
+    from .project_context import look
+
+    for row in render.show(look().profiles().get(name)).rstrip("\n").split("\n"):
         start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
         head = start[0] if start else ""
         output.show_hanging(len(head), (head, ""), (row[len(head) :], ""))
@@ -79,10 +80,11 @@ def check(
 
     And what to write instead. Exit code 2 when something is wrong.
     """
-    from .. import profiles
-    from ..core.figures import counted
+    from friday_cli.core.protocol.format import pluralize
+    from friday_cli.extensions import profiles
+
     from . import output
-    from .here import look
+    from .project_context import look
 
     here = look()
     if path is not None:
@@ -99,9 +101,9 @@ def check(
     for profile in good:
         for words in profile.notices:
             output.show(f"{profile.path}: {words}")
-    files = counted(len(good), "profile")
+    files = pluralize(len(good), "profile")
     if bad:
-        output.remark(f"{files} good, {counted(len(bad), 'thing')} wrong")
+        output.remark(f"{files} good, {pluralize(len(bad), 'thing')} wrong")
         raise typer.Exit(2)
     output.remark(f"{files}, nothing wrong" if good else "no profiles found there")
 
@@ -111,13 +113,14 @@ def new(
     project: bool = typer.Option(False, "--project", help="For this project (.friday/profiles) instead of for you."),
 ) -> None:
     """Write a new profile from a template, to be filled in. An existing file is never overwritten."""
-    from ..core.errors import FridayError, UsageError
-    from ..profiles import text, user_folder
-    from ..profiles.lookup import SHIPPED_NAMES
-    from . import output
-    from .here import look
+    from friday_cli.core.protocol.errors import FridayError, UsageError
+    from friday_cli.extensions.profiles import render, user_folder
+    from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 
-    content = text.template(name)
+    from . import output
+    from .project_context import look
+
+    content = render.template(name)
     here = look()
     folder = here.standing.root / ".friday/profiles" if project else user_folder(here.directory)
     path = folder / f"{name}.md"
@@ -137,12 +140,13 @@ def new(
 
 def _show(found: Profiles) -> None:
     """Two lines for each profile on a terminal, where descriptions need room; a table through a pipe."""
-    from ..profiles import text
+    from friday_cli.extensions.profiles import render
+
     from . import output
 
-    rows = text.rows(found)
+    rows = render.rows(found)
     if not output.on_terminal():
-        output.show_table([output.Column(name.upper(), right=name == "tools") for name in text.COLUMNS], rows)
+        output.show_table([output.TableColumn(name.upper(), right=name == "tools") for name in render.COLUMNS], rows)
         return
     width = max((len(row[0]) for row in rows), default=0) + 2
     for name, origin, tools, limits, description in rows:
@@ -160,7 +164,7 @@ def _waiting(files: dict[str, str]) -> list[str]:
 def _data(profile: Profile) -> dict[str, Any]:
     import msgspec
 
-    from ..profiles import KNOWN
+    from friday_cli.extensions.profiles import KNOWN
 
     document: dict[str, Any] = msgspec.to_builtins(profile)
     del document["prompt"]

@@ -7,35 +7,36 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from ..paths import with_tilde
-from . import back
-from .help import Command, Group
-from .named import JSON, LAST, NAME
-from .records import awaited
+from friday_cli.paths import with_tilde
+
+from . import rewind
+from .help import HelpCommand, HelpGroup
+from .session_args import JSON, LAST, NAME
+from .session_lookup import awaited
 
 if TYPE_CHECKING:
-    from ..store.rows import StatRow
-    from ..view import State
+    from friday_cli.store.records import StatRow
+    from friday_cli.view import SessionView
 
 
 def register(app: typer.Typer) -> None:
     """Add the family `sessions`."""
     family = typer.Typer(
-        cls=Group, help="What was done: list, show, diff, rewind, export, stats.", rich_markup_mode=None
+        cls=HelpGroup, help="What was done: list, show, diff, rewind, export, stats.", rich_markup_mode=None
     )
     for name, function in (
         ("list", list_),
         ("show", show),
         ("export", export),
-        ("diff", back.diff),
-        ("rewind", back.rewind),
-        ("fork", back.fork),
+        ("diff", rewind.diff),
+        ("rewind", rewind.rewind),
+        ("fork", rewind.fork),
         ("rename", rename),
         ("delete", delete),
         ("stats", stats),
         ("repair", repair),
     ):
-        family.command(name, cls=Command)(function)
+        family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="sessions")
 
 
@@ -47,12 +48,13 @@ def list_(
 
     Each counts with its sub-agents: tokens and cost are those of the whole tree.
     """
-    from ..core.figures import tokens
-    from ..core.messages import Usage
-    from ..paths import text_of, with_tilde, working_folder
-    from ..store.listing import short_ids
-    from .output import Column, on_terminal, remark, show_json, show_table, when
-    from .records import listed
+    from friday_cli.core.protocol.format import tokens
+    from friday_cli.core.protocol.messages import Usage
+    from friday_cli.paths import text_of, with_tilde, working_folder
+    from friday_cli.store.listing import short_ids
+
+    from .output import TableColumn, on_terminal, remark, show_json, show_table, when
+    from .session_lookup import listed
 
     rows = listed(None if everywhere else text_of(working_folder()))
     if as_json:
@@ -63,14 +65,19 @@ def list_(
     if not rows:
         remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
         return
-    columns = [Column("ID"), Column("LAST USED"), Column("STATUS", wide=True), Column("AGENTS", right=True)]
-    columns += [Column("TOKENS", right=True), Column("COST", right=True), Column("TITLE", wide=True)]
+    columns = [
+        TableColumn("ID"),
+        TableColumn("LAST USED"),
+        TableColumn("STATUS", wide=True),
+        TableColumn("AGENTS", right=True),
+    ]
+    columns += [TableColumn("TOKENS", right=True), TableColumn("COST", right=True), TableColumn("TITLE", wide=True)]
     short = short_ids([row.id for row in rows])
     groups: list[str] = []
     if everywhere and on_terminal():  # a path has no room in a line
         groups = [with_tilde(row.cwd) for row in rows]
     elif everywhere:
-        columns.append(Column("FOLDER"))
+        columns.append(TableColumn("FOLDER"))
     show_table(
         columns,
         [
@@ -107,16 +114,17 @@ def show(
     friday sessions show 7f3a:a.2         the conversation of agent a.2
     friday sessions show 7f3a --follow    what it does now, until it is done
     """
-    from ..view import render_tree
+    from friday_cli.view import render_tree
+
     from . import output
-    from .follow import follow as follow_
-    from .records import read
-    from .transcript import conversation, summary
-    from .transcript import show as show_line
+    from .session_follow import follow as follow_
+    from .session_lookup import read
+    from .transcript_text import conversation, summary
+    from .transcript_text import show as show_line
 
     if follow:
         if as_json:
-            from ..core.errors import UsageError
+            from friday_cli.core.protocol.errors import UsageError
 
             raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
         awaited(follow_(name, agent=agent, tree=tree))
@@ -173,11 +181,12 @@ def export(
 
     What looks like a key or password is masked; read it before you publish it all the same.
     """
-    from .. import __version__
-    from ..core.errors import FridayError, UsageError
-    from ..export import export as exported
+    from friday_cli import __version__
+    from friday_cli.core.protocol.errors import FridayError, UsageError
+    from friday_cli.view.export import export as exported
+
     from .output import remark
-    from .records import read
+    from .session_lookup import read
 
     record = awaited(read(name))
     if record.agent:
@@ -198,29 +207,31 @@ def rename(
     name: str = NAME, title: str = typer.Argument(metavar="TITLE", help="The new title.", show_default=False)
 ) -> None:
     """Give a session another title."""
-    from ..core.errors import UsageError
-    from ..core.plain import line
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.core.text.sanitize import sanitize_line
+
     from .output import remark
 
-    if not line(title):
+    if not sanitize_line(title):
         raise UsageError("The title is empty.")
     session = awaited(_rename(name, title))
-    remark(f"session {session[:8]} is called {line(title)!r} now")
+    remark(f"session {session[:8]} is called {sanitize_line(title)!r} now")
 
 
 def delete(name: str = NAME, yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask.")) -> None:
     """Delete a session with all its agents. This cannot be undone."""
-    from ..core.figures import counted
+    from friday_cli.core.protocol.format import pluralize
+
     from .output import confirm, remark
-    from .records import read
+    from .session_lookup import read
 
     record = awaited(read(name))
     if record.agent:
-        from ..core.errors import UsageError
+        from friday_cli.core.protocol.errors import UsageError
 
         raise UsageError("A session is deleted with all its agents.", hint=f"Write {record.id[:8]}.")
     count = max(0, len(record.state.agents) - 1)
-    agents = f" and its {counted(count, 'sub-agent')}" if count else ""
+    agents = f" and its {pluralize(count, 'sub-agent')}" if count else ""
     what = f"session {record.id[:8]} ({record.title or 'untitled'}){agents}"
     if not confirm(f"Delete {what}?", yes=yes, otherwise="Nothing was deleted"):
         remark("nothing was deleted")
@@ -234,9 +245,10 @@ def stats(as_json: bool = JSON) -> None:
 
     A run that was cut short by a limit is no success. p50 and p95: half of the runs, and 95 of 100, took no longer.
     """
-    from ..core.figures import seconds, tokens
-    from ..core.messages import Usage
-    from .output import Column, remark, show_json, show_table
+    from friday_cli.core.protocol.format import seconds, tokens
+    from friday_cli.core.protocol.messages import Usage
+
+    from .output import TableColumn, remark, show_json, show_table
 
     rows = awaited(_stats())
     if as_json:
@@ -247,9 +259,14 @@ def stats(as_json: bool = JSON) -> None:
     if not rows:
         remark("no sessions yet.")
         return
-    columns = [Column("PROFILE"), Column("MODEL", wide=True), Column("RUNS", right=True), Column("SUCCESS", right=True)]
-    columns += [Column(title, right=True) for title in ("TOKENS", "COST", "P50", "P95")]
-    columns.append(Column("ENDED BY", wide=True))
+    columns = [
+        TableColumn("PROFILE"),
+        TableColumn("MODEL", wide=True),
+        TableColumn("RUNS", right=True),
+        TableColumn("SUCCESS", right=True),
+    ]
+    columns += [TableColumn(title, right=True) for title in ("TOKENS", "COST", "P50", "P95")]
+    columns.append(TableColumn("ENDED BY", wide=True))
     show_table(
         columns,
         [
@@ -271,8 +288,9 @@ def stats(as_json: bool = JSON) -> None:
 
 def repair() -> None:
     """Save what can be read of a damaged session file. The damaged one is kept under another name."""
-    from ..paths import store_path, with_tilde
-    from ..store.repair import repair as repaired
+    from friday_cli.paths import store_path, with_tilde
+    from friday_cli.store.repair import repair as repaired
+
     from .output import remark
 
     path = store_path()
@@ -292,8 +310,9 @@ def repair() -> None:
 
 
 async def _rename(name: str, title: str) -> str:
-    from ..core.errors import UsageError
-    from .records import find, opened
+    from friday_cli.core.protocol.errors import UsageError
+
+    from .session_lookup import find, opened
 
     async with opened() as store:
         session, agent = await find(store, name)
@@ -307,8 +326,9 @@ async def _rename(name: str, title: str) -> str:
 async def _delete(session: str) -> None:
     import shutil
 
-    from ..paths import data_dir
-    from .records import opened
+    from friday_cli.paths import data_dir
+
+    from .session_lookup import opened
 
     async with opened() as store:
         assert store is not None
@@ -318,7 +338,7 @@ async def _delete(session: str) -> None:
 
 
 async def _stats() -> list[StatRow]:
-    from .records import opened
+    from .session_lookup import opened
 
     async with opened() as store:
         if store is None:
@@ -330,10 +350,11 @@ async def _stats() -> list[StatRow]:
 # ---- words ------------------------------------------------------------------------------------------------------
 
 
-def _document(session: str, title: str, state: State, path: str, tree: bool) -> dict[str, Any]:
-    from ..core.events import is_under
-    from ..export import agent_json
-    from .transcript import as_data
+def _document(session: str, title: str, state: SessionView, path: str, tree: bool) -> dict[str, Any]:
+    from friday_cli.core.protocol.agent_path import is_under
+    from friday_cli.view.export import agent_json
+
+    from .transcript_text import as_data
 
     top = path or "a"
     agents = [agent_json(state, a) for a in state.agents.values() if a.run and is_under(a.path, top)]
@@ -346,8 +367,8 @@ def _document(session: str, title: str, state: State, path: str, tree: bool) -> 
 
 def _price(model: str, cost_usd: float | None) -> str:
     """US dollars for a table; the demo's model costs nothing and says so."""
-    from ..core.figures import price
-    from ..core.messages import Usage
+    from friday_cli.core.protocol.format import price
+    from friday_cli.core.protocol.messages import Usage
 
     return price(model, Usage(cost_usd=cost_usd)).removeprefix("cost ")
 

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..paths import with_tilde
-from .help import Command
+from friday_cli.paths import with_tilde
+
+from .help import HelpCommand
 
 if TYPE_CHECKING:
-    from ..trust import Trust
+    from friday_cli.extensions.trust import Trust
 
 
 def register(app: typer.Typer) -> None:
     """Add the command `trust`."""
-    app.command("trust", cls=Command)(trust)
+    app.command("trust", cls=HelpCommand)(trust)
 
 
 def trust(
@@ -32,8 +33,9 @@ def trust(
     would allow is shown first. When a profile or settings file changes, the project is not trusted any more until you decide
     again. No project can loosen your settings.
     """
-    from .. import trust as book
-    from ..core.errors import UsageError
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.extensions import trust as book
+
     from .output import confirm, remark, show_hanging
 
     if listing:
@@ -63,15 +65,16 @@ def trust(
 
 
 def _list() -> None:
-    from .. import trust as book
-    from .output import Column, remark, show_table
+    from friday_cli.extensions import trust as book
+
+    from .output import TableColumn, remark, show_table
 
     rows = book.decisions()
     if not rows:
         remark("nothing was decided yet")
         return
     show_table(
-        [Column("PROJECT", wide=True), Column("TRUSTED"), Column("SINCE")],
+        [TableColumn("PROJECT", wide=True), TableColumn("TRUSTED"), TableColumn("SINCE")],
         [
             (with_tilde(folder), "yes" if yes else "no", time.strftime("%Y-%m-%d", time.localtime(at)))
             for folder, yes, at in rows
@@ -81,12 +84,12 @@ def _list() -> None:
 
 def _allowed(standing: Trust) -> list[tuple[str, str]]:
     """What trusting a project would let it do: a line for each file, with where its text begins."""
-    from .. import offer
+    from friday_cli.extensions import trust_review
 
     name = with_tilde(standing.root)
     lines = [("", f"The project {name} could then steer Friday with:")]
     if standing.changed:
         lines = [("", f"{name} has changed since you decided (+ new, ~ changed, - gone):")]
-        lines += [("  ", row) for row in offer.differences(standing)]
+        lines += [("  ", row) for row in trust_review.differences(standing)]
         lines.append(("", "It could then steer Friday with:"))
-    return lines + [(f"  {file}: " if file else "  ", text) for file, text in offer.lines(standing)]
+    return lines + [(f"  {file}: " if file else "  ", text) for file, text in trust_review.lines(standing)]

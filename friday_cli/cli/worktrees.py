@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..paths import with_tilde
-from . import complete
-from .help import Command, Group
+from friday_cli.paths import with_tilde
+
+from . import completion
+from .help import HelpCommand, HelpGroup
 
 if TYPE_CHECKING:
-    from ..local import LocalWorkspace
-    from ..store import Store
-    from ..worktrees import Applied, Card, Found, Left, Worktree, Worktrees
+    from friday_cli.store import Store
+    from friday_cli.workspace.local import LocalWorkspace
+    from friday_cli.workspace.worktrees import (
+        Applied,
+        OrphanScan,
+        OrphanWorktree,
+        Worktree,
+        WorktreeMetadata,
+        Worktrees,
+    )
 
 _ID = typer.Argument(
-    metavar="ID", autocompletion=complete.worktrees, show_default=False,
+    metavar="ID", autocompletion=completion.worktrees, show_default=False,
     help="The worktree: a unique beginning of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
 )  # fmt: skip
 _JSON = typer.Option(False, "--json", help="Print JSON for programs.")
@@ -31,7 +39,7 @@ _YES = typer.Option(False, "--yes", "-y", help="Do not ask.")
 def register(app: typer.Typer) -> None:
     """Add the family `worktrees`."""
     about = "Work that sub-agents did apart: show, apply, discard."
-    family = typer.Typer(cls=Group, help=about, rich_markup_mode=None)
+    family = typer.Typer(cls=HelpGroup, help=about, rich_markup_mode=None)
     for name, function in (
         ("list", list_),
         ("show", show),
@@ -39,7 +47,7 @@ def register(app: typer.Typer) -> None:
         ("discard", discard),
         ("clean", clean),
     ):
-        family.command(name, cls=Command)(function)
+        family.command(name, cls=HelpCommand)(function)
     app.add_typer(family, name="worktrees")
 
 
@@ -49,7 +57,7 @@ def list_(as_json: bool = _JSON) -> None:
     Those of sessions whose process has ended are looked into first, and removed where nothing was changed in them.
     Those of a session that is open are in use; decide on them there.
     """
-    from .output import Column, remark, show_json, show_table
+    from .output import TableColumn, remark, show_json, show_table
 
     found = asyncio.run(_found())
     if as_json:
@@ -60,7 +68,13 @@ def list_(as_json: bool = _JSON) -> None:
     if not found.left:
         remark("no worktrees.")
         return
-    columns = [Column("ID"), Column("AGENT"), Column("STATE"), Column("BRANCH"), Column("PROJECT", wide=True)]
+    columns = [
+        TableColumn("ID"),
+        TableColumn("AGENT"),
+        TableColumn("STATE"),
+        TableColumn("BRANCH"),
+        TableColumn("PROJECT", wide=True),
+    ]
     rows = []
     for left in found.left:
         card = left.worktree.card
@@ -152,8 +166,9 @@ def clean() -> None:
 
 @asynccontextmanager
 async def _store() -> AsyncIterator[Store]:
-    from ..core.errors import UsageError
-    from .records import opened
+    from friday_cli.core.protocol.errors import UsageError
+
+    from .session_lookup import opened
 
     async with opened() as store:
         if store is None:
@@ -162,21 +177,22 @@ async def _store() -> AsyncIterator[Store]:
         yield store
 
 
-async def _found() -> Found:
-    from ..paths import data_dir
-    from ..worktrees import Found, look_through
-    from .records import opened
+async def _found() -> OrphanScan:
+    from friday_cli.paths import data_dir
+    from friday_cli.workspace.worktrees import OrphanScan, look_through
+
+    from .session_lookup import opened
 
     async with opened() as store:
         if store is None:
-            return Found((), 0)
+            return OrphanScan((), 0)
         await store.reconcile()
         return await look_through(data_dir() / "worktrees", store.own, os.environ)
 
 
-async def _one(name: str) -> Left:
+async def _one(name: str) -> OrphanWorktree:
     """The worktree that a person means. Raises UsageError."""
-    from ..core.errors import UsageError
+    from friday_cli.core.protocol.errors import UsageError
 
     prefix, _, agent = name.partition(":")
     found = (await _found()).left
@@ -196,9 +212,9 @@ async def _one(name: str) -> Left:
 @asynccontextmanager
 async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
     """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
-    from ..core.errors import UsageError
-    from ..paths import data_dir
-    from ..worktrees import Worktrees
+    from friday_cli.core.protocol.errors import UsageError
+    from friday_cli.paths import data_dir
+    from friday_cli.workspace.worktrees import Worktrees
 
     left = await _one(name)
     card = left.worktree.card
@@ -217,7 +233,7 @@ async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
             await worktrees.close()
 
 
-async def _shown(name: str) -> tuple[Left, str]:
+async def _shown(name: str) -> tuple[OrphanWorktree, str]:
     left = await _one(name)
     if left.living:
         return left, ""
@@ -237,9 +253,9 @@ async def _apply(name: str) -> tuple[Applied, str]:
 async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
     """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
     that is still there."""
-    from ..core.errors import FridayError
-    from ..local import LocalWorkspace
-    from ..past import without_agents
+    from friday_cli.core.protocol.errors import FridayError
+    from friday_cli.session.rewind import without_agents
+    from friday_cli.workspace.local import LocalWorkspace
 
     async with AsyncExitStack() as stack:
         target = LocalWorkspace(Path(worktree.card.home))
@@ -260,8 +276,8 @@ async def _discard(name: str, keep_branch: bool) -> None:
 
 async def _tell(store: Store, worktree: Worktree) -> None:
     """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
-    from ..core.errors import StoreError
-    from ..core.log import Log
+    from friday_cli.core.eventlog.log import Log
+    from friday_cli.core.protocol.errors import StoreError
 
     session = worktree.card.session
     try:
@@ -276,23 +292,23 @@ async def _tell(store: Store, worktree: Worktree) -> None:
 # ---- words --------------------------------------------------------------------------------------------------------
 
 
-def _agent(card: Card) -> str:
+def _agent(card: WorktreeMetadata) -> str:
     """Whose it is, as commands take it: `7f3a1b2c:a.2`."""
     return f"{card.session[:8]}:{card.agent or '?'}"
 
 
-def _state(left: Left) -> str:
-    from ..core.figures import counted, diffstat
+def _state(left: OrphanWorktree) -> str:
+    from friday_cli.core.protocol.format import diffstat, pluralize
 
     worktree = left.worktree
     if left.living:
         return "in use"
     if worktree.problem:
         return f"cannot be compared: {worktree.problem}"
-    return f"{counted(len(worktree.files), 'file')} {diffstat(worktree.files)}"
+    return f"{pluralize(len(worktree.files), 'file')} {diffstat(worktree.files)}"
 
 
-def _data(left: Left) -> dict[str, Any]:
+def _data(left: OrphanWorktree) -> dict[str, Any]:
     worktree, card = left.worktree, left.worktree.card
     return {
         "id": card.name,

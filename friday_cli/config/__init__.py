@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from .layers import ENVIRONMENT, Loaded, load, lookup, rows
+from .load import ENVIRONMENT, Loaded, load, lookup, rows
 from .settings import (
-    Agents,
-    Context,
-    Delegation,
-    Limits,
+    AgentSettings,
+    ContextSettings,
+    DelegationSettings,
+    LimitSettings,
     Mode,
     Permissions,
     Prices,
     ProviderSettings,
     Retention,
-    Sandbox,
+    SandboxSettings,
     Settings,
     TokenBudget,
-    Tools,
+    ToolSettings,
 )
 
 __all__ = [
     "ENVIRONMENT",
-    "Agents",
-    "Context",
-    "Delegation",
-    "Limits",
+    "AgentSettings",
+    "ContextSettings",
+    "DelegationSettings",
+    "LimitSettings",
     "Loaded",
     "Mode",
     "Permissions",
     "Prices",
     "ProviderSettings",
     "Retention",
-    "Sandbox",
+    "SandboxSettings",
     "Settings",
     "TokenBudget",
-    "Tools",
+    "ToolSettings",
     "load",
     "lookup",
     "rows",

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from . import check, settings
-from .layers import ENVIRONMENT, PROJECT_KEYS
+from . import settings, validate
+from .load import ENVIRONMENT, PROJECT_KEYS
 
 INTRODUCTION = """\
 # Settings
@@ -64,10 +64,10 @@ def markdown() -> str:
 
 def _tables(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type[msgspec.Struct]]]:
     """Every table that has keys of its own, with its TOML header, depth first."""
-    if any(check.struct_in(kind) is None for kind in check.fields(struct).values()):
+    if any(validate.struct_in(kind) is None for kind in validate.fields(struct).values()):
         yield (f"`[{prefix}]`" if prefix else ""), struct
-    for name, kind in check.fields(struct).items():
-        if (inner := check.struct_in(kind)) is not None:
+    for name, kind in validate.fields(struct).items():
+        if (inner := validate.struct_in(kind)) is not None:
             below = f"{prefix}.{name}" if prefix else name
             yield from _tables(inner, below + (".NAME" if get_origin(kind) is dict else ""))
 
@@ -75,7 +75,7 @@ def _tables(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, ty
 def _fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Any, object, str]]:
     texts = documentation(struct)
     for field in msgspec.structs.fields(struct):
-        if check.struct_in(field.type) is None:
+        if validate.struct_in(field.type) is None:
             default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             yield field.name, field.type, default, texts[field.name]
 
@@ -112,7 +112,7 @@ def _type(kind: Any) -> str:
             return (part.extra or {}).get("unit", "") or _type(plain)
         if part is type(None):
             return _type(next(other for other in get_args(kind) if other is not type(None)))
-    if get_origin(kind) is tuple and check.struct_in(get_args(kind)[0]) is not None:
+    if get_origin(kind) is tuple and validate.struct_in(get_args(kind)[0]) is not None:
         return "list of tables"
     names = {str: "text", int: "whole number", float: "number", bool: "`true` or `false`", tuple: "list of texts"}
     return names.get(get_origin(kind) or kind, "table of texts")

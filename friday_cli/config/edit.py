@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from .. import atomic
-from ..core.errors import FridayError, UsageError
-from . import check
-from .layers import parse, text, user_file
+from friday_cli import atomic_file
+from friday_cli.core.protocol.errors import FridayError, UsageError
+
+from . import validate
+from .load import parse, text, user_file
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedSetting(msgspec.Struct, frozen=True):
     """What was written where; `backup` is the old file when its comments could not be kept."""
 
     path: Path
@@ -25,7 +26,7 @@ class Saved(msgspec.Struct, frozen=True):
     backup: Path | None = None
 
 
-def set_value(name: str, written: str, *, file: Path | None = None) -> Saved:
+def set_value(name: str, written: str, *, file: Path | None = None) -> SavedSetting:
     """Set the dotted `name` to what a person typed: TOML (`true`, `5`, `["a", "b"]`) or plain text.
 
     Raises UsageError for an unknown name or a value that does not fit, FileError when the file is already wrong,
@@ -36,7 +37,7 @@ def set_value(name: str, written: str, *, file: Path | None = None) -> Saved:
     return _change(parts, value, file)
 
 
-def unset_value(name: str, *, file: Path | None = None) -> Saved | None:
+def unset_value(name: str, *, file: Path | None = None) -> SavedSetting | None:
     """Take the dotted `name` out of the file, so that the default holds; None where it is not in it. Raises as `set_value`."""
     parts = tuple(name.split("."))
     _leaf(parts)
@@ -49,11 +50,11 @@ def unset_value(name: str, *, file: Path | None = None) -> Saved | None:
     return _change(parts, _ABSENT, file)
 
 
-def _change(parts: tuple[str, ...], value: Any, file: Path | None) -> Saved:
+def _change(parts: tuple[str, ...], value: Any, file: Path | None) -> SavedSetting:
     # a settings file is often a link into a folder of dotfiles: write what it points to
     path = Path(os.path.realpath(file or user_file()))
     try:
-        with atomic.locked(path):
+        with atomic_file.locked(path):
             old = text(path)
             data = parse(str(path), old)
             _put(data, parts, value)
@@ -62,15 +63,15 @@ def _change(parts: tuple[str, ...], value: Any, file: Path | None) -> Saved:
             if not _same(new, data):
                 new = tomli_w.dumps(data)
                 backup = path.with_name(path.name + ".bak")
-                atomic.replace(backup, old)
+                atomic_file.replace(backup, old)
             parse(str(path), new)
-            atomic.replace(path, new)
+            atomic_file.replace(path, new)
     except OSError as error:
         raise FridayError(f"{path} cannot be written: {error.strerror}.") from None
-    return Saved(path, value, backup)
+    return SavedSetting(path, value, backup)
 
 
-def add_value(name: str, item: str, *, file: Path | None = None) -> Saved | None:
+def add_value(name: str, item: str, *, file: Path | None = None) -> SavedSetting | None:
     """Add `item` to the list of texts `name`; None where it is in it already. Raises as `set_value` does."""
     path = Path(os.path.realpath(file or user_file()))
     here: Any = parse(str(path), text(path))
@@ -82,7 +83,7 @@ def add_value(name: str, item: str, *, file: Path | None = None) -> Saved | None
     return set_value(name, tomli_w.dumps({"x": [*known, item]}).partition("=")[2].strip(), file=file)
 
 
-def remove_value(name: str, item: str, *, file: Path | None = None) -> Saved | None:
+def remove_value(name: str, item: str, *, file: Path | None = None) -> SavedSetting | None:
     """Take `item` out of the list `name`; None when it is not in it. Raises as `set_value`."""
     path = Path(os.path.realpath(file or user_file()))
     here: Any = parse(str(path), text(path))
@@ -99,7 +100,7 @@ def value_of(parts: tuple[str, ...], written: str) -> Any:
     """What `written` means for the setting `parts`. Raises UsageError."""
     name = ".".join(parts)
     kind = _leaf(parts)
-    if (problem := next(check.problems(_nest(parts, _Never())), None)) and problem.path != parts:
+    if (problem := next(validate.problems(_nest(parts, _FitsNothing())), None)) and problem.path != parts:
         raise UsageError(f"{'.'.join(problem.path)}: {problem.text}.")
     guesses: list[Any] = [written]
     try:
@@ -108,34 +109,34 @@ def value_of(parts: tuple[str, ...], written: str) -> Any:
         pass
     guesses.append([part.strip() for part in written.split(",") if part.strip()])
     for guess in guesses:
-        if check.misfit(guess, kind) is None:
+        if validate.misfit(guess, kind) is None:
             return guess
-    raise UsageError(f"{name}: {check.misfit(guesses[0], kind)}.")
+    raise UsageError(f"{name}: {validate.misfit(guesses[0], kind)}.")
 
 
 def _leaf(parts: tuple[str, ...]) -> Any:
     """The type of the setting `parts`. Raises UsageError where there is none, or where it is a table."""
     name = ".".join(parts)
     try:
-        kind = check.kind_of(parts)
+        kind = validate.kind_of(parts)
     except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=check.meant(parts)) from None
-    if check.struct_in(kind) is not None:
+        raise UsageError(f"There is no setting {name}.", hint=validate.meant(parts)) from None
+    if validate.struct_in(kind) is not None:
         raise UsageError(f"{name} is a table.", hint=f"Name one of its keys, such as {_inside(name)}.")
     return kind
 
 
-class _Never:
+class _FitsNothing:
     """Fits no setting."""
 
 
-_ABSENT = _Never()
+_ABSENT = _FitsNothing()
 """In place of a value: the key goes."""
 
 
 def _inside(name: str) -> str:
     start = "providers.NAME" if name.startswith("providers") else name
-    found = next(known for known in check.names() if known.startswith(start + "."))
+    found = next(known for known in validate.names() if known.startswith(start + "."))
     return found.replace("providers.NAME", name, 1) if name.count(".") else found
 
 

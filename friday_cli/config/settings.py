@@ -83,7 +83,7 @@ class Permissions(Struct, frozen=True, forbid_unknown_fields=True):
     `ask`, `deny`), and where wanted `profile` (whose agents it is for) and `reason` (said when it decides)."""
 
 
-class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What the main agent and everything below it may use. Left out: no limit."""
 
     max_turns: Count | None = None
@@ -123,7 +123,7 @@ class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
     `shared`: every agent at once. Either way the note carries the sub-agent's id."""
 
 
-class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
+class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Sub-agents."""
 
     enabled: bool = True
@@ -163,20 +163,20 @@ class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
     context: ChildContext = ChildContext()
 
 
-class Agents(Struct, frozen=True, forbid_unknown_fields=True):
+class AgentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Sub-agents."""
 
-    delegation: Delegation = Delegation()
+    delegation: DelegationSettings = DelegationSettings()
 
 
-class Context(Struct, frozen=True, forbid_unknown_fields=True):
+class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model's context window."""
 
     compact_at: Annotated[float, Meta(ge=0.3, le=0.97)] = 0.85
     """Used part of the window at which the history is summarised into a new one."""
 
 
-class Tools(Struct, frozen=True, forbid_unknown_fields=True):
+class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Tools."""
 
     bash_timeout: Seconds = 120
@@ -191,7 +191,7 @@ class Tools(Struct, frozen=True, forbid_unknown_fields=True):
     """Environment variables that commands get although their names look like secrets."""
 
 
-class Checkpoints(Struct, frozen=True, forbid_unknown_fields=True):
+class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What files held before agents changed them, so that `friday sessions rewind` can bring it back. It lies beside the
     sessions, outside your folders, and goes with its session; see rewind.md."""
 
@@ -206,7 +206,7 @@ class Checkpoints(Struct, frozen=True, forbid_unknown_fields=True):
     """What one session, and once a day what all take together, may not exceed: the oldest contents are removed."""
 
 
-class Sandbox(Struct, frozen=True, forbid_unknown_fields=True):
+class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How commands of agents are confined (docs/sandbox.md): they write in the folder, in `--add-dir` folders and in a
     temp folder of their own, and read no keys."""
 
@@ -250,11 +250,11 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     `ansi` takes the terminal's own sixteen colours, as `auto` does where there are no others; `/theme` lists more names, and
     writes this key. With NO_COLOR in the environment there are none."""
     permissions: Permissions = Permissions()
-    limits: Limits = Limits()
-    agents: Agents = Agents()
-    context: Context = Context()
-    tools: Tools = Tools()
-    checkpoints: Checkpoints = Checkpoints()
-    sandbox: Sandbox = Sandbox()
+    limits: LimitSettings = LimitSettings()
+    agents: AgentSettings = AgentSettings()
+    context: ContextSettings = ContextSettings()
+    tools: ToolSettings = ToolSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     retention: Retention = Retention()
     providers: dict[str, ProviderSettings] = {}

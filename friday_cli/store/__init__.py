@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from .journal import SessionJournal
     from .locks import Ownership
     from .memory import StoredMemory
+    from .records import AgentRow, MemoryItem, SessionRow, StatRow
     from .retention import prune
-    from .rows import AgentRow, MemoryItem, SessionRow, StatRow
     from .store import Store, new_id
 
 _PLACES = {
@@ -18,7 +18,7 @@ _PLACES = {
     "Ownership": "locks",
     "StoredMemory": "memory",
     "prune": "retention",
-    **dict.fromkeys(("AgentRow", "MemoryItem", "SessionRow", "StatRow"), "rows"),
+    **dict.fromkeys(("AgentRow", "MemoryItem", "SessionRow", "StatRow"), "records"),
     **dict.fromkeys(("Store", "new_id"), "store"),
 }
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.errors import StoreError
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.replay import collecting_later
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.errors import StoreError
+from friday_cli.core.protocol.events import (
     ENDED,
     AgentFinished,
     AgentStarted,
@@ -26,21 +28,19 @@ from friday_cli.core.events import (
     StatusChanged,
     TurnFinished,
     Verdict,
-    depth_of,
     encode,
     kind,
 )
-from friday_cli.core.messages import Usage
-from friday_cli.core.plain import line
-from friday_cli.core.replay import collecting_later
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.text.sanitize import sanitize_line
 
-from .writer import Reader, Writer
+from .writer import StoreReader, StoreWriter
 
 
 class SessionJournal:
     """The `core.log.Journal` of one session. After a failed write it takes nothing more, so what is kept has no holes."""
 
-    def __init__(self, session: str, *, writer: Writer, reader: Reader) -> None:
+    def __init__(self, session: str, *, writer: StoreWriter, reader: StoreReader) -> None:
         self.session = session
         self._writer = writer
         self._reader = reader
@@ -143,7 +143,7 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
         " model = excluded.model, call_id = excluded.call_id, background = excluded.background, run = excluded.run,"
         " status = excluded.status, stop_reason = '', finished = NULL",
         (
-            key, path, event.parent, depth_of(path), event.profile, line(event.task, 400), event.model, event.call_id,
+            key, path, event.parent, depth_of(path), event.profile, sanitize_line(event.task, 400), event.model, event.call_id,
             event.background, event.run, "queued" if event.parent else "running", envelope.at,
         ),
     )  # fmt: skip
@@ -156,7 +156,7 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
 
 def _title(text: str) -> str:
     """What a session is called after: the first paragraph, without what was piped in behind it."""
-    return line(text.strip().partition("\n\n")[0])
+    return sanitize_line(text.strip().partition("\n\n")[0])
 
 
 def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
@@ -229,7 +229,7 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None
 
 def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
     """The events of a session above number `after`; one that cannot be read leaves a notice in its place."""
-    from friday_cli.core.decoding import decode_event
+    from friday_cli.core.protocol.decode import decode_event
 
     query = "SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND seq > ?"
     values: list[object] = [key_of(db, session), after]
@@ -247,4 +247,6 @@ def _event(decode: Callable[[bytes], AnyEvent], seq: int, what: str, body: bytes
     try:
         return decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Notice(f"Event {seq} ({line(str(what), 40)}) of this session is damaged and was left out.", "warning")
+        return Notice(
+            f"Event {seq} ({sanitize_line(str(what), 40)}) of this session is damaged and was left out.", "warning"
+        )

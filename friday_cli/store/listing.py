@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .rows import SessionRow
+from .records import SessionRow
 from .schema import connect, explain, patiently
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from friday_cli.core.errors import StoreError, Unwritable, UsageError
+from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
 
 
 class Ownership:

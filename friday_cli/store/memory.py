@@ -10,12 +10,12 @@ from typing import Literal
 
 import msgspec
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import depth_of
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.errors import UsageError
 
-from .rows import MemoryItem
+from .records import MemoryItem
 from .schema import has_search
-from .writer import Reader, Writer
+from .writer import StoreReader, StoreWriter
 
 _PLACE = "(m.scope = 'user' OR m.scope = 'project' AND m.owner = :project)"
 _VISIBLE = f"{_PLACE} AND (m.promoted OR m.agent = :agent)"
@@ -30,7 +30,9 @@ class StoredMemory:
     notes are `shared`.
     """
 
-    def __init__(self, project: str, session: str, *, writer: Writer, reader: Reader, shared: bool = False) -> None:
+    def __init__(
+        self, project: str, session: str, *, writer: StoreWriter, reader: StoreReader, shared: bool = False
+    ) -> None:
         self._project = project
         self._session = session
         self._writer = writer

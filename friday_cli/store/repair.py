@@ -14,9 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from friday_cli.core.decoding import decode_event
-from friday_cli.core.errors import StoreError, UsageError
-from friday_cli.core.events import AgentStarted, Envelope, SessionStarted, parent_of
+from friday_cli.core.protocol.agent_path import parent_of
+from friday_cli.core.protocol.decode import decode_event
+from friday_cli.core.protocol.errors import StoreError, UsageError
+from friday_cli.core.protocol.events import AgentStarted, Envelope, SessionStarted
 
 from . import locks
 from .journal import append_events, project

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from friday_cli.core.errors import UsageError
+from friday_cli.core.protocol.errors import UsageError
 
 from . import locks
 from .journal import remove

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from friday_cli.core.errors import StoreError, Unwritable
+from friday_cli.core.protocol.errors import StoreError, Unwritable
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentFinished, AnyEvent, SessionStarted
-from friday_cli.core.messages import Usage
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import AgentFinished, AnyEvent, SessionStarted
+from friday_cli.core.protocol.messages import Usage
 
 from .journal import key_of
 from .listing import COST, TOKENS, short_ids
-from .rows import AgentRow, StatRow
+from .records import AgentRow, StatRow
 
 
 def find(db: sqlite3.Connection, prefix: str) -> str:
@@ -148,7 +148,7 @@ def _spent_before(db: sqlite3.Connection, taken: Mapping[int, int]) -> dict[tupl
 
 
 def _event(body: bytes) -> AnyEvent | None:
-    from friday_cli.core.decoding import decode_event
+    from friday_cli.core.protocol.decode import decode_event
 
     try:
         event: AnyEvent = decode_event(body)

@@ -8,20 +8,20 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import Envelope
-from friday_cli.core.plain import line
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Envelope
+from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import text_of
 
 from . import locks, memory, sessions
+from .crash_recovery import closing
 from .journal import SessionJournal, append_events, key_of, read_events, remove
 from .listing import at_work, list_sessions
 from .locks import Ownership
 from .memory import StoredMemory
-from .reconcile import closing
+from .records import AgentRow, MemoryItem, SessionRow, StatRow
 from .retention import prune
-from .rows import AgentRow, MemoryItem, SessionRow, StatRow
-from .writer import Reader, Writer
+from .writer import StoreReader, StoreWriter
 
 LOOK_S = 0.2
 """How often a session of another process is looked at for news."""
@@ -45,8 +45,8 @@ class Store:
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         self.path, self.in_memory = path, in_memory
         self._locks = path.parent / "locks"
-        self._writer = Writer(path, in_memory=in_memory)
-        self._reader = Reader(self._writer)
+        self._writer = StoreWriter(path, in_memory=in_memory)
+        self._reader = StoreReader(self._writer)
 
     async def __aenter__(self) -> Store:
         return self
@@ -74,7 +74,7 @@ class Store:
         """A new session of the folder `cwd`, with the id `name` or one of its own; gives the id. `own` it before
         anything is appended."""
         name, now = name or new_id(), time.time()
-        values = (name, text_of(cwd), line(title), model, now, now)
+        values = (name, text_of(cwd), sanitize_line(title), model, now, now)
         await self._writer.submit(
             lambda db: db.execute(
                 "INSERT INTO sessions(id, cwd, title, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)", values
@@ -141,7 +141,9 @@ class Store:
     async def rename(self, session: str, title: str) -> None:
         """Give a session a title, clipped to one line."""
         await self._writer.submit(
-            lambda db: db.execute("UPDATE sessions SET title = ? WHERE key = ?", (line(title), key_of(db, session)))
+            lambda db: db.execute(
+                "UPDATE sessions SET title = ? WHERE key = ?", (sanitize_line(title), key_of(db, session))
+            )
         )
 
     async def delete(self, session: str) -> None:

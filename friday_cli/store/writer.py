@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.core.errors import FridayError, StoreError, Unwritable
+from friday_cli.core.protocol.errors import FridayError, StoreError, Unwritable
 
 from .schema import connect, connect_memory, connect_reader, explain, patiently, roll_back
 
 T = TypeVar("T")
 
 
-class _Job(msgspec.Struct, eq=False):
+class _WriteJob(msgspec.Struct, eq=False):
     """Something to do with the file; `work` may run twice, so it touches nothing but the connection."""
 
     work: Callable[[sqlite3.Connection], Any] | None
@@ -33,7 +33,7 @@ class _Job(msgspec.Struct, eq=False):
     error: Exception | None = None
 
 
-class Writer:
+class StoreWriter:
     """Does what is submitted in order; what has piled up meanwhile shares one transaction.
 
     The thread and its connection begin with the first job. Errors of SQLite reach the futures as StoreError. With
@@ -42,7 +42,7 @@ class Writer:
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
         self.path, self.in_memory = path, in_memory
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._jobs: SimpleQueue[_WriteJob] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
         self._file: os.stat_result | None = None
@@ -83,7 +83,7 @@ class Writer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="friday-store", daemon=True)
             self._thread.start()
-        self._jobs.put(_Job(work, loop, future, durable, failed))
+        self._jobs.put(_WriteJob(work, loop, future, durable, failed))
         return future
 
     # ---- in the thread ------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class Writer:
             if ends:
                 return
 
-    def _do(self, jobs: list[_Job]) -> None:
+    def _do(self, jobs: list[_WriteJob]) -> None:
         if not jobs:
             return
         try:
@@ -138,7 +138,7 @@ class Writer:
             f"{self.path} is gone: it was moved or removed while Friday had it open.", hint="Put it back, then resume."
         )
 
-    def _transact(self, db: sqlite3.Connection, jobs: list[_Job]) -> None:
+    def _transact(self, db: sqlite3.Connection, jobs: list[_WriteJob]) -> None:
         durable = any(job.durable for job in jobs)
         if durable:
             db.execute("PRAGMA synchronous = FULL")
@@ -156,7 +156,7 @@ class Writer:
             if durable:
                 db.execute("PRAGMA synchronous = NORMAL")
 
-    def _fail(self, job: _Job, error: Exception) -> None:
+    def _fail(self, job: _WriteJob, error: Exception) -> None:
         if isinstance(error, sqlite3.Error):
             error = explain(error, self.path)
         elif not isinstance(error, FridayError):
@@ -172,9 +172,9 @@ class Writer:
             self._db = None
 
 
-def _deliver(group: list[_Job]) -> None:
+def _deliver(group: list[_WriteJob]) -> None:
     """Hand the outcomes to the loops that wait for them, in order and with one wake-up each."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = defaultdict(list)
+    by_loop: dict[asyncio.AbstractEventLoop, list[_WriteJob]] = defaultdict(list)
     for job in group:
         by_loop[job.loop].append(job)
     for loop, jobs in by_loop.items():
@@ -184,7 +184,7 @@ def _deliver(group: list[_Job]) -> None:
             pass  # that loop is closed: nobody waits any more
 
 
-def _settle(jobs: list[_Job]) -> None:
+def _settle(jobs: list[_WriteJob]) -> None:
     for job in jobs:
         if job.future.done():
             continue
@@ -194,10 +194,10 @@ def _settle(jobs: list[_Job]) -> None:
             job.future.set_result(job.result)
 
 
-class Reader:
+class StoreReader:
     """Reads beside the writer: neither waits for the other."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
         self._lock = threading.Lock()
         self._db: sqlite3.Connection | None = None

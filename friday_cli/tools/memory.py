@@ -9,16 +9,16 @@ from typing import Annotated, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
-from ..core.errors import ToolError
-from ..core.events import Plain, Table
-from ..core.fence import fenced, visible
-from ..core.figures import counted
-from ..core.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.text.untrusted import visible, wrap_untrusted
 
 Scope = Literal["project", "user"]
 
 
-class MemoryItem(Protocol):
+class SavedMemory(Protocol):
     """A note. `agent` is the id of the agent that saved it, `at` Unix seconds. Until it is `promoted` by a person only
     that agent sees it."""
 
@@ -41,11 +41,11 @@ class MemoryItem(Protocol):
 class Memory(Protocol):
     """Where notes are kept."""
 
-    async def save(self, text: str, *, scope: Scope, tags: Sequence[str], agent: str) -> MemoryItem:
+    async def save(self, text: str, *, scope: Scope, tags: Sequence[str], agent: str) -> SavedMemory:
         """Keep a note and give it as it is kept. Raises StoreError when it cannot be."""
         ...
 
-    async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str) -> Sequence[MemoryItem]:
+    async def load(self, query: str, *, tags: Sequence[str], limit: int, agent: str) -> Sequence[SavedMemory]:
         """At most `limit` notes that `agent` may see, of this project and of the person, that have all `tags` and match
         `query`, the best first; the newest first when `query` is empty."""
         ...
@@ -54,7 +54,7 @@ class Memory(Protocol):
 Tag = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
-class SaveArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SaveMemoryArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `memory_save`."""
 
     text: Annotated[
@@ -82,32 +82,34 @@ def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
     def named(path: str) -> str:
         return f"{session}:{path}" if session else path
 
-    async def save(ctx: ToolContext, args: SaveArgs) -> Output:
+    async def save(ctx: ToolContext, args: SaveMemoryArguments) -> Output:
         text = visible(args.text).strip()
         if not text:
             raise ToolError("memory_save: the text is empty.")
         saved = await memory.save(text, scope=args.scope, tags=_tags(args.tags), agent=named(ctx.agent))
         if saved.promoted:
-            return Output(f"Saved for the {args.scope} as {saved.id}.", Plain(f"{args.scope}: {text}"))
+            return Output(f"Saved for the {args.scope} as {saved.id}.", TextDisplay(f"{args.scope}: {text}"))
         return Output(
             f"Saved for the {args.scope} as {saved.id}. Only you see it until the user has kept it.",
-            Plain(f"{args.scope}: {text}\nOnly {ctx.agent} sees it until `friday memory promote {saved.id}`."),
+            TextDisplay(f"{args.scope}: {text}\nOnly {ctx.agent} sees it until `friday memory promote {saved.id}`."),
         )
 
     async def load(ctx: ToolContext, args: LoadArgs) -> Output:
         found = await memory.load(args.query.strip(), tags=_tags(args.tags), limit=args.limit, agent=named(ctx.agent))
         if not found:
-            return Output("No notes found. Try other words, or an empty query for the newest ones.", Plain("nothing"))
+            return Output(
+                "No notes found. Try other words, or an empty query for the newest ones.", TextDisplay("nothing")
+            )
         rows = tuple((_day(item.at), item.scope, " ".join(item.tags), item.text) for item in found)
         listed = "\n\n".join(map(_shown, found))
-        text = f"{counted(len(found), 'note')}; check what may have changed since:\n{fenced(listed, source='memory')}"
-        return Output(text, Table(("saved", "scope", "tags", "text"), rows))
+        text = f"{pluralize(len(found), 'note')}; check what may have changed since:\n{wrap_untrusted(listed, source='memory')}"
+        return Output(text, TableDisplay(("saved", "scope", "tags", "text"), rows))
 
     return [
         tool(
             save,
             name="memory_save",
-            args=SaveArgs,
+            args=SaveMemoryArguments,
             effect="save",
             subjects=lambda args, workspace: (args.scope,),
             title=lambda args: f"{args.scope}: {args.text}",
@@ -141,6 +143,6 @@ def _day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
 
 
-def _shown(item: MemoryItem) -> str:
+def _shown(item: SavedMemory) -> str:
     tags = "".join(f" #{tag}" for tag in item.tags)
     return f"[{item.id}] {_day(item.at)} {item.scope}{tags} (by {item.agent})\n{item.text}"

@@ -8,32 +8,32 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from ..core import receipt
-from ..core.agent import Halt
-from ..core.errors import ToolError
-from ..core.events import Plain, Table
-from ..core.tool import Ending, Output, Tool, ToolContext, tool
+from friday_cli.core.agent.agent import StopRun
+from friday_cli.core.protocol import receipt
+from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
 
 State = Literal["pending", "active", "done"]
 _MARKS: dict[State, str] = {"pending": "[ ]", "active": "[>]", "done": "[x]"}
 
 
-class Item(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a list."""
 
     text: Annotated[str, Meta(min_length=1, max_length=300, description="What is to be done, in a few words.")]
     status: Annotated[State, Meta(description="pending, active (being done now) or done.")] = "pending"
 
 
-class TodoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `todo`."""
 
     items: Annotated[
-        list[Item], Meta(max_length=50, description="The whole list in order; it replaces the one before.")
+        list[TodoItem], Meta(max_length=50, description="The whole list in order; it replaces the one before.")
     ]
 
 
-class AskArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AskUserArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `ask_user`."""
 
     question: Annotated[
@@ -45,7 +45,7 @@ class AskArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = []
 
 
-class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FindingArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A claim and what backs it."""
 
     claim: Annotated[str, Meta(min_length=1, description="One statement.")]
@@ -63,7 +63,8 @@ class ResultArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="error when the task could not be done; then `result` says why and how far it came."),
     ] = "success"
     findings: Annotated[
-        list[Finding], Meta(max_length=50, description="The claims the answer rests on, each with its evidence.")
+        list[FindingArgument],
+        Meta(max_length=50, description="The claims the answer rests on, each with its evidence."),
     ] = []
 
 
@@ -72,7 +73,7 @@ def todo_tool() -> Tool:
     return tool(
         _todo,
         name="todo",
-        args=TodoArgs,
+        args=TodoArguments,
         effect="own",
         title=lambda args: _progress(args.items),
         description=(
@@ -83,15 +84,15 @@ def todo_tool() -> Tool:
     )
 
 
-async def _todo(ctx: ToolContext, args: TodoArgs) -> Output:
+async def _todo(ctx: ToolContext, args: TodoArguments) -> Output:
     if not args.items:
-        return Output("The list is empty now.", Plain("empty list"))
+        return Output("The list is empty now.", TextDisplay("empty list"))
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in args.items]
     rows = tuple((item.status, " ".join(item.text.split())) for item in args.items)
-    return Output("\n".join([_progress(args.items), *lines]), Table(("status", "item"), rows))
+    return Output("\n".join([_progress(args.items), *lines]), TableDisplay(("status", "item"), rows))
 
 
-def _progress(items: list[Item]) -> str:
+def _progress(items: list[TodoItem]) -> str:
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
 
 
@@ -100,7 +101,7 @@ def ask_tool() -> Tool:
     return tool(
         _ask,
         name="ask_user",
-        args=AskArgs,
+        args=AskUserArguments,
         effect="own",
         title=lambda args: str(args.question),
         description=(
@@ -111,12 +112,12 @@ def ask_tool() -> Tool:
     )
 
 
-async def _ask(ctx: ToolContext, args: AskArgs) -> Output:
+async def _ask(ctx: ToolContext, args: AskUserArguments) -> Output:
     if not args.question.strip():
         raise ToolError("ask_user: the question is empty.")
     choices = tuple(dict.fromkeys(choice.strip() for choice in args.choices if choice.strip()))
     answer = (await ctx.ask(args.question.strip(), choices)).strip()
-    return Output(f"The person answered: {answer}" if answer else "The person gave no answer.", Plain(answer))
+    return Output(f"The person answered: {answer}" if answer else "The person gave no answer.", TextDisplay(answer))
 
 
 REPAIRS = 2
@@ -135,7 +136,7 @@ def result_tool(complaint: Callable[[str], str] | None = None) -> Tool:
         if complaint and args.status == "success" and (wrong := complaint(args.result)):
             sent_back += 1
             if sent_back > REPAIRS:
-                raise Halt("failed", "reported", f"The result has the wrong form: {wrong}")
+                raise StopRun("failed", "reported", f"The result has the wrong form: {wrong}")
             raise ToolError(f"task_result: the result has the wrong form: {wrong}. Hand it in again, mended.")
         return await _result(ctx, args)
 
@@ -158,4 +159,4 @@ async def _result(ctx: ToolContext, args: ResultArgs) -> Output:
     if not result:
         raise ToolError("task_result: the result is empty; write the whole answer into it.")
     findings = tuple(receipt.Finding(item.claim.strip(), item.evidence.strip()) for item in args.findings)
-    return Output("Handed in.", Plain(args.status), ends=Ending(result, args.status == "success", findings))
+    return Output("Handed in.", TextDisplay(args.status), ends=FinalReport(result, args.status == "success", findings))

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 
-from ..core.errors import ToolError
-from ..core.events import Command
-from ..core.plain import line, plain
-from ..core.receipt import CommandRun, Facts
-from ..core.script import Script
-from ..core.tool import Output, Tool, ToolContext, tool
-from ..core.workspace import Access, Job, Ran, Reach, Workspace
+from friday_cli.core.protocol.displays import CommandDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import CommandRun, ToolFacts
+from friday_cli.core.protocol.shell_script import CommandAnalysis
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach, Workspace
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
 """Seconds a command may take by default and at most, and for which its news may be waited."""
@@ -23,7 +23,7 @@ TITLE = 120
 """Characters of a command in one line."""
 
 
-class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BashArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, msgspec.Meta(description="Command for bash, run in the workspace folder.", min_length=1)]
     timeout_s: Annotated[
         Annotated[float, msgspec.Meta(ge=1)] | None,
@@ -42,7 +42,7 @@ class Bash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ""
 
 
-class Confined(Bash, frozen=True, forbid_unknown_fields=True):
+class SandboxedBashArguments(BashArguments, frozen=True, forbid_unknown_fields=True):
     """A command where there is a sandbox."""
 
     network: Annotated[
@@ -64,48 +64,48 @@ class Confined(Bash, frozen=True, forbid_unknown_fields=True):
         return "outside" if self.outside else "network" if self.network else ""
 
 
-def _reach(args: Bash, workspace: Workspace) -> tuple[Reach, str]:
+def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
     """How far the command goes, and the model's reason, without which nobody is asked. Raises ToolError."""
     reach = workspace.reach(args.access)
-    reason = args.reason if isinstance(args, Confined) else ""
+    reason = args.reason if isinstance(args, SandboxedBashArguments) else ""
     if reach in ("network", "outside") and not reason.strip():
         raise ToolError("bash: network and outside need a reason.", hint="Say in `reason` what it is for.")
     return reach, reason
 
 
-def _script(args: Bash, workspace: Workspace) -> Script:
-    from ..shell import Ground, judge
+def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
+    from friday_cli.command_safety import AnalysisContext, analyze
 
-    return judge(args.command, Ground(workspace))
+    return analyze(args.command, AnalysisContext(workspace))
 
 
-async def _bash(context: ToolContext, args: Bash, timeout_s: float) -> Output:
+async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:
     if args.background:
         job = await context.workspace.start(args.command, agent=context.agent, access=args.access)
         text = f"Started in the background as {job.id}. See its output with bash_output, end it with bash_kill."
-        return Output(text, Command(args.command, None, f"started as {job.id}"), _facts(args.command, None))
+        return Output(text, CommandDisplay(args.command, None, f"started as {job.id}"), _facts(args.command, None))
     ran = await context.workspace.run(
         args.command, agent=context.agent, timeout_s=timeout_s, on_output=context.emit, access=args.access
     )
-    output = plain(ran.output)
+    output = sanitize(ran.output)
     parts = [output.rstrip("\n")] if output.strip() else []
     parts.append(f"[{_end(ran, timeout_s)}]")
     return Output(
         "\n".join([*parts, *_sandbox(ran)]),
-        Command(args.command, ran.exit_code, output, ran.spill),
-        Facts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
+        CommandDisplay(args.command, ran.exit_code, output, ran.spill),
+        ToolFacts(files=ran.changed, commands=(CommandRun(args.command, ran.exit_code, ran.timed_out),)),
         error=ran.exit_code != 0,
         warnings=_warnings(args.command, ran.tampered),
     )
 
 
-def _sandbox(done: Ran | Job) -> list[str]:
+def _sandbox(done: Ran | BackgroundJob) -> list[str]:
     """What the model should know of the sandbox a command ran in."""
     lines = []
     if done.blocked:
         lines.append(f"[{done.blocked} If the task needs it, call bash again with network or outside, and a reason.]")
     if done.tampered:
-        names = plain(", ".join(done.tampered[:5]))
+        names = sanitize(", ".join(done.tampered[:5]))
         lines.append(f"[Protected files changed while this ran: {names}. The user is told; leave them alone.]")
     return lines
 
@@ -115,7 +115,9 @@ def _warnings(command: str, tampered: Sequence[str]) -> tuple[str, ...]:
     if not tampered:
         return ()
     names = ", ".join(tampered[:5]) + (" ..." if len(tampered) > 5 else "")
-    return (line(f"{names} changed while a command ran, and can run code later: look at it. ({command})", 500),)
+    return (
+        sanitize_line(f"{names} changed while a command ran, and can run code later: look at it. ({command})", 500),
+    )
 
 
 def _end(ran: Ran, timeout_s: float) -> str:
@@ -156,7 +158,7 @@ _SIGNALS = {
 }
 
 
-class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class JobOutputArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
     wait_s: Annotated[
         float, msgspec.Meta(description="Wait up to so many seconds for something new.", ge=0, le=WAIT_S)
@@ -167,7 +169,7 @@ class Kill(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[str, msgspec.Meta(description="Which command, as bash named it: job-1.")]
 
 
-async def _look(context: ToolContext, args: Look) -> Output:
+async def _look(context: ToolContext, args: JobOutputArguments) -> Output:
     return _job(await context.workspace.job(args.id, agent=context.agent, wait_s=args.wait_s))
 
 
@@ -175,8 +177,8 @@ async def _kill(context: ToolContext, args: Kill) -> Output:
     return _job(await context.workspace.job(args.id, agent=context.agent, kill=True))
 
 
-def _job(job: Job) -> Output:
-    output = plain(job.output)
+def _job(job: BackgroundJob) -> Output:
+    output = sanitize(job.output)
     if job.running:
         state = "still running"
     elif job.exit_code is None:
@@ -185,13 +187,15 @@ def _job(job: Job) -> Output:
         state = f"ended: exit {job.exit_code}"
     text = f"{output.rstrip(chr(10))}\n" if output.strip() else "(nothing new)\n"
     text = "\n".join([f"{text}[{job.id} {state}]", *_sandbox(job)])
-    facts = Facts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else Facts()
-    display = Command(job.command, job.exit_code, output, job.spill)
+    facts = (
+        ToolFacts(files=job.changed, commands=(CommandRun(job.command, job.exit_code),)) if job.ended else ToolFacts()
+    )
+    display = CommandDisplay(job.command, job.exit_code, output, job.spill)
     return Output(text, display, facts, warnings=_warnings(job.command, job.tampered))
 
 
-def _facts(command: str, exit_code: int | None) -> Facts:
-    return Facts(commands=(CommandRun(command, exit_code),))
+def _facts(command: str, exit_code: int | None) -> ToolFacts:
+    return ToolFacts(commands=(CommandRun(command, exit_code),))
 
 
 def _line(command: str) -> str:
@@ -202,7 +206,7 @@ def _line(command: str) -> str:
 BASH_OUTPUT = tool(
     _look,
     name="bash_output",
-    args=Look,
+    args=JobOutputArguments,
     effect="own",
     title=lambda args: args.id,
     description=(
@@ -224,7 +228,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
     """The tool `bash`: a command may take `timeout_s` seconds, or what the model asks for up to `longest_s`. `confined`
     tells whether there is a sandbox, which a call may then ask to leave."""
 
-    async def run(context: ToolContext, args: Bash) -> Output:
+    async def run(context: ToolContext, args: BashArguments) -> Output:
         if args.timeout_s is not None and args.timeout_s > longest_s:
             raise ToolError(f"bash: timeout_s may be {longest_s:g} at most.", hint="For longer work use background.")
         return await _bash(context, args, args.timeout_s or timeout_s)
@@ -232,7 +236,7 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
     return tool(
         run,
         name="bash",
-        args=Confined if confined else Bash,
+        args=SandboxedBashArguments if confined else BashArguments,
         effect="run",
         reach=_reach,
         subjects=lambda args, workspace: (args.command,),

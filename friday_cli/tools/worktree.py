@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ..core.events import Diff, Diffs
-from ..core.fence import inline
-from ..core.receipt import Facts, FileChange
-from ..core.tool import Output, Tool, ToolContext, tool
-from ..core.workspace import Workspace
+from friday_cli.core.protocol.displays import DiffDisplay, DiffsDisplay
+from friday_cli.core.protocol.receipt import FileChange, ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.text.untrusted import neutralize_line
 
 LISTED = 60
 """Files named in a result."""
@@ -20,13 +20,13 @@ LISTED = 60
 Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
 
 
-class Apply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ApplyArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `apply_delegation`."""
 
     id: Id
 
 
-class Discard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DiscardArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `discard_delegation`."""
 
     id: Id
@@ -40,7 +40,7 @@ class Landed(msgspec.Struct, frozen=True):
 
     files: tuple[FileChange, ...]
     merged: tuple[str, ...]
-    diffs: tuple[Diff, ...]
+    diffs: tuple[DiffDisplay, ...]
 
 
 class WorktreeSettings(msgspec.Struct, frozen=True):
@@ -55,26 +55,26 @@ class WorktreeSettings(msgspec.Struct, frozen=True):
 def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
     """The two tools for the worktrees of sub-agents."""
 
-    async def apply(ctx: ToolContext, args: Apply) -> Output:
+    async def apply(ctx: ToolContext, args: ApplyArguments) -> Output:
         landed = await settings.apply(ctx, args.id)
         lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are gone."]
-        lines += [f"- {inline(row.path)} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
+        lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
         if len(landed.files) > LISTED:
             lines.append(f"- and {len(landed.files) - LISTED} more")
         if landed.merged:
             lines.append(
-                f"Merged with changes made here meanwhile, look at them: {', '.join(map(inline, landed.merged[:LISTED]))}"
+                f"Merged with changes made here meanwhile, look at them: {', '.join(map(neutralize_line, landed.merged[:LISTED]))}"
             )
-        return Output("\n".join(lines), Diffs(landed.diffs), Facts(files=landed.files))
+        return Output("\n".join(lines), DiffsDisplay(landed.diffs), ToolFacts(files=landed.files))
 
-    async def discard(ctx: ToolContext, args: Discard) -> Output:
+    async def discard(ctx: ToolContext, args: DiscardArguments) -> Output:
         return Output(await settings.discard(ctx, args.id, args.keep_branch))
 
     return [
         tool(
             apply,
             name="apply_delegation",
-            args=Apply,
+            args=ApplyArguments,
             effect="write",
             subjects=lambda args, workspace: settings.touched(args.id, workspace),
             title=lambda args: args.id,
@@ -86,7 +86,7 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
         tool(
             discard,
             name="discard_delegation",
-            args=Discard,
+            args=DiscardArguments,
             effect="own",
             title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
             description=(

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from .items import AgentView, Ask, Denial, Flow, Item, Note, Reply, Said, ToolRun, worktree_words
-from .state import State
+from .items import (
+    AgentView,
+    DeniedCall,
+    Item,
+    MessageItem,
+    NoteItem,
+    PendingAsk,
+    ReplyItem,
+    TextStream,
+    ToolRun,
+    worktree_words,
+)
+from .state import SessionView
 from .tree import agent_line, doing, render_tree, status_words
 
 __all__ = [
-    "AgentView", "Ask", "Denial", "Flow", "Item", "Note", "Reply", "Said", "State", "ToolRun",
-    "agent_line", "doing", "render_tree", "status_words", "worktree_words",
+    "AgentView",
+    "DeniedCall",
+    "Item",
+    "MessageItem",
+    "NoteItem",
+    "PendingAsk",
+    "ReplyItem",
+    "SessionView",
+    "TextStream",
+    "ToolRun",
+    "agent_line",
+    "doing",
+    "render_tree",
+    "status_words",
+    "worktree_words",
 ]  # fmt: skip

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.replay import ActiveTime
+from friday_cli.core.protocol.displays import AnyDisplay
+from friday_cli.core.protocol.events import (
     ENDED,
-    AnyDisplay,
     InboxMessage,
     PermissionAsked,
     QuestionAsked,
@@ -17,18 +18,16 @@ from friday_cli.core.events import (
     StopReason,
     WorktreeChanged,
 )
-from friday_cli.core.messages import Usage
-from friday_cli.core.plain import plain
-from friday_cli.core.receipt import Receipt, Tally
-from friday_cli.core.replay import Stopwatch
-
-from ..core.figures import counted, diffstat
+from friday_cli.core.protocol.format import diffstat, pluralize
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
+from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
 """Characters of a running tool's output that are kept, its newest."""
 
 
-class Flow(msgspec.Struct, eq=False):
+class TextStream(msgspec.Struct, eq=False):
     """Text that grows piece by piece, each at its offset; what comes twice is taken once. `start` is the offset of what
     is there: above 0 when the beginning was missed or dropped."""
 
@@ -69,17 +68,17 @@ class Flow(msgspec.Struct, eq=False):
         return self._pieces[0] if self._pieces else ""
 
 
-class Reply(msgspec.Struct, eq=False):
+class ReplyItem(msgspec.Struct, eq=False):
     """A reply while it is being written. `calls` has the tool and the characters of arguments so far, by index."""
 
     turn: int
     attempt: int
-    text: Flow = msgspec.field(default_factory=Flow)
-    thinking: Flow = msgspec.field(default_factory=Flow)
+    text: TextStream = msgspec.field(default_factory=TextStream)
+    thinking: TextStream = msgspec.field(default_factory=TextStream)
     calls: dict[int, tuple[str, int]] = {}
 
 
-class Said(msgspec.Struct):
+class MessageItem(msgspec.Struct):
     """A message of a person, a parent, the harness or the model."""
 
     role: Literal["user", "assistant"]
@@ -106,11 +105,11 @@ class ToolRun(msgspec.Struct):
     duration_s: float = 0.0
     display: AnyDisplay | None = None
     text: str = ""
-    output: Flow | None = None
+    output: TextStream | None = None
     agents: list[str] = []
 
 
-class Note(msgspec.Struct):
+class NoteItem(msgspec.Struct):
     """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success. `more` is what
     it is about, in full: the summary of a compaction."""
 
@@ -120,10 +119,10 @@ class Note(msgspec.Struct):
     more: str = ""
 
 
-Item = Said | ToolRun | Note
+Item = MessageItem | ToolRun | NoteItem
 
 
-class Ask(msgspec.Struct):
+class PendingAsk(msgspec.Struct):
     """A permission or question that waits for a person; `task` and `profile` are those of the agent that asks."""
 
     agent: str
@@ -133,7 +132,7 @@ class Ask(msgspec.Struct):
     event: PermissionAsked | QuestionAsked
 
 
-class Denial(msgspec.Struct):
+class DeniedCall(msgspec.Struct):
     """A call that was refused. `by` tells whether a person did it or a rule."""
 
     agent: str
@@ -182,7 +181,7 @@ class AgentView(msgspec.Struct):
     asks: list[str] = []
     queued: list[InboxMessage] = []
     transcript: list[Item] = []
-    reply: Reply | None = None
+    reply: ReplyItem | None = None
     worktree: WorktreeChanged | None = None
     marks: dict[int, tuple[list[Item], int]] = {}
     """Where its transcript ended right before a message of a person or a rewind, by the number of that event."""
@@ -190,8 +189,8 @@ class AgentView(msgspec.Struct):
     """All its calls by id."""
     open: dict[str, ToolRun] = {}
     """The calls without a result yet."""
-    tally: Tally = msgspec.field(default_factory=Tally)
-    watch: Stopwatch = msgspec.field(default_factory=Stopwatch)
+    tally: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
+    watch: ActiveTime = msgspec.field(default_factory=ActiveTime)
     earlier_s: float = 0.0
     writing: bool = False
     """Whether a reply is due, so that live text counts; the next two say which."""
@@ -229,7 +228,7 @@ def rewound_words(event: Rewound) -> str:
 
 def worktree_words(event: WorktreeChanged) -> str:
     """How a worktree stands, in a few words: `on friday/7f3a1b2c-1: 3 files changed +10 -2, not applied`."""
-    files = f"{counted(len(event.files), 'file')} changed {diffstat(event.files)}"
+    files = f"{pluralize(len(event.files), 'file')} changed {diffstat(event.files)}"
     words = {
         "opened": "opened",
         "changed": f"{files}, not applied",
@@ -238,4 +237,4 @@ def worktree_words(event: WorktreeChanged) -> str:
         "discarded": "discarded",
         "kept": f"{files}, kept on the branch",
     }
-    return f"on {plain(event.branch, keep='')}: {words[event.state]}"
+    return f"on {sanitize(event.branch, keep='')}: {words[event.state]}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from friday_cli.core.events import CallDelta, TextDelta, ThinkingDelta, ToolOutput
+from friday_cli.core.protocol.events import CallDelta, TextDelta, ThinkingDelta, ToolOutput
 
-from .items import OUTPUT_KEPT, AgentView, Flow, Reply
+from .items import OUTPUT_KEPT, AgentView, ReplyItem, TextStream
 
 
 def close_reply(agent: AgentView) -> None:
@@ -12,12 +12,12 @@ def close_reply(agent: AgentView) -> None:
     agent.writing, agent.reply = False, None
 
 
-def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Reply | None:
+def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> ReplyItem | None:
     """The reply that a delta belongs to; None when it comes too late."""
     if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
         return None
     if agent.reply is None or agent.reply.attempt < event.attempt:
-        agent.reply = Reply(event.turn, event.attempt)
+        agent.reply = ReplyItem(event.turn, event.attempt)
     return agent.reply if agent.reply.attempt == event.attempt else None
 
 
@@ -43,5 +43,5 @@ def output(state: object, agent: AgentView, event: ToolOutput, at: float) -> Non
     """What a tool at work has printed."""
     run = agent.open.get(event.call_id)
     if run is not None and run.status == "running":
-        run.output = run.output or Flow(most=OUTPUT_KEPT)
+        run.output = run.output or TextStream(most=OUTPUT_KEPT)
         run.output.put(event.offset, event.text)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.replay import collecting_later, is_point
+from friday_cli.core.protocol.events import (
     ENDED,
     LIVE,
     AgentFinished,
@@ -45,17 +46,16 @@ from friday_cli.core.events import (
     Verdict,
     WorktreeChanged,
 )
-from friday_cli.core.messages import Image, Message, Thinking, Usage
-from friday_cli.core.receipt import Receipt
-from friday_cli.core.replay import collecting_later, is_point
+from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
+from friday_cli.core.protocol.receipt import Receipt
 
 from . import live
-from .items import AgentView, Ask, Denial, Note, Said, ToolRun, rewound_words, worktree_words
+from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewound_words, worktree_words
 from .live import close_reply
 from .waits import follow
 
 
-class State(msgspec.Struct):
+class SessionView(msgspec.Struct):
     """A session as a fold of its events: apply every envelope, in order, and read the fields.
 
     `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one
@@ -69,13 +69,13 @@ class State(msgspec.Struct):
     seq: int = 0
     at: float = 0.0
     agents: dict[str, AgentView] = {}
-    asks: dict[str, Ask] = {}
-    denials: list[Denial] = []
-    notices: list[tuple[str, Note]] = []
+    asks: dict[str, PendingAsk] = {}
+    denials: list[DeniedCall] = []
+    notices: list[tuple[str, NoteItem]] = []
     rules: list[RuleAdded] = []
 
     @classmethod
-    def of(cls, envelopes: Iterable[Envelope]) -> State:
+    def of(cls, envelopes: Iterable[Envelope]) -> SessionView:
         """The state after `envelopes`."""
         state = cls()
         with collecting_later():
@@ -127,7 +127,7 @@ class State(msgspec.Struct):
         """The agents that have started and not ended."""
         return [agent for agent in self.agents.values() if agent.run and not agent.ended]
 
-    def drop_ask(self, ask_id: str) -> Ask | None:
+    def drop_ask(self, ask_id: str) -> PendingAsk | None:
         """Forget an open question; gives it when there was one."""
         ask = self.asks.pop(ask_id, None)
         if ask is not None and ask_id in self.agents[ask.agent].asks:
@@ -138,7 +138,7 @@ class State(msgspec.Struct):
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
-def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: float) -> None:
+def _agent_started(state: SessionView, agent: AgentView, event: AgentStarted, at: float) -> None:
     if not agent.run:
         agent.started = at
         parent = state.agents.get(event.parent)
@@ -162,7 +162,7 @@ def _agent_started(state: State, agent: AgentView, event: AgentStarted, at: floa
         state.mode = event.mode
 
 
-def _agent_finished(state: State, agent: AgentView, event: AgentFinished, at: float) -> None:
+def _agent_finished(state: SessionView, agent: AgentView, event: AgentFinished, at: float) -> None:
     agent.status, agent.stop_reason, agent.waiting, agent.finished = event.status, event.stop_reason, "", at
     agent.result, agent.error, agent.limit_of, agent.partial = event.result, event.error, event.limit_of, event.partial
     agent.earlier_s += event.duration_s
@@ -179,43 +179,43 @@ def _agent_finished(state: State, agent: AgentView, event: AgentFinished, at: fl
     if not event.success:
         why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
-        agent.transcript.append(Note(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
+        agent.transcript.append(NoteItem(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
     follow(state.agents, state.agents.get(agent.parent), at)
 
 
-def _status_changed(state: State, agent: AgentView, event: StatusChanged, at: float) -> None:
+def _status_changed(state: SessionView, agent: AgentView, event: StatusChanged, at: float) -> None:
     if not agent.ended and event.status not in ENDED:
         agent.status, agent.waiting = event.status, event.detail
         agent.watch.turn(event.status, at)
         follow(state.agents, agent, at)
 
 
-def _prefix(state: State, agent: AgentView, event: Prefix, at: float) -> None:
+def _prefix(state: SessionView, agent: AgentView, event: Prefix, at: float) -> None:
     agent.model = event.model
 
 
 # ---- turns and messages -----------------------------------------------------------------------------------------
 
 
-def _turn_started(state: State, agent: AgentView, event: TurnStarted, at: float) -> None:
+def _turn_started(state: SessionView, agent: AgentView, event: TurnStarted, at: float) -> None:
     agent.turn, agent.turns, agent.context = event.turn, agent.turns + 1, event.context or agent.context
     agent.writing, agent.attempt, agent.reply, agent.window = True, 1, None, event.window or agent.window
 
 
-def _turn_finished(state: State, agent: AgentView, event: TurnFinished, at: float) -> None:
+def _turn_finished(state: SessionView, agent: AgentView, event: TurnFinished, at: float) -> None:
     agent.usage = agent.usage + event.usage
     agent.context, agent.window = event.context or agent.context, event.window or agent.window
     close_reply(agent)
 
 
-def _attempt_failed(state: State, agent: AgentView, event: AttemptFailed, at: float) -> None:
+def _attempt_failed(state: SessionView, agent: AgentView, event: AttemptFailed, at: float) -> None:
     agent.usage = agent.usage + event.usage
     agent.attempt, agent.reply = event.attempt + 1, None
     again = "" if event.retry_s is None else f"; trying again in {math.ceil(event.retry_s)} s"
-    agent.transcript.append(Note(event.message.rstrip(".") + again, "warning", at))
+    agent.transcript.append(NoteItem(event.message.rstrip(".") + again, "warning", at))
 
 
-def _message_added(state: State, agent: AgentView, event: MessageAdded, at: float) -> None:
+def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at: float) -> None:
     message = event.message
     if message.role == "tool":
         _results(agent, message)
@@ -225,7 +225,7 @@ def _message_added(state: State, agent: AgentView, event: MessageAdded, at: floa
     if is_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     if message.text or thinking or images:
-        agent.transcript.append(Said(message.role, message.text, at, thinking, message.source, images))
+        agent.transcript.append(MessageItem(message.role, message.text, at, thinking, message.source, images))
     if message.role == "assistant":
         close_reply(agent)
         for call in message.calls:
@@ -243,52 +243,54 @@ def _results(agent: AgentView, message: Message) -> None:
             agent.open.pop(result.call_id, None)
 
 
-def _compacted(state: State, agent: AgentView, event: Compacted, at: float) -> None:
+def _compacted(state: SessionView, agent: AgentView, event: Compacted, at: float) -> None:
     agent.context, agent.attempt, agent.reply = event.after, 1, None
     agent.usage = agent.usage + event.usage
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
     more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # below its header
     if not event.before:
         text, more = f"It began as a fork of its parent, with {event.after:,} tokens of their conversation.", ""
-    agent.transcript.append(Note(text, "info", at, more))
+    agent.transcript.append(NoteItem(text, "info", at, more))
 
 
-def _rewound(state: State, agent: AgentView, event: Rewound, at: float) -> None:
+def _rewound(state: SessionView, agent: AgentView, event: Rewound, at: float) -> None:
     agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     mark = agent.marks.get(event.to)
     if event.what != "files" and mark is not None:
         agent.transcript, agent.context, agent.queued = mark[0][: mark[1]], 0, []
-    agent.transcript.append(Note(rewound_words(event), "info", at))
+    agent.transcript.append(NoteItem(rewound_words(event), "info", at))
 
 
-def _intent_stated(state: State, agent: AgentView, event: IntentStated, at: float) -> None:
+def _intent_stated(state: SessionView, agent: AgentView, event: IntentStated, at: float) -> None:
     agent.usage = agent.usage + event.usage
 
 
-def _verdict(state: State, agent: AgentView, event: Verdict, at: float) -> None:
+def _verdict(state: SessionView, agent: AgentView, event: Verdict, at: float) -> None:
     agent.usage = agent.usage + event.usage
     if event.verdict != "accept" or event.reasons:
         why = "; ".join(words for words in (event.reason, *event.reasons) if words)
         level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
-        agent.transcript.append(Note(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at))
+        agent.transcript.append(
+            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at)
+        )
 
 
-def _detached(state: State, agent: AgentView, event: Detached, at: float) -> None:
+def _detached(state: SessionView, agent: AgentView, event: Detached, at: float) -> None:
     agent.background = True
     follow(state.agents, state.agents.get(agent.parent), at)
 
 
-def _inbox(state: State, agent: AgentView, event: InboxMessage, at: float) -> None:
+def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float) -> None:
     agent.queued.append(event)
 
 
-def _worktree(state: State, agent: AgentView, event: WorktreeChanged, at: float) -> None:
+def _worktree(state: SessionView, agent: AgentView, event: WorktreeChanged, at: float) -> None:
     agent.worktree = event
-    agent.transcript.append(Note(f"Worktree {worktree_words(event)}", "info", at))
+    agent.transcript.append(NoteItem(f"Worktree {worktree_words(event)}", "info", at))
 
 
-def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
-    note = Note(event.text, event.level, at)
+def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> None:
+    note = NoteItem(event.text, event.level, at)
     agent.transcript.append(note)
     state.notices.append((agent.path, note))
 
@@ -296,7 +298,7 @@ def _notice(state: State, agent: AgentView, event: Notice, at: float) -> None:
 # ---- tools and questions ----------------------------------------------------------------------------------------
 
 
-def _tool_started(state: State, agent: AgentView, event: ToolStarted, at: float) -> None:
+def _tool_started(state: SessionView, agent: AgentView, event: ToolStarted, at: float) -> None:
     run = agent.calls.get(event.call_id)
     if run is None:  # no message has such a call: the model's service ran this by itself
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
@@ -306,61 +308,61 @@ def _tool_started(state: State, agent: AgentView, event: ToolStarted, at: float)
     run.status, run.title, run.started = "running", event.title, at
 
 
-def _tool_finished(state: State, agent: AgentView, event: ToolFinished, at: float) -> None:
+def _tool_finished(state: SessionView, agent: AgentView, event: ToolFinished, at: float) -> None:
     agent.tally.add(event.tool, event.status, event.facts)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
 
 
-def _denied(state: State, agent: AgentView, event: Denied, at: float) -> None:
-    denial = Denial(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness")
+def _denied(state: SessionView, agent: AgentView, event: Denied, at: float) -> None:
+    denial = DeniedCall(agent.path, event.call_id, event.tool, event.subject, event.reason, "harness")
     state.denials.append(denial)
     if event.call_id in agent.calls:
         agent.calls[event.call_id].status = "denied"
 
 
-def _asked(state: State, agent: AgentView, event: PermissionAsked | QuestionAsked, at: float) -> None:
-    state.asks[event.id] = Ask(agent.path, agent.profile, agent.task, at, event)
+def _asked(state: SessionView, agent: AgentView, event: PermissionAsked | QuestionAsked, at: float) -> None:
+    state.asks[event.id] = PendingAsk(agent.path, agent.profile, agent.task, at, event)
     agent.asks.append(event.id)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status = "waiting"
 
 
-def _permission_answered(state: State, agent: AgentView, event: PermissionAnswered, at: float) -> None:
+def _permission_answered(state: SessionView, agent: AgentView, event: PermissionAnswered, at: float) -> None:
     ask = state.drop_ask(event.id)
     if ask is None or not isinstance(ask.event, PermissionAsked):
         return
     asked, run = ask.event, agent.calls.get(ask.event.call_id)
     if event.decision == "deny":
-        state.denials.append(Denial(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
+        state.denials.append(DeniedCall(ask.agent, asked.call_id, asked.tool, asked.subject, event.reason, event.by))
     if run is not None:
         run.status = "denied" if event.decision == "deny" else "pending"
 
 
-def _settled(state: State, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
+def _settled(state: SessionView, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
     ask = state.drop_ask(event.id)
     if ask is not None and isinstance(ask.event, QuestionAsked) and (run := agent.calls.get(ask.event.call_id)):
         run.status = "running"
 
 
-def _mode_changed(state: State, agent: AgentView, event: ModeChanged, at: float) -> None:
+def _mode_changed(state: SessionView, agent: AgentView, event: ModeChanged, at: float) -> None:
     agent.mode = event.mode
     if not agent.parent:
         state.mode = event.mode
 
 
-def _rule_added(state: State, agent: AgentView, event: RuleAdded, at: float) -> None:
+def _rule_added(state: SessionView, agent: AgentView, event: RuleAdded, at: float) -> None:
     state.rules.append(event)
 
 
-def _rule_removed(state: State, agent: AgentView, event: RuleRemoved, at: float) -> None:
+def _rule_removed(state: SessionView, agent: AgentView, event: RuleRemoved, at: float) -> None:
     gone = event.rule, event.decision
     state.rules = [added for added in state.rules if (added.rule, added.decision) != gone]
 
 
-_FOLDS: dict[type, Callable[[State, AgentView, Any, float], None]] = {
+_FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
     StatusChanged: _status_changed,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from friday_cli.core.events import QuestionAsked
-from friday_cli.core.figures import seconds, tokens
-from friday_cli.core.plain import line, plain
+from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.protocol.format import price, seconds, tokens
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from ..core.figures import price
 from .items import AgentView, worktree_words
-from .state import State
+from .state import SessionView
 from .waits import awaited
 
 GLYPHS = {
@@ -26,7 +25,7 @@ GLYPHS = {
 """One sign per status; the word always stands beside it."""
 
 
-def render_tree(state: State, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
+def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
     """Every agent, or only those at and below the path `top`, with its state in one line and its receipt below it.
 
     `now` (Unix seconds) is for agents still at work, the time of the last event unless given. All foreign text is made
@@ -40,13 +39,13 @@ def render_tree(state: State, *, now: float | None = None, receipts: bool = True
 
 
 def _branch(
-    state: State, agent: AgentView, now: float, receipts: bool, first: str, rest: str, lines: list[str]
+    state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str, lines: list[str]
 ) -> None:
     lines.append(first + agent_line(state, agent, now=now))
     children = [state.agents[path] for path in agent.children]
     bar = "│ " if children else "  "
     if receipts and agent.run:
-        lines.extend(f"{rest}{bar}    {plain(text, keep='')}" for text in agent.receipt.lines())
+        lines.extend(f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
     for child in children:
         last = child is children[-1]
         _branch(
@@ -54,10 +53,13 @@ def _branch(
         )
 
 
-def agent_line(state: State, agent: AgentView, *, now: float) -> str:
+def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     """One agent in one line: sign, path, profile, status, tokens, cost, time and task."""
     own, tree = agent.usage, state.usage_of(agent.path)
-    parts = [f"{GLYPHS[agent.status]} {agent.path} {line(agent.profile, 40)}".rstrip(), status_words(state, agent)]
+    parts = [
+        f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
+        status_words(state, agent),
+    ]
     parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
     parts.append(price(agent.model, tree))
     parts.append(seconds(agent.active_s(now)))
@@ -65,11 +67,11 @@ def agent_line(state: State, agent: AgentView, *, now: float) -> str:
         parts.append("background")
     if agent.worktree is not None and agent.worktree.state != "unchanged":
         parts.append(f"worktree {worktree_words(agent.worktree)}")
-    parts.append(line(agent.task, 100))
+    parts.append(sanitize_line(agent.task, 100))
     return " · ".join(part for part in parts if part)
 
 
-def status_words(state: State, agent: AgentView) -> str:
+def status_words(state: SessionView, agent: AgentView) -> str:
     """The status, what it waits for or uses, and why it ended when that was not plain success."""
     words: str = agent.status
     if agent.ended:
@@ -79,40 +81,42 @@ def status_words(state: State, agent: AgentView) -> str:
     elif agent.status.startswith("waiting"):
         return _waits(state, agent)
     elif (current := agent.current) is not None:
-        words += f" ({line(f'{current.tool} {current.title}', 60)})"
+        words += f" ({sanitize_line(f'{current.tool} {current.title}', 60)})"
     return words
 
 
-def _waits(state: State, agent: AgentView) -> str:
+def _waits(state: SessionView, agent: AgentView) -> str:
     """For what it waits; its status is one of those that wait."""
     if agent.status == "waiting_user":
         return "waits for you"
     if agent.status == "waiting_child":
         paths = [child.path for child in awaited(state.agents, agent)]
-        names = line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
+        names = sanitize_line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
         return f"waits for {names}"
     kind, _, wait = agent.waiting.rpartition(": ")
-    why = {"": "the service is busy", "rate": "rate limit"}.get(kind, line(kind, 20))
-    return f"waits {line(wait, 12)} s: {why}"
+    why = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
+    return f"waits {sanitize_line(wait, 12)} s: {why}"
 
 
-def doing(state: State, agent: AgentView) -> str:
+def doing(state: SessionView, agent: AgentView) -> str:
     """What an agent does or waits for, without its status where a sign shows it; "" for plain success."""
     if agent.ended:
         words = status_words(state, agent)
-        why = f": {line(agent.error, 200)}" if agent.error else ""
+        why = f": {sanitize_line(agent.error, 200)}" if agent.error else ""
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_words(agent.worktree).partition(": ")[2]
         return "" if words == "completed" else words + why
     if agent.asks and (ask := state.asks.get(agent.asks[0])) is not None:
         event = ask.event
-        return line(event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200)
+        return sanitize_line(
+            event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200
+        )
     if agent.status == "queued":
         return "waits for a place"
     if agent.status.startswith("waiting"):
         return _waits(state, agent)
     if (current := agent.current) is not None:
-        return line(f"{current.tool} {current.title}", 200)
+        return sanitize_line(f"{current.tool} {current.title}", 200)
     if (reply := agent.reply) is not None and (reply.calls or reply.text.size):
-        return f"prepares {line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
+        return f"prepares {sanitize_line(list(reply.calls.values())[-1][0], 40)}" if reply.calls else "writes"
     return "thinks"

@@ -1,4 +1,4 @@
-"""docs/events.md, made from core/events.py: `python -m tests.architecture.events_page > docs/events.md`."""
+"""docs/events.md, made from core/protocol/events.py: `python -m tests.architecture.events_page > docs/events.md`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from friday_cli.config.docs import documentation
-from friday_cli.core import events, messages, receipt
+from friday_cli.core.protocol import events, messages, receipt
 
 INTRODUCTION = """\
 # Events
 
-<!-- Made by `python -m tests.architecture.events_page`; change friday_cli/core/events.py instead. -->
+<!-- Made by `python -m tests.architecture.events_page`; change friday_cli/core/protocol/events.py instead. -->
 
 Everything that happens in a session is one stream of events. `friday ask --output-format stream-json` prints them, one
 JSON object a line; the session's log on disk holds the same; `friday sessions show ID --json` and a resumed session read
@@ -53,7 +53,14 @@ def page() -> str:
     out.append("\n## Messages and their parts\n")
     out += [_section(kind) for kind in (messages.Message, *get_args(messages.AnyPart))]
     out.append("\n## Other parts of events\n")
-    others = (messages.Usage, receipt.Receipt, receipt.Facts, receipt.FileChange, receipt.CommandRun, events.ToolSpec)
+    others = (
+        messages.Usage,
+        receipt.Receipt,
+        receipt.ToolFacts,
+        receipt.FileChange,
+        receipt.CommandRun,
+        events.ToolSpec,
+    )
     out += [_section(kind) for kind in others]
     out.append("\n## Statuses and stop reasons\n\n")
     out.append("".join(f"- **{name}**: {_type(kind)}\n" for name, kind in _words()))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from friday_cli.models.presets import PRESETS
+from friday_cli.llm.models.presets import PRESETS
 from tests.conftest import MODEL_SERVERS
 
 PROJECT = Path(__file__).parents[2]

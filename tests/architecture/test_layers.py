@@ -16,29 +16,29 @@ PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "friday_cli"
 
 ROOMS = {
-    "anthropic": ("friday_cli.wire.sdk",),
-    "openai": ("friday_cli.wire.sdk",),
-    "textual": ("friday_cli.faces.tui",),
-    "markdown_it": ("friday_cli.faces.tui",),
+    "anthropic": ("friday_cli.llm.transport.sdk",),
+    "openai": ("friday_cli.llm.transport.sdk",),
+    "textual": ("friday_cli.frontends.tui",),
+    "markdown_it": ("friday_cli.frontends.tui",),
     "typer": ("friday_cli.cli",),
-    "rich": ("friday_cli.cli", "friday_cli.faces"),
-    "genai_prices": ("friday_cli.models.extract",),
+    "rich": ("friday_cli.cli", "friday_cli.frontends"),
+    "genai_prices": ("friday_cli.llm.models.update_prices",),
     "pypdf": ("friday_cli.tools.documents",),
     "html_to_markdown": ("friday_cli.tools.web",),
-    "yaml": ("friday_cli.frontmatter", "friday_cli.providers"),
-    "tomli_w": ("friday_cli.config", "friday_cli.models"),
+    "yaml": ("friday_cli.extensions.frontmatter", "friday_cli.llm.providers"),
+    "tomli_w": ("friday_cli.config", "friday_cli.llm.models"),
     "platformdirs": ("friday_cli.paths",),
-    "jsonschema": ("friday_cli.forms",),
-    "tree_sitter": ("friday_cli.shell",),
-    "tree_sitter_bash": ("friday_cli.shell",),
-    "h11": ("friday_cli.wire",),
-    "httpx2": ("friday_cli.wire", "friday_cli.tools.web", "friday_cli.models"),
+    "jsonschema": ("friday_cli.session.output_schema",),
+    "tree_sitter": ("friday_cli.command_safety",),
+    "tree_sitter_bash": ("friday_cli.command_safety",),
+    "h11": ("friday_cli.llm.transport",),
+    "httpx2": ("friday_cli.llm.transport", "friday_cli.tools.web", "friday_cli.llm.models"),
     "msgspec": ("friday_cli",),
 }
 """Packages of others, and the rooms that may know them. One that is not here is not a dependency."""
 
 GROUPS = {
-    "friday_cli.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
+    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
 }
 """Siblings that are one: modules of a room belong together by the beginning of their names."""
 

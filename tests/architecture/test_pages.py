@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli.config.docs import markdown
-from friday_cli.faces.ask.options import OPTIONS
-from friday_cli.faces.tui.keys import keys_page
+from friday_cli.frontends.oneshot.options import OPTIONS
+from friday_cli.frontends.tui.keys.keys import keys_page
 from tests.architecture.events_page import page
 from tests.e2e.faults import ROWS
 
@@ -32,7 +32,7 @@ def setup_commands() -> list[str]:
     ("name", "made", "command"),
     [
         ("docs/events.md", page, "python -m tests.architecture.events_page > docs/events.md"),
-        ("docs/keys.md", keys_page, "python -m friday_cli.faces.tui.keys > docs/keys.md"),
+        ("docs/keys.md", keys_page, "python -m friday_cli.frontends.tui.keys.keys > docs/keys.md"),
         ("docs/config.md", markdown, "python -m friday_cli.config > docs/config.md"),
     ],
 )

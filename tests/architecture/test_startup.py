@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.play import Reply, named, playing, unnamed
+from tests.servers.script_player import Reply, named, playing, unnamed
 
 HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema", "tree_sitter")
 """Nothing that is meant to be quick loads one of these."""
@@ -57,13 +57,13 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
 @pytest.mark.parametrize(
     ("args", "more"),
     [
-        (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.events"]),
-        (["--help"], ["httpx2", "rich", "friday_cli.session"]),
-        (["ask", "--help"], ["httpx2", "rich", "friday_cli.session"]),
-        (["profiles", "list"], ["httpx2", "friday_cli.session"]),
-        (["profiles", "show", "researcher"], ["httpx2", "pydantic", "friday_cli.session"]),
-        (["sessions", "list"], ["httpx2", "friday_cli.session"]),
-        (["config", "path"], ["httpx2", "friday_cli.session"]),
+        (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.protocol.events"]),
+        (["--help"], ["httpx2", "rich", "friday_cli.session.session"]),
+        (["ask", "--help"], ["httpx2", "rich", "friday_cli.session.session"]),
+        (["profiles", "list"], ["httpx2", "friday_cli.session.session"]),
+        (["profiles", "show", "researcher"], ["httpx2", "pydantic", "friday_cli.session.session"]),
+        (["sessions", "list"], ["httpx2", "friday_cli.session.session"]),
+        (["config", "path"], ["httpx2", "friday_cli.session.session"]),
     ],
     ids=" ".join,
 )
@@ -106,5 +106,5 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
     assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
     out, modules = run("sessions", "list", cwd=tmp_path)
     assert "Where?" in out
-    more = ["asyncio", "friday_cli.core.events", "friday_cli.config", "friday_cli.cli.ask"]
+    more = ["asyncio", "friday_cli.core.protocol.events", "friday_cli.config", "friday_cli.cli.ask"]
     assert modules.isdisjoint(more), sorted(modules & {*more})

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 
-from . import oneshot
-from .history import sessions
-from .measure import PROJECT, Bench, Line, bench
-from .pulse import pulse
-from .search import search
-from .tui.names import names
-from .tui.screen import screen
+from tests.benchmarks import oneshot
+from tests.benchmarks.history import sessions
+from tests.benchmarks.measure import PROJECT, Bench, Line, bench
+from tests.benchmarks.pulse import pulse
+from tests.benchmarks.search import search
+from tests.benchmarks.tui.names import names
+from tests.benchmarks.tui.screen import screen
 
 SECTIONS: dict[str, Callable[[Bench], Iterator[Line]]] = {
     "instant": oneshot.instant,

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .measure import PROJECT, Bench, Case, Line, middle
-from .oneshot import MESSAGES, settings
+from tests.benchmarks.measure import PROJECT, Bench, Case, Line, middle
+from tests.benchmarks.oneshot import MESSAGES, settings
 
 
 def sessions(bench: Bench) -> Iterator[Line]:

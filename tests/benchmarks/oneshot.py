@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import floors
-from .measure import Bench, Case, Line, Sample, cpu_ratio, middle
+from tests.benchmarks import floors
+from tests.benchmarks.measure import Bench, Case, Line, Sample, cpu_ratio, middle
 
 MESSAGES = "anthropic/claude-sonnet-5-5"
 WIRES = {"messages": MESSAGES, "responses": "resp/m", "chat": "openai/m"}

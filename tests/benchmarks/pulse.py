@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from .measure import PROJECT, Bench, Line
-from .oneshot import MESSAGES
+from tests.benchmarks.measure import PROJECT, Bench, Line
+from tests.benchmarks.oneshot import MESSAGES
 
 SECONDS = 4
 
@@ -35,8 +35,8 @@ def pulse(bench: Bench) -> Iterator[Line]:
 
 def main() -> None:
     """Run `friday ask` in this process with a clock around every callback once the agents are at work."""
-    from friday_cli.faces.ask.options import parse
-    from friday_cli.faces.ask.run import ask
+    from friday_cli.frontends.oneshot.options import parse
+    from friday_cli.frontends.oneshot.run import ask
 
     gc.disable()
     spans: list[tuple[float, str]] = []

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .measure import PROJECT, Bench, Line
+from tests.benchmarks.measure import PROJECT, Bench, Line
 
 QUESTIONS = {
     "grep, rare": ("grep", {"pattern": "needle_[0-9]+"}, ["rg", "-n", "needle_[0-9]+"]),
@@ -59,17 +59,17 @@ def ripgrep(argv: list[str], folder: Path) -> float:
 
 async def measure(folder: Path) -> dict[str, tuple[float, float]]:
     """The median seconds of each question, asked of the tools themselves and of ripgrep in turns."""
-    from friday_cli.core.errors import ToolError
-    from friday_cli.core.tool import Seen, ToolContext
-    from friday_cli.local import LocalWorkspace
+    from friday_cli.core.protocol.errors import ToolError
+    from friday_cli.core.protocol.tool import KnownFiles, ToolContext
     from friday_cli.tools import search as room
+    from friday_cli.workspace.local import LocalWorkspace
 
     async def ask(question: str, choices: object) -> str:
         raise ToolError("nobody is here")
 
     workspace = LocalWorkspace(folder, spill=folder.parent / "spill")
     tools = {tool.name: tool for tool in room.tools()}
-    context = ToolContext("a", "call", workspace, Seen(), lambda text: None, ask)
+    context = ToolContext("a", "call", workspace, KnownFiles(), lambda text: None, ask)
     found = {}
     for name, (tool, arguments, rg) in QUESTIONS.items():
         ours, floor = [], []

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from friday_cli.core.events import (
+from friday_cli.core.protocol.events import (
     SCHEMA,
     AgentFinished,
     AgentStarted,
@@ -23,10 +23,9 @@ from friday_cli.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from friday_cli.core.messages import Message, Text, ToolCall, ToolResult, Usage, user
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
 from friday_cli.store import Store
-
-from .oneshot import MESSAGES
+from tests.benchmarks.oneshot import MESSAGES
 
 CHILDREN = 100
 USAGE = Usage(input=900, output=60, cache_read=4000)

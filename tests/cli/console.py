@@ -22,10 +22,10 @@ import msgspec
 import pytest
 
 from friday_cli.cli import run
-from friday_cli.core.events import Envelope, SessionStarted
+from friday_cli.core.protocol.events import Envelope, SessionStarted
 from friday_cli.paths import store_path
 from friday_cli.store import Store
-from tests import scenes
+from tests import scenarios
 
 ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -130,7 +130,7 @@ class Console:
 
     # ---- what is there -------------------------------------------------------------
 
-    def keep(self, make: Callable[[str], list[Envelope]] = scenes.tree, *, cwd: Path | None = None) -> str:
+    def keep(self, make: Callable[[str], list[Envelope]] = scenarios.tree, *, cwd: Path | None = None) -> str:
         """Put a session into the store and give its id. Its folder is the project's unless told."""
         return asyncio.run(_keep(make, str(cwd or self.project)))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from friday_cli.doctor import PACKAGES, examine
-from friday_cli.doctor.services import without_credentials
+from friday_cli.diagnostics.doctor import PACKAGES, examine
+from friday_cli.diagnostics.doctor.services import without_credentials
 from friday_cli.paths import store_path
 from tests.cli.console import ROOT, Console, plain
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from friday_cli.models import probe
+from friday_cli.llm.models import local_servers
 from tests.cli.console import Console, plain
 
 KEY = "sk-ant-canary-0123456789abcdefghij"
@@ -196,7 +196,7 @@ def ollama(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     thread.start()
     monkeypatch.setenv("OLLAMA_HOST", f"127.0.0.1:{server.server_port}")
     monkeypatch.setenv("LM_STUDIO_API_BASE", "http://127.0.0.1:9")
-    for asking in (probe.probe, probe.ask):
+    for asking in (local_servers.probe, local_servers.ask):
         monkeypatch.setitem(asking.__kwdefaults__, "seconds", 30.0)
     yield
     server.shutdown()

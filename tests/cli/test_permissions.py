@@ -77,9 +77,9 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 
 
 def test_explain_knows_the_sandbox_and_what_leaves_it(console: Console) -> None:
-    from friday_cli.sandbox.choose import choose
+    from friday_cli.workspace.sandbox.detect import detect_sandbox
 
-    confined = choose("auto", os.environ).kind != "none"
+    confined = detect_sandbox("auto", os.environ).kind != "none"
     console.friday_home.mkdir(exist_ok=True)
     console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
     touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")

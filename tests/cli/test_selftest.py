@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from friday_cli import selftest
-from friday_cli.core import calls
-from friday_cli.core.agent import Agent
-from friday_cli.core.budget import Budget
-from friday_cli.core.delegation import Tree
-from friday_cli.core.events import Envelope, ToolFinished
-from friday_cli.core.messages import Usage
-from friday_cli.profiles import Profile
+from friday_cli.core.agent import tool_calls
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol.events import Envelope, ToolFinished
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.diagnostics import selftest
+from friday_cli.extensions.profiles import Profile
 from friday_cli.store import SessionJournal, journal
 from tests.cli.console import Console
 
 Patch = pytest.MonkeyPatch
 
 
-def failed(checks: Sequence[selftest.Check]) -> list[str]:
+def failed(checks: Sequence[selftest.SelftestCheck]) -> list[str]:
     return [check.name for check in checks if not check.ok]
 
 
@@ -50,7 +50,7 @@ def everything_is_offered(patch: Patch) -> None:
 
 
 def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
-    prepare = calls._prepare
+    prepare = tool_calls._prepare
 
     def lax(agent: Agent, *rest: Any) -> Any:
         top = agent
@@ -59,7 +59,7 @@ def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
         agent.rules.allowed = None
         return prepare(msgspec.structs.replace(agent, tools={**top.tools, **agent.tools}), *rest)
 
-    patch.setattr(calls, "_prepare", lax)
+    patch.setattr(tool_calls, "_prepare", lax)
 
 
 def a_child_charges_only_itself(patch: Patch) -> None:
@@ -114,16 +114,16 @@ def rows_forget_what_a_turn_cost(patch: Patch) -> None:
 
 
 def a_stop_stops_nothing(patch: Patch) -> None:
-    stop = Tree.stop
+    stop = SubagentTree.stop
 
-    async def lazy(self: Tree, path: str, **how: Any) -> int:
+    async def lazy(self: SubagentTree, path: str, **how: Any) -> int:
         return (
             0
             if path == "a" and not self.world.log.last > 1_000_000 and not _closing()
             else await stop(self, path, **how)
         )
 
-    patch.setattr(Tree, "stop", lazy)
+    patch.setattr(SubagentTree, "stop", lazy)
 
 
 def _closing() -> bool:
@@ -163,17 +163,17 @@ def test_a_failed_check_makes_the_command_fail(console: Console, monkeypatch: Pa
 
 
 def test_an_engine_that_hangs_is_a_failed_check(monkeypatch: Patch) -> None:
-    async def never(self: Tree, parent: str, nodes: Any) -> None:
+    async def never(self: SubagentTree, parent: str, nodes: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Tree, "wait", never)
+    monkeypatch.setattr(SubagentTree, "wait", never)
     monkeypatch.setattr(selftest, "PATIENCE_S", 0.5)
     checks = selftest.run()
-    assert checks[0] == selftest.Check("tree", False, "not done after 0 s")
+    assert checks[0] == selftest.SelftestCheck("tree", False, "not done after 0 s")
 
 
 def test_an_engine_that_raises_is_a_failed_check(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Tree, "run", lambda *_: 1 / 0)
+    monkeypatch.setattr(SubagentTree, "run", lambda *_: 1 / 0)
     checks = selftest.run()
     assert failed(checks) == ["tree", "cancel"]
     assert checks[0].text == "ZeroDivisionError: division by zero"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import (
+from friday_cli.core.protocol.events import (
     SCHEMA,
     AgentFinished,
     AgentStarted,
@@ -21,10 +21,10 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from friday_cli.core.messages import ToolCall, ToolResult, user
+from friday_cli.core.protocol.messages import ToolCall, ToolResult, user
 from friday_cli.paths import data_dir, store_path
 from tests.cli.console import Console, plain
-from tests.scenes import numbered, results, said, tree
+from tests.scenarios import numbered, results, said, tree
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e [bold]x[/bold]"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.trust import is_trusted
+from friday_cli.extensions.trust import is_trusted
 from tests.cli.console import Console
 
 # ---- config -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from friday_cli import __version__
-from friday_cli.cli import records, run
+from friday_cli.cli import run, session_lookup
 from tests.cli.console import Console, plain
 
 COMMANDS = {
@@ -100,7 +100,7 @@ def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monk
 
 # ---- start-up ---------------------------------------------------------------------------------------------------
 
-HEAVY = ("textual", "anthropic", "openai", "httpx2", "rich", "pydantic", "yaml", "friday_cli.session")
+HEAVY = ("textual", "anthropic", "openai", "httpx2", "rich", "pydantic", "yaml", "friday_cli.session.session")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monke
     def listed(cwd: str | None) -> None:
         raise RuntimeError(f"surprise \x1b[31m {secret}")
 
-    monkeypatch.setattr(records, "listed", listed)
+    monkeypatch.setattr(session_lookup, "listed", listed)
     ran = console("sessions", "list")
     assert (ran.code, ran.out) == (1, "")
     assert ran.error.startswith("Friday itself failed: RuntimeError: surprise")
@@ -206,7 +206,7 @@ def test_a_file_system_that_fails_is_one_line(console: Console, monkeypatch: pyt
     def listed(cwd: str | None) -> None:
         raise OSError(5, "Input/output error", "/some/file")
 
-    monkeypatch.setattr(records, "listed", listed)
+    monkeypatch.setattr(session_lookup, "listed", listed)
     ran = console("sessions", "list")
     assert (ran.code, ran.error) == (1, "/some/file: Input/output error.")
 
@@ -215,7 +215,7 @@ def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.
     def listed(cwd: str | None) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(records, "listed", listed)
+    monkeypatch.setattr(session_lookup, "listed", listed)
     with pytest.raises(BrokenPipeError):
         run(["sessions", "list"])
 

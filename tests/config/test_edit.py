@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from friday_cli.config import edit, layers
-from friday_cli.core.errors import FileError, UsageError
+from friday_cli.config import edit, load
+from friday_cli.core.protocol.errors import FileError, UsageError
 
 FILE = """\
 # my settings
@@ -153,11 +153,11 @@ def test_setting_changes_that_key_and_no_other(
     path = tmp_path_factory.mktemp("edit") / "config.toml"
     path.write_text("\n".join(lines))
     try:
-        before = layers.read(path)
+        before = load.read(path)
     except FileError:
         return
     saved = edit.set_value(*change, file=path)
-    after = layers.read(path)
+    after = load.read(path)
     here = after
     *parents, last = change[0].split(".")
     for part in parents:
@@ -186,7 +186,7 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     running = [subprocess.Popen([sys.executable, "-c", code, str(path), name], env=env) for name in names]
     assert [process.wait(60) for process in running] == [0, 0, 0, 0]
-    data = layers.read(path)
+    data = load.read(path)
     assert data["limits"] == {"max_turns": 10, "max_tokens": 10}
     assert data["agents"]["delegation"] == {"max_agents": 10, "ask_above": 10}
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.delegation.stage import stage
+from tests.delegation.harness import stage
 
 __all__ = ["stage"]

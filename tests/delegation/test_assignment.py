@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import FileError, UsageError
-from friday_cli.core.events import AgentFinished, Denied
-from friday_cli.profiles import check, load, parse
-from tests.delegation.stage import Stage
-from tests.engine import Say, call, delegate
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.events import AgentFinished, Denied
+from friday_cli.extensions.profiles import check, load, parse
+from tests.delegation.harness import Stage
+from tests.engine_fixture import Say, call, delegate
 from tests.virtual import virtual
 
 

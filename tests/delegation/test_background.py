@@ -6,9 +6,16 @@ import asyncio
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Detached, InboxMessage, MessageAdded, TurnStarted
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, batch, call, delegate
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    Detached,
+    InboxMessage,
+    MessageAdded,
+    TurnStarted,
+)
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
 
 NOTE = "harness: [Note of the harness; no person wrote this]"

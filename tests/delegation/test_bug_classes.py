@@ -15,28 +15,21 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.desk import Answer
-from friday_cli.core.errors import ErrorKind, FileError, ProviderError
-from friday_cli.core.events import (
-    ENDED,
-    AgentStarted,
-    Compacted,
-    PermissionAsked,
-    TextDelta,
-    ToolStarted,
-    is_under,
-)
-from friday_cli.core.log import Subscription
-from friday_cli.core.messages import ToolCall, Usage
-from friday_cli.core.provider import Request
-from friday_cli.core.replay import replay
-from friday_cli.profiles import check, load, parse
-from friday_cli.store.reconcile import closing
-from friday_cli.view import State
-from tests.delegation.stage import Actors, Stage, until
+from friday_cli.core.eventlog.log import Subscription
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.agent_path import is_under
+from friday_cli.core.protocol.errors import ErrorKind, FileError, ProviderError
+from friday_cli.core.protocol.events import ENDED, AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
+from friday_cli.core.protocol.messages import ToolCall, Usage
+from friday_cli.core.protocol.provider import Request
+from friday_cli.extensions.profiles import check, load, parse
+from friday_cli.store.crash_recovery import closing
+from friday_cli.view import SessionView
+from tests.delegation.harness import Actors, Stage, until
 from tests.e2e.conftest import friday
 from tests.e2e.friday import Friday
-from tests.engine import Say, batch, call, delegate
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
 
 __all__ = ["friday"]
@@ -172,11 +165,11 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
     async with stage.open(play) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(s.agents()) > 6)
-        living = len(s.tree.living(top))
+        living = len(s.tree.running(top))
         assert await s.session.stop(top) == living > 1
         below = [p for p in s.agents() if is_under(p, top)]
         assert all(s.finished(p).status == "cancelled" for p in below if s.finished(p).stop_reason == "parent")
-        assert s.tree.living(top) == []
+        assert s.tree.running(top) == []
         count, born = len(s.requests()), len(s.agents())
         calls = len([r for r in s.model.requests if is_under(r.agent, "a.1")])
         await asyncio.sleep(100_000)
@@ -218,7 +211,7 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
             assert record.end is not None
             assert record.status in ENDED
             assert record.asks == {}
-        assert all(agent.ended for agent in State.of(log).agents.values() if agent.run), "people see the same"
+        assert all(agent.ended for agent in SessionView.of(log).agents.values() if agent.run), "people see the same"
 
 
 @virtual
@@ -296,11 +289,11 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
         askers = {e.agent: e.event for e in s.envelopes if isinstance(e.event, PermissionAsked)}
         assert sorted(askers) == ["a.1", "a.2", "a.3", "a.4"], "all stand open together, each with its asker"
         assert {e.subject for e in askers.values()} == {"1.txt", "2.txt", "3.txt", "4.txt"}
-        assert [a.agent for a in State.of(s.envelopes).asks.values()] == sorted(askers)
+        assert [a.agent for a in SessionView.of(s.envelopes).asks.values()] == sorted(askers)
         for path, event in sorted(askers.items(), reverse=True):
             assert isinstance(event, PermissionAsked)
             await s.session.answer(
-                event.id, Answer("deny", reason="not this one") if path == "a.2" else Answer("allow")
+                event.id, ApprovalAnswer("deny", reason="not this one") if path == "a.2" else ApprovalAnswer("allow")
             )
         await asking
         assert {s.end(p) for p in askers} == {("completed", "done")}
@@ -457,7 +450,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
 
     class Chatty(Actors):
         async def stream(self, request: Request) -> Any:
-            from friday_cli.core.provider import TextChunk
+            from friday_cli.core.protocol.provider import TextChunk
 
             if request.agent != "a":
                 for number in range(chunks):
@@ -472,7 +465,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
     async with stage.open(model) as s:
         slow = Subscription()  # a reader that never comes to read
         s.session.log._readers.append(slow)
-        state = State()
+        state = SessionView()
         live = 0
 
         async def pump() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import ProviderError, UsageError
-from friday_cli.core.events import AgentFinished, AgentStarted, MessageAdded, Notice
-from friday_cli.core.messages import Usage
-from friday_cli.core.news import NOTE
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, call, delegate
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.errors import ProviderError, UsageError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, MessageAdded, Notice
+from friday_cli.core.protocol.messages import Usage
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
 from tests.virtual import virtual
 

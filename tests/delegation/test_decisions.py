@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import FileError, ProviderError
-from friday_cli.core.events import AgentFinished, AgentStarted, StatusChanged, depth_of
-from friday_cli.core.messages import Usage
-from friday_cli.core.provider import Request
-from friday_cli.core.receipt import Receipt
-from friday_cli.profiles import READ_ONLY, load, parse
-from friday_cli.prompt import CONTEXT_LABEL
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, batch, call, delegate
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.errors import FileError, ProviderError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, StatusChanged
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.extensions.profiles import READ_ONLY, load, parse
+from friday_cli.session.system_prompt import CONTEXT_LABEL
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
 
 DELEGATION = {

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from friday_cli.core.events import (
+from friday_cli.core.protocol.displays import DelegationDisplay
+from friday_cli.core.protocol.events import (
     AgentFinished,
     AgentStarted,
-    Delegated,
     MessageAdded,
     Prefix,
     StatusChanged,
     ToolFinished,
     ToolStarted,
 )
-from friday_cli.core.messages import Usage
-from friday_cli.view import State
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, batch, call, delegate
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.view import SessionView
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
 
 TASK = "Count the lines\nof x.txt"
@@ -49,7 +49,7 @@ async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(stage
         (started,) = s.of(ToolStarted, "a")
         assert (started.tool, started.title) == ("delegate_task", "researcher: Count the lines of x.txt")
         (finished,) = s.of(ToolFinished, "a")
-        assert finished.display == Delegated(("a.1",)), "a face finds the child by that"
+        assert finished.display == DelegationDisplay(("a.1",)), "a face finds the child by that"
         assert "delegate_id: a.1" in s.results()[0]
         assert s.model.requests[-1].messages[-1].results[0].text.startswith("## Result from 'researcher' (a.1)")
 
@@ -103,7 +103,7 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
         assert (end.duration_s, end.wall_s) == (10.0, 10.0)
         assert end.receipt.tools == {"delegate_task": 1}
         assert not s.finished("a.1").partial
-        totals = State.of(s.envelopes)
+        totals = SessionView.of(s.envelopes)
         assert (
             totals.totals.billed
             == sum(e.usage.billed for e in s.of(AgentFinished))
@@ -121,7 +121,7 @@ async def test_a_failure_is_visible_to_people_and_told_to_the_parent(stage: Stag
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert not s.finished("a.1").success
-        assert State.of(s.envelopes).agents["a.1"].status == "failed"
+        assert SessionView.of(s.envelopes).agents["a.1"].status == "failed"
         assert s.of(ToolFinished, "a")[0].status == "error"
         assert s.finished("a").result == "fin", "the parent's model decides what to do"
         assert len(s.agents()) == 1, "nothing is tried again by itself"

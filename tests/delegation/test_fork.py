@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from friday_cli.core.events import AgentStarted, Compacted, Prefix
-from friday_cli.core.messages import Usage
-from friday_cli.view import Note, State
-from tests.delegation.stage import Stage
-from tests.engine import Say, call, delegate
+from friday_cli.core.protocol.events import AgentStarted, Compacted, Prefix
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.view import NoteItem, SessionView
+from tests.delegation.harness import Stage
+from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
 from tests.virtual import virtual
 
@@ -41,7 +41,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert strict(child.messages) == []
         assert s.of(Prefix, "a.1")[0] == s.of(Prefix, "a")[0]
         assert "it is blue" in s.results()[1]
-        (first,) = [i.text for i in State.of(s.envelopes).agents["a.1"].transcript if isinstance(i, Note)]
+        (first,) = [i.text for i in SessionView.of(s.envelopes).agents["a.1"].transcript if isinstance(i, NoteItem)]
         assert first.startswith("It began as a fork of its parent, with "), "nothing was compacted"
 
 

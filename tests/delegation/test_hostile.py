@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Denied, InboxMessage, depth_of, is_under, parent_of
-from friday_cli.core.messages import ToolCall, Usage
-from friday_cli.core.provider import Request
-from friday_cli.core.replay import replay
-from tests.delegation.stage import Actors, Scene, Stage, until
-from tests.engine import Say, batch, call, delegate
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Denied, InboxMessage
+from friday_cli.core.protocol.messages import ToolCall, Usage
+from friday_cli.core.protocol.provider import Request
+from tests.delegation.harness import Actors, Scene, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.strict import strict
 from tests.virtual import virtual
 
@@ -107,7 +108,7 @@ async def test_what_it_can_spend_and_start_is_bounded_at_every_depth(stage: Stag
         assert outcome.stop_reason in ("tokens", "iterations")
         bounded(s, model, agents=60, session=400_000)
         assert {depth_of(p) for p in s.agents()} == {1, 2, 3}, "it did go as deep as it could"
-        assert s.tree.living("a") == []
+        assert s.tree.running("a") == []
         assert s.root.budget.tokens.reserved == 0
         assert s.root.budget.tokens.kept == 0
         count = len(model.requests)
@@ -165,9 +166,7 @@ async def test_it_never_has_more_than_five_at_work(stage: Stage) -> None:
         nonlocal most
         while True:
             running = [
-                n
-                for n in s.tree.living("a")
-                if n.path != "a" and n.agent.presence.status == "running" and not n.wrapping
+                n for n in s.tree.running("a") if n.path != "a" and n.agent.slot.status == "running" and not n.wrapping
             ]
             most = max(most, len(running))
             await asyncio.sleep(0.25)
@@ -360,7 +359,7 @@ async def test_a_stop_holds_against_it(stage: Stage) -> None:
         await until(lambda: max(map(depth_of, s.agents() or ["a"])) == 3)
         await s.session.stop("a")
         await asyncio.wait_for(asking, 5)
-        assert s.tree.living("a") == []
+        assert s.tree.running("a") == []
         count, born = len(model.requests), len(s.agents())
         await asyncio.sleep(100_000)
         assert (len(model.requests), len(s.agents())) == (count, born)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.desk import Answer
-from friday_cli.core.events import AgentStarted, Notice, PermissionAsked, StatusChanged
-from friday_cli.core.messages import Usage
-from friday_cli.core.provider import Request
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, batch, call, delegate
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.events import AgentStarted, Notice, PermissionAsked, StatusChanged
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Request
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
 
 BIG = Usage(input=100, cache_read=400, output=2400)
@@ -119,7 +119,7 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
         await asyncio.sleep(5000)
-        await s.session.answer(s.of(PermissionAsked)[0].id, Answer("deny"))
+        await s.session.answer(s.of(PermissionAsked)[0].id, ApprovalAnswer("deny"))
         await asking
         assert s.end("a.1") == ("completed", "done")
 
@@ -210,8 +210,8 @@ async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_firs
         assert len(s.agents()) == 20
         assert asked.subject == "1 more agent, 21 in this turn; at most about $1.05"
         assert asked.reason == "more than 20 agents in one turn"
-        assert s.root.presence.status == "waiting_user"
-        await s.session.answer(asked.id, Answer("allow"))
+        assert s.root.slot.status == "waiting_user"
+        await s.session.answer(asked.id, ApprovalAnswer("allow"))
         await asking
         assert len(s.agents()) == 21
 
@@ -222,7 +222,7 @@ async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage) -> No
     async with stage.open(script, attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
-        await s.session.answer(s.of(PermissionAsked)[0].id, Answer("deny", reason="too many"))
+        await s.session.answer(s.of(PermissionAsked)[0].id, ApprovalAnswer("deny", reason="too many"))
         await asking
         assert len(s.agents()) == 20
         assert (

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, StatusChanged, depth_of
-from friday_cli.core.provider import Chunk, Request
-from friday_cli.core.replay import replay
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, batch, call
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, StatusChanged
+from friday_cli.core.protocol.provider import Chunk, Request
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, batch, call
 from tests.virtual import virtual
 
 HEAVY = 32_000

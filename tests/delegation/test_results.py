@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from friday_cli.core.events import AgentStarted
-from friday_cli.core.messages import ToolCall
-from tests.delegation.stage import Stage
-from tests.engine import Say, call, delegate
+from friday_cli.core.protocol.events import AgentStarted
+from friday_cli.core.protocol.messages import ToolCall
+from tests.delegation.harness import Stage
+from tests.engine_fixture import Say, call, delegate
 from tests.virtual import virtual
 
 SCHEMA = {

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import ProviderError
-from friday_cli.core.events import AgentStarted, IntentStated, QuestionAsked, Verdict
-from friday_cli.core.messages import Usage
-from friday_cli.core.provider import Request
-from tests.delegation.stage import Actors, Scene, Stage, until
-from tests.engine import Say, call, delegate
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.events import AgentStarted, IntentStated, QuestionAsked, Verdict
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.provider import Request
+from tests.delegation.harness import Actors, Scene, Stage, until
+from tests.engine_fixture import Say, call, delegate
 from tests.virtual import virtual
 
 PROFILE = ("writer", "allowedTools: [read_file, write_file, bash]", "supervision: supervised")
@@ -311,7 +311,7 @@ async def test_what_supervision_takes_is_the_childs_to_pay_and_counted_once(stag
         assert s.finished("a").tree_usage.billed == end.usage.billed + 2 * 15
         assert s.root.budget.tokens.spent == s.finished("a").tree_usage.billed
         ended_too_early = [e for e in s.envelopes if e.event is not end and e.agent == "a.1"]
-        from friday_cli.core.replay import replay
+        from friday_cli.core.eventlog.replay import replay
 
         assert replay(ended_too_early)["a.1"].usage.billed == end.usage.billed, "a crash before the end loses no token"
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentFinished, InboxMessage
-from friday_cli.core.news import NOTE
-from tests.delegation.stage import Actors, Stage, until
-from tests.engine import Say, call, delegate
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import AgentFinished, InboxMessage
+from tests.delegation.harness import Actors, Stage, until
+from tests.engine_fixture import Say, call, delegate
 from tests.virtual import virtual
 
 

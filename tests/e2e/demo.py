@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pathspec
 
-from friday_cli.core.agent import Outcome
-from friday_cli.core.danger import is_secret
-from friday_cli.core.events import Envelope, MessageAdded, ToolFinished, ToolStarted
-from friday_cli.core.messages import ToolResult
+from friday_cli.core.agent.agent import RunResult
+from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.protocol.events import Envelope, MessageAdded, ToolFinished, ToolStarted
+from friday_cli.core.protocol.messages import ToolResult
+from friday_cli.llm.providers.demo import DemoProvider
 from friday_cli.paths import store_path
-from friday_cli.providers.demo import DemoProvider
-from friday_cli.session import Options, Session
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
 from friday_cli.store import Store
 
 PROMPT = "What is in this folder?"
@@ -39,7 +40,7 @@ _DEFINES = {
 class Told:
     """What a prompt brought: the answer, and the session's events as they stand in the store."""
 
-    outcome: Outcome
+    outcome: RunResult
     events: list[Envelope]
 
     @property

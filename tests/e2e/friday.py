@@ -1,4 +1,4 @@
-"""Running `friday ask` in this process or in one of its own, against the model of `tests.servers.brain`."""
+"""Running `friday ask` in this process or in one of its own, against the model of `tests.servers.fake_model_server`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import IO, Any
 
 import pytest
 
-from friday_cli.core import gate
-from friday_cli.faces.ask.options import parse
-from friday_cli.faces.ask.run import ask
-from friday_cli.wire import http, sdk
-from friday_cli.wire.watch import Watch
-from tests.servers.brain import Brain
+from friday_cli.core.limits import rate_limit
+from friday_cli.frontends.oneshot.options import parse
+from friday_cli.frontends.oneshot.run import ask
+from friday_cli.llm.transport import http, sdk
+from friday_cli.llm.transport.idle_timeout import IdleTimeout
+from tests.servers.fake_model_server import Brain
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
@@ -111,12 +111,12 @@ class Friday:
 
     def hurry(self) -> None:
         """Make the waits between tries short (in this process)."""
-        self._patch.setattr(gate, "BACKOFF_S", 0.001)
+        self._patch.setattr(rate_limit, "BACKOFF_S", 0.001)
 
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""
         for module in (http, sdk):
-            self._patch.setattr(module, "Watch", lambda idle, event_idle: Watch(idle_s, 3 * idle_s))
+            self._patch.setattr(module, "Watch", lambda idle, event_idle: IdleTimeout(idle_s, 3 * idle_s))
 
     # ---- running -------------------------------------------------------------------
 

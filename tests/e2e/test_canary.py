@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.friday import KEY, Friday
-from tests.servers.brain import Say, Turn, Wire, thinking
-from tests.servers.play import Reply, document
+from tests.servers.fake_model_server import Say, Turn, Wire, thinking
+from tests.servers.script_player import Reply, document
 
 LOOK = "env; tr '\\0' '\\n' </proc/$PPID/environ; cat /proc/$PPID/cmdline; git --version"
 

@@ -8,11 +8,11 @@ import sqlite3
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, Envelope, MessageAdded, Notice
-from friday_cli.core.messages import Usage
-from friday_cli.core.replay import replay
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.store import AgentRow, Store
-from friday_cli.view import State
+from friday_cli.view import SessionView
 from tests.e2e.friday import Friday
 
 PROCESSES, CHILDREN, CALLS = 10, 20, 3
@@ -49,7 +49,7 @@ def test_two_hundred_agents_in_ten_processes_on_one_file(friday: Friday) -> None
     for session, (log, rows) in asyncio.run(_kept(friday)).items():
         assert [e.seq for e in log] == list(range(1, len(log) + 1)), session
         assert not [e for e in log if isinstance(e.event, Notice) and e.event.level == "error"]
-        records, state = replay(log), State.of(log)
+        records, state = replay(log), SessionView.of(log)
         paths = ["a", *(f"a.{n}" for n in range(1, CHILDREN + 1))]
         assert sorted(records) == sorted(paths)
         for path, row in rows.items():

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Denied, MessageAdded
-from friday_cli.providers.demo import DemoProvider
-from friday_cli.providers.demo.words import UNKNOWN
-from friday_cli.session import Options, Session
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Denied, MessageAdded
+from friday_cli.llm.providers.demo import DemoProvider
+from friday_cli.llm.providers.demo.words import UNKNOWN
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
 from tests.e2e.demo import PROMPT, Told, check, told
 from tests.e2e.friday import ROOT, Friday
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import Friday, Ran
-from tests.pace import paced
-from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
-from tests.servers.play import DROP, HANG, RESET, Fault, Reply, Wait, document
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
+from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document
+from tests.timing import paced
 
 SPOKEN = Say(("The answer ", "is forty", "-two."))
 CALLING = Say("I look.", [("read_file", {"path": "secret-plan.txt"})])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.servers.brain import WIRES, Say, Turn, Wire, thinking
+from tests.servers.fake_model_server import WIRES, Say, Turn, Wire, thinking
 
 ECHO = "agents: {a: [{text: '{last}'}]}"
 DOT = base64.b64decode(
@@ -63,7 +63,7 @@ def test_no_input_at_all_adds_nothing(friday: Friday) -> None:
 def test_an_input_that_never_closes_does_not_hang(friday: Friday, monkeypatch: pytest.MonkeyPatch) -> None:
     friday.plays(ECHO)
     reading, writing = os.pipe()
-    monkeypatch.setattr("friday_cli.faces.ask.input.FIRST_BYTE_S", 0.05)
+    monkeypatch.setattr("friday_cli.frontends.oneshot.input.FIRST_BYTE_S", 0.05)
     with os.fdopen(reading) as stdin, os.fdopen(writing, "w"):
         monkeypatch.setattr("sys.stdin", stdin)
         ran = friday("hi")

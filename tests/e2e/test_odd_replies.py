@@ -10,9 +10,9 @@ import pytest
 
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import SPOKEN, one_sentence, refused, until
-from tests.pace import paced
-from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
-from tests.servers.play import HANG, Reply, Wait
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
+from tests.servers.script_player import HANG, Reply, Wait
+from tests.timing import paced
 
 on_every_wire = pytest.mark.parametrize("wire", WIRES)
 READ = ("read_file", {"path": "a.txt"})
@@ -351,7 +351,7 @@ def test_f28_an_empty_reply_is_asked_for_again(friday: Friday, wire: Wire) -> No
 @on_every_wire
 def test_f43_children_that_meet_a_rate_limit_come_back_one_by_one(friday: Friday, wire: Wire) -> None:
     """Twelve children, a service that takes two at a time: all end well. How few requests they make in vain is shown on
-    a virtual clock: `tests/core/test_gate.py`."""
+    a virtual clock: `tests/core/limits/test_rate_limit.py`."""
     names = [f"kid{n}" for n in range(12)]
     limited = refused(429, "rate_limit_error")
 

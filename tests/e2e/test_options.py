@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.decoding import decode_envelope
+from friday_cli.core.protocol.decode import decode_envelope
 from tests.e2e.friday import KEY, Friday
-from tests.servers.brain import WIRES, Say, Turn, Wire, thinking
-from tests.servers.play import document
+from tests.servers.fake_model_server import WIRES, Say, Turn, Wire, thinking
+from tests.servers.script_player import document
 
 DOING = """
 agents:

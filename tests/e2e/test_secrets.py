@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.friday import Friday, Ran
-from tests.servers.brain import Say, Turn, thinking
-from tests.servers.play import Reply, document
+from tests.servers.fake_model_server import Say, Turn, thinking
+from tests.servers.script_player import Reply, document
 
 ENV = "canary-env-without-a-pattern-1"
 PATTERNED = "ghp_canary0123456789abcdefghijABCDEFGH"
@@ -73,7 +73,7 @@ def test_q31_canary_keys_are_found_nowhere(keyed: Friday, tmp_path: Path) -> Non
         assert "No such" not in ran[-1].err, (words, ran[-1].err)
     crash = tmp_path / "crash.py"
     crash.write_text(
-        "import runpy, sys\nfrom friday_cli.session import Session\n"
+        "import runpy, sys\nfrom friday_cli.session.session import Session\n"
         f"async def prompt(self, *a, **k): raise RuntimeError('boom {PATTERNED}')\nSession.prompt = prompt\n"
         "sys.argv = ['friday', 'ask', *sys.argv[1:]]\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )

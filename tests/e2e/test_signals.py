@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.wire.watch import LATE_S
+from friday_cli.llm.transport.idle_timeout import LATE_S
 from tests.e2e.friday import Friday, Ran
 from tests.e2e.test_exits import SPOKEN, linux, whole
-from tests.pace import paced
-from tests.servers.brain import Say, Turn, events, sse, thinking
-from tests.servers.play import HANG, Reply, Wait
+from tests.servers.fake_model_server import Say, Turn, events, sse, thinking
+from tests.servers.script_player import HANG, Reply, Wait
+from tests.timing import paced
 
 NAP = f"sleep 6{os.getpid()}"
 """A command that is ours alone, however many tests run on this machine."""
@@ -168,10 +168,10 @@ def test_a_late_reply_after_a_stop_is_not_read(friday: Friday) -> None:
 
 IMPATIENT = """
 import os, sys
-from friday_cli.wire import http, watch
+from friday_cli.llm.transport import http, watch
 http.Watch = lambda idle, event_idle: watch.Watch(float(os.environ["PATIENCE"]), 600)
-from friday_cli.faces.ask.options import parse
-from friday_cli.faces.ask.run import ask
+from friday_cli.frontends.oneshot.options import parse
+from friday_cli.frontends.oneshot.run import ask
 sys.exit(ask(parse(sys.argv[1:])))
 """
 

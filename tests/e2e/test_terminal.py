@@ -12,10 +12,10 @@ import pytest
 from tests.e2e.friday import Friday
 from tests.e2e.test_exits import linux
 from tests.e2e.test_signals import NAP, asleep, until
-from tests.pace import paced
 from tests.screen import Terminal
 from tests.screen import friday as command
-from tests.servers.brain import Say, Turn, thinking
+from tests.servers.fake_model_server import Say, Turn, thinking
+from tests.timing import paced
 
 PLAY = """
 agents:

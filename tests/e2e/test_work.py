@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.servers.brain import WIRES, Brain, Say, Turn, Wire, thinking
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, thinking
 
 ALL = list(product(WIRES, ("http", "sdk")))
 everywhere = pytest.mark.parametrize(("wire", "transport"), ALL)

@@ -6,8 +6,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from friday_cli.core import replay as log_reader
-from friday_cli.core.events import (
+from friday_cli.core.eventlog import replay as log_reader
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
+from friday_cli.core.protocol.events import (
     ENDED,
     AgentFinished,
     AgentStarted,
@@ -31,14 +33,9 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnStarted,
     WorktreeChanged,
-    depth_of,
-    is_under,
-    parent_of,
 )
-from friday_cli.core.permission import Rules
+from tests.fuzz.scenario import Scene
 from tests.strict import strict
-
-from .scene import Scene
 
 LEGAL = {
     "completed": {"done", "iterations", "tokens", "cost"},
@@ -245,15 +242,15 @@ def check_leftovers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     slots = bench.tree.slots
     if slots._value != scene.places or slots.locked():
         faults.append(f"{slots._value} of {scene.places} places were given back")
-    faults += [f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.world.gates.items() if g.in_flight]
+    faults += [f"lane {lane}: {g.in_flight} in flight" for lane, g in bench.world.rate_limiters.items() if g.in_flight]
     if scene.working or scene.cleaning or scene.model.open:
         faults.append(f"something works on: {scene.working} {scene.model.open}")
     if bench.log._readers:
         faults.append("a reader is left")
     for path, agent in bench.agents.items():
-        if agent.presence.clock.running:
+        if agent.slot.clock.running:
             faults.append(f"the clock of {path} runs on")
-        if agent.presence.clock._beat:
+        if agent.slot.clock._beat:
             faults.append(f"the alarm of {path} is set")
     return faults
 

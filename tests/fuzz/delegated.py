@@ -7,7 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.notices import DIED
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
+from friday_cli.core.protocol.events import (
     AgentFinished,
     AgentStarted,
     AnyEvent,
@@ -19,16 +22,10 @@ from friday_cli.core.events import (
     ToolStarted,
     TurnStarted,
     Verdict,
-    depth_of,
-    is_under,
-    parent_of,
 )
-from friday_cli.core.messages import ToolCall
-from friday_cli.core.news import DIED
-from friday_cli.core.replay import replay
-
-from .checks import over_limit
-from .scene import Scene
+from friday_cli.core.protocol.messages import ToolCall
+from tests.fuzz.checks import over_limit
+from tests.fuzz.scenario import Scene
 
 NEWS = re.compile(
     r"\[Note of the harness.*?\] The (?:background )?sub-agent (\S+) \(\S+\)(?:, which the user continued,)? has ended"

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from friday_cli.core.delegation import Spec
-from friday_cli.core.errors import ProviderError
-from friday_cli.core.events import AgentFinished, Detached, Envelope, InboxMessage, Notice
-from friday_cli.core.log import MemoryJournal
-from friday_cli.core.messages import Thinking
-from friday_cli.core.replay import replay
-from friday_cli.store.reconcile import closing
-from tests.engine import Bench, Model, Profile, Say, call, delegate, make, until
+from friday_cli.core.eventlog.log import MemoryJournal
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.events import AgentFinished, Detached, Envelope, InboxMessage, Notice
+from friday_cli.core.protocol.messages import Thinking
+from friday_cli.core.subagents.node import SubagentTask
+from friday_cli.store.crash_recovery import closing
+from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, until
+from tests.fuzz.scenario import Scene
 from tests.virtual import virtual
-
-from .scene import Scene
 
 
 async def reopened(log: list[Envelope], died: int) -> Scene:
@@ -140,7 +139,7 @@ async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_
     await bench.prompt()
     bench.model = other = Model({}, model="other")
     for text in ("again", "and again"):
-        node = await bench.tree.resume("a.1", Spec("worker", text), by=None)
+        node = await bench.tree.resume("a.1", SubagentTask("worker", text), by=None)
         assert node.task
         await node.task
     second, third = other.requests
@@ -180,7 +179,7 @@ async def test_a_stop_in_the_middle_of_a_change_to_the_fallback_model_leaves_no_
 async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_too_and_wakes_nobody() -> None:
     bench = Bench(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found"), Say("more")]}))
     await bench.prompt()
-    node = await bench.tree.resume("a.1", Spec("worker", "look again"), by=None)
+    node = await bench.tree.resume("a.1", SubagentTask("worker", "look again"), by=None)
     assert node.task
     await node.task
     log = bench.envelopes
@@ -210,7 +209,7 @@ async def test_a_worktree_in_which_no_child_was_started_goes_though_its_call_is_
     place = await apart._open(scene.bench.root)
     assert [made.open for made in copies.all] == [True]
     async with copies._lock:  # another one is being made
-        call = asyncio.create_task(apart.abandon(place))
+        call = asyncio.create_task(apart.cancel(place))
         await asyncio.sleep(0)
         call.cancel()
         await asyncio.sleep(0)

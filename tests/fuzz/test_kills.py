@@ -16,18 +16,25 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, InboxMessage, MessageAdded, ToolStarted
-from friday_cli.core.replay import replay
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    Envelope,
+    InboxMessage,
+    MessageAdded,
+    ToolStarted,
+)
 from friday_cli.paths import store_path
-from friday_cli.session import Options, Session
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
 from friday_cli.store import Store
-from friday_cli.worktrees.left import look_through
+from friday_cli.workspace.worktrees.orphans import look_through
+from tests.fuzz import seeds
+from tests.fuzz.checks import asked_and_ended
+from tests.fuzz.victims import LINGERS
 from tests.strict import strict
-from tests.worktrees.ground import git, repository
-
-from . import seeds
-from .checks import asked_and_ended
-from .victims import LINGERS
+from tests.workspace.worktrees.repo_fixture import git, repository
 
 ROOT = Path(__file__).parents[2]
 PARTS, VICTIMS = 8, 25
@@ -236,7 +243,7 @@ async def kill_and_reopen(folder: Path, first: int, reached: Counter[str], *, pa
     kill_some(folder, first, patience)
     with closing(sqlite3.connect(store_path())) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert survivors(folder) == []  # tests/local/test_survivors.py has the cases one by one
+    assert survivors(folder) == []  # tests/workspace/process/test_survivors.py has the cases one by one
     assert torn(folder) == []
     dead = {seed: acknowledged(folder, seed) for seed in range(first, first + VICTIMS)}
     logs = {seed: await left(name) for seed, (name, shown) in dead.items() if shown > 1}

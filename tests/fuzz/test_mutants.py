@@ -10,29 +10,16 @@ from typing import Any
 
 import pytest
 
-from friday_cli import apart
-from friday_cli.core import (
-    budget,
-    calls,
-    compaction,
-    delegation,
-    desk,
-    gate,
-    life,
-    log,
-    loop,
-    messages,
-    model,
-    permission,
-    presence,
-    replay,
-    revival,
-    supervision,
-)
-from tests import engine
-
-from .play import play
-from .test_trees import FIXED
+from friday_cli.core.agent import compaction, loop, model_call, supervision, tool_calls
+from friday_cli.core.eventlog import log, replay
+from friday_cli.core.limits import budget, rate_limit, slots
+from friday_cli.core.permissions import approvals, rules
+from friday_cli.core.protocol import messages
+from friday_cli.core.subagents import resume, run, tree
+from friday_cli.session import isolation
+from tests import engine_fixture
+from tests.fuzz.script_player import play
+from tests.fuzz.test_trees import FIXED
 
 SCENES = 2_000
 """Of the 4,500 with fixed seeds. The rarest mutant is met in 1 of 100."""
@@ -64,39 +51,39 @@ def changed(owner: Any, name: str, old: str, new: str, *also: Any) -> Seed:
 
 MUTANTS: dict[str, Seed] = {
     "1 open calls are left open at the end of a run": changed(
-        loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", life, supervision
+        loop, "close_calls", "if left := open_calls(agent.history):", "if left := ():", run, supervision
     ),
     "2 a task is cancelled as often as somebody wishes": changed(
-        calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", life, delegation
+        tool_calls, "stop", "if not task.done() and not task.cancelling():", "if not task.done():", run, tree
     ),
     "3 an event is shown before it is written": changed(
         log.Log, "_write", "journal = self._journal", "journal = self._journal; self._publish(envelopes)"
     ),
     "3 a write dies with its emitter": changed(log.Log, "emit", "await asyncio.shield(task)", "await task"),
     "4 a child that has not begun is cancelled outright": changed(
-        delegation.Tree, "_doom", "if node.begun and not node.ending and node.task:", "if not node.ending and node.task:"
+        tree.SubagentTree, "_mark_stopped", "if node.begun and not node.ending and node.task:", "if not node.ending and node.task:"
     ),
     "4 a call that is stopped leaves its children to themselves": changed(
-        delegation.Tree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"
+        tree.SubagentTree, "wait", "except asyncio.CancelledError:", "except ZeroDivisionError:"
     ),
     "5 an end can be broken off": changed(
-        life, "live", "await to_the_end(_end(home, node, outcome, begun))", "await _end(home, node, outcome, begun)", delegation
+        run, "run", "await finish_despite_cancel(_end(home, node, outcome, begun))", "await _end(home, node, outcome, begun)", tree
     ),
     "6 a child bears the cause of its parent": changed(
-        delegation.Tree, "_doom", '(why if node.path == path else "parent")', "why"
+        tree.SubagentTree, "_mark_stopped", '(why if node.path == path else "parent")', "why"
     ),
     "6 a tool's own cancellation is taken for a stop": changed(
-        calls, "_run_call", "if task is not None and task.cancelling():", "if True:"
+        tool_calls, "_run_call", "if task is not None and task.cancelling():", "if True:"
     ),
     "6 a stop loses against the limit that came with it": changed(
-        life, "live", 'Outcome("cancelled", node.why or "aborted",', 'Outcome("cancelled", "aborted",', delegation
+        run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree
     ),
     "7 a place is held while waiting": changed(
-        presence.Presence, "waiting", "if len(self._waits) >= self._strands:", "if False:"
+        slots.RunSlot, "waiting", "if len(self._waits) >= self._strands:", "if False:"
     ),
-    "7 a place is taken beyond the limit": changed(presence.Presence, "_take", "await self._slots.acquire()", "pass"),
+    "7 a place is taken beyond the limit": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
     "7 a failed request keeps its place at the gate": changed(
-        gate.Gate, "leave", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"
+        rate_limit.RateLimiter, "release", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"
     ),
     "8 a steering message joins memory alone": changed(
         loop, "drain_inbox", "await world.log.emit(agent.path, MessageAdded(message))", "pass"
@@ -105,25 +92,25 @@ MUTANTS: dict[str, Seed] = {
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS
     ),
     "9 the wrap-up drops the tools": changed(
-        model, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"
+        model_call, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"
     ),
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"
     ),
     "10 a child's rights are its profile's alone": changed(
-        permission.Rules, "decide", "if self.parent is None:", "if True:"
+        rules.Rules, "decide", "if self.parent is None:", "if True:"
     ),
     "10 the list of allowed tools is not looked at": changed(
-        permission.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"
+        rules.Rules, "_decide", "if self.allowed is not None and call.tool not in self.allowed:", "if False:"
     ),
-    "10 a denied call runs": changed(calls, "_permit", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
+    "10 a denied call runs": changed(tool_calls, "_require_permission", "raise PermissionDenied(f\"Not permitted", "return\n    raise PermissionDenied(f\"Not permitted"),
     "11 one question at a time": changed(
-        desk.Desk, "permission", "answer = await self._put(path, ask_id, asked)",
+        approvals.ApprovalQueue, "permission", "answer = await self._put(path, ask_id, asked)",
         "import asyncio\n        lock = self.__dict__.setdefault('lock', asyncio.Lock())\n        async with lock:\n"
         "            answer = await self._put(path, self._new_id('p'), asked)",
     ),
     "11 the clock runs while a person thinks": changed(
-        presence.Presence, "_release", "self.clock.stop()", "pass"
+        slots.RunSlot, "_release", "self.clock.stop()", "pass"
     ),
     "12 a reader that is slow loses events": changed(
         log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"
@@ -138,73 +125,73 @@ MUTANTS: dict[str, Seed] = {
         budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"
     ),
     "calls: results stand in the order in which they came": changed(
-        calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop,
+        tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop,
     ),
-    "calls: two changes run at once": changed(calls, "_strand", "await after.wait()", "pass"),
-    "loop: the text of a broken reply is lost": changed(loop, "keep_partial", "if text := agent.streaming.strip():", "if text := '':", life),
+    "calls: two changes run at once": changed(tool_calls, "_strand", "await after.wait()", "pass"),
+    "loop: the text of a broken reply is lost": changed(loop, "save_partial_reply", "if text := agent.streaming.strip():", "if text := '':", run),
     "compaction: the summary stays out of the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""
     ),
     "messages: a lost result is not made up for": changed(
         messages, "_settle", 'results.append(result or ToolResult(call.id, why, "cancelled"))', "results += [result] if result else []"
     ),
-    "background: the news of an end are lost": changed(delegation.Tree, "_tell", "await agent.inbox.put(message)", "pass"),
+    "background: the news of an end are lost": changed(tree.SubagentTree, "_deliver", "await agent.inbox.put(message)", "pass"),
     "background: the news of an end come twice": changed(
-        delegation.Tree, "_tell", "await agent.inbox.put(message)",
+        tree.SubagentTree, "_deliver", "await agent.inbox.put(message)",
         "await agent.inbox.put(message); await agent.inbox.put(message)",
     ),
     "background: news that went on to a parent come again when the child is continued": changed(
         replay, "_pass_on", "record.path != path", "False"
     ),
     "background: news go to the root at once": changed(
-        delegation.Tree, "_hearer", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
+        tree.SubagentTree, "_nearest_running_ancestor", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
         "while depth_of(path):",
     ),
-    "background: an idle root is not woken": changed(delegation.Tree, "_tell", "self.on_news(path)", "pass"),
+    "background: an idle root is not woken": changed(tree.SubagentTree, "_deliver", "self.on_news(path)", "pass"),
     "background: a stopped root is woken": changed(
-        delegation.Tree, "gone", 'and node.outcome.status != "cancelled"', ""
+        tree.SubagentTree, "on_run_ended", 'and node.outcome.status != "cancelled"', ""
     ),
     "background: a child outlives the stop of its parent": changed(
-        delegation.Tree, "leave", "child and (stopped or (", "child and (("
+        tree.SubagentTree, "stop_children", "child and (stopped or (", "child and (("
     ),
     "background: a child ends with a parent that does not wait": changed(
-        delegation.Tree, "leave", "not child.background", "True"
+        tree.SubagentTree, "stop_children", "not child.background", "True"
     ),
     "continuing: what was spent is forgotten": changed(
-        revival, "budget_left", "_used(records, path)", "Usage()", engine
+        resume, "budget_left", "_used(records, path)", "Usage()", engine_fixture
     ),
     "continuing: rights are those of the root": changed(
-        delegation.Tree, "_resumed", "await self._agent(parent_of(path))", "self.root"
+        tree.SubagentTree, "_resumed", "await self._agent(parent_of(path))", "self.root"
     ),
     "continuing: an agent that works is begun again": changed(
-        delegation.Tree, "_may_resume", "[node.path for node in self.living(path)]", "[]"
+        tree.SubagentTree, "_may_resume", "[node.path for node in self.running(path)]", "[]"
     ),
     "continuing: the history begins anew": changed(
-        revival, "restore", "agent.history, agent.usage, agent.run = record.history,",
+        resume, "restore", "agent.history, agent.usage, agent.run = record.history,",
         "agent.history, agent.usage, agent.run = [],",
-        engine,
+        engine_fixture,
     ),
     "supervision: nobody looks": changed(
-        supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", life
+        supervision, "run_supervised", 'if agent.supervision == "unsupervised" or agent.parent is None:', "if True:", run
     ),
-    "supervision: what parts is accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", life),
+    "supervision: what parts is accepted": changed(supervision, "run_supervised", "if not reasons:", "if True:", run),
     "supervision: redone as often as the supervisor likes": changed(
-        supervision, "run_supervised", 'if ruling.verdict == "redo" and redone:', "if False:", life
+        supervision, "run_supervised", 'if ruling.verdict == "redo" and redone:', "if False:", run
     ),
     "supervision: a paused result is handed on": changed(
-        supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', life
+        supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', run
     ),
     "worktrees: nobody looks at the place of a parent that was not asked": changed(
-        apart.Apart, "settle", "path = parent_of(path)", "return"
+        isolation.WorktreeIsolation, "update_state", "path = parent_of(path)", "return"
     ),
     "worktrees: a place is closed while somebody works in it": changed(
-        apart.Apart, "_settle", "or self.tree.living(inside.path)", ""
+        isolation.WorktreeIsolation, "_update_state", "or self.tree.running(inside.path)", ""
     ),
     "worktrees: what no child was started in stays": changed(
-        apart.Apart, "abandon", "if found is not None and not found.path:", "if False:"
+        isolation.WorktreeIsolation, "cancel", "if found is not None and not found.path:", "if False:"
     ),
     "supervision: a child is freer than its parent": changed(
-        supervision, "strictest", "max(", "min(", engine
+        supervision, "strictest", "max(", "min(", engine_fixture
     ),
 }  # fmt: skip
 

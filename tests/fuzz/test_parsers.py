@@ -12,29 +12,29 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from friday_cli import custom
-from friday_cli.config import layers
-from friday_cli.core.errors import FileError, FridayError, ProviderError
-from friday_cli.core.events import ToolSpec
-from friday_cli.core.messages import user
-from friday_cli.core.plain import plain
-from friday_cli.core.provider import Request
-from friday_cli.faces.tui.diff import draw_diff
-from friday_cli.faces.tui.look import Look, Pen
-from friday_cli.faces.tui.markdown import Growing, draw
-from friday_cli.profiles.parse import parse as profile
-from friday_cli.providers.anthropic_fold import Fold
-from friday_cli.providers.openai_chat import ChatFold
-from friday_cli.providers.openai_parts import usage_of
-from friday_cli.providers.openai_responses import ResponsesFold
+from friday_cli.config import load
+from friday_cli.core.protocol.errors import FileError, FridayError, ProviderError
+from friday_cli.core.protocol.events import ToolSpec
+from friday_cli.core.protocol.messages import user
+from friday_cli.core.protocol.provider import Request
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.extensions import commands
+from friday_cli.extensions.profiles.parse import parse as profile
+from friday_cli.frontends.tui.widgets.diff import draw_diff
+from friday_cli.frontends.tui.widgets.markdown import GrowingMarkdown, draw
+from friday_cli.frontends.tui.widgets.styles import Styles, TextRenderer
+from friday_cli.llm.providers.anthropic_stream import AnthropicStream
+from friday_cli.llm.providers.openai_chat import ChatStream
+from friday_cli.llm.providers.openai_parts import usage_of
+from friday_cli.llm.providers.openai_responses import ResponsesFold
+from friday_cli.llm.transport.endpoint import Endpoint
+from friday_cli.llm.transport.event_stream import decode
+from friday_cli.llm.transport.sse import SSEParser
+from friday_cli.llm.transport.tool_arguments import parse_arguments
 from friday_cli.tools.web.page import decoded, html_text, markdown
-from friday_cli.wire.arguments import parse_arguments
-from friday_cli.wire.endpoint import Endpoint
-from friday_cli.wire.reading import decode
-from friday_cli.wire.sse import Parser
-from tests.servers.brain import WIRES, Say, Wire, events
+from tests.servers.fake_model_server import WIRES, Say, Wire, events
 
-PEN = Pen(Look(*[Style()] * 14, "monokai"))
+PEN = TextRenderer(Styles(*[Style()] * 14, "monokai"))
 HERE = Endpoint(service="Own", base_url="http://127.0.0.1:9/v1", headers={}, key_name="OWN_KEY")
 REQUEST = Request(
     agent="a", system="", tools=(ToolSpec("grep", "", {"type": "object"}),), messages=(user("x"),), max_output=10
@@ -87,7 +87,7 @@ def test_a_profile_or_a_line_about_it(text: str, framed: bool, junk: bytes) -> N
 @given(LINES, st.booleans())
 def test_a_command_of_ones_own_or_a_line_about_it(text: str, framed: bool) -> None:
     with refusing(FileError):
-        assert custom.parse("x.md", "x", as_bytes(f"---\n{text}\n---\nbody" if framed else text), "user").name == "x"
+        assert commands.parse("x.md", "x", as_bytes(f"---\n{text}\n---\nbody" if framed else text), "user").name == "x"
 
 
 @given(LINES)
@@ -95,7 +95,7 @@ def test_a_command_of_ones_own_or_a_line_about_it(text: str, framed: bool) -> No
 @example("a = " + "[" * 300)
 def test_settings_or_a_line_about_them(text: str) -> None:
     with refusing(FileError):
-        assert isinstance(layers.parse("config.toml", text), dict)
+        assert isinstance(load.parse("config.toml", text), dict)
 
 
 # ---- replies ------------------------------------------------------------------------
@@ -103,9 +103,9 @@ def test_settings_or_a_line_about_them(text: str) -> None:
 
 @given(st.binary(max_size=200) | LINES.map(as_bytes), st.lists(st.integers(0, 200), max_size=5))
 def test_a_stream_gives_the_same_events_wherever_it_is_cut(raw: bytes, cuts: list[int]) -> None:
-    whole = Parser()
+    whole = SSEParser()
     expected = [*whole.feed(raw), *whole.close()]
-    parts, at = Parser(), 0
+    parts, at = SSEParser(), 0
     found = []
     for cut in [*sorted(min(c, len(raw)) for c in cuts), len(raw)]:
         found += parts.feed(raw[at:cut])
@@ -130,12 +130,12 @@ def test_arguments_are_an_object_or_words(text: str) -> None:
 def folded(wire: Wire, found: list[Any]) -> None:
     """Read a reply to its end, as the providers do."""
     if wire == "messages":
-        reply = Fold("Own", "own/m")
+        reply = AnthropicStream("Own", "own/m")
         for event in found:
             list(reply.take(event))
         reply.done(lambda: 100)
         return
-    fold = ChatFold(HERE, "own/m", set()) if wire == "chat" else ResponsesFold(HERE, "own/m", set())
+    fold = ChatStream(HERE, "own/m", set()) if wire == "chat" else ResponsesFold(HERE, "own/m", set())
     for event in found:
         list(fold.feed(event))
     parts = fold.parts()
@@ -203,7 +203,7 @@ def test_a_reply_that_strays_in_any_way_is_read_or_fails_as_a_reply(wire: Wire, 
 
 def sound(strips: list[Any], width: int) -> None:
     for strip in strips:
-        assert plain(strip.text) == strip.text
+        assert sanitize(strip.text) == strip.text
         assert strip.cell_length <= max(width, 4) + 2
 
 
@@ -214,7 +214,7 @@ def test_markdown_becomes_lines_without_escapes(text: str, width: int) -> None:
 
 @given(st.lists(LINES, max_size=4), WIDTHS)
 def test_markdown_that_grows_ends_as_the_whole(pieces: list[str], width: int) -> None:
-    growing, text = Growing(), ""
+    growing, text = GrowingMarkdown(), ""
     for piece in pieces:
         text += piece
         sound(growing.strips(text, PEN, width), width)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from .play import play
-from .seeds import first
+from tests.fuzz.script_player import play
+from tests.fuzz.seeds import first
 
 SCENES, RANDOM = 500, 100
 """Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet (see `seeds`)."""

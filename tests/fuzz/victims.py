@@ -16,7 +16,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from friday_cli.session import Options, Session
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
 
 AT_ONCE = 4
 LINGERS = "(setsid sleep 47.25 &) ; nohup sleep 47.25"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.session.stage import Stage
+from tests.session.harness import Stage
 
 
 @pytest.fixture

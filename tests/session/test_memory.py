@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from friday_cli.core.events import MessageAdded, Prefix
+from friday_cli.core.protocol.events import MessageAdded, Prefix
 from friday_cli.paths import config_dir, store_path
 from friday_cli.store import MemoryItem, Store
-from tests.session.stage import Stage, delegates, does, says
+from tests.session.harness import Stage, delegates, does, says
 
 SECRET = "swordfish-4711"
 LOAD = ("memory_load", {})

@@ -11,7 +11,7 @@ import pytest
 
 from friday_cli.paths import data_dir
 from friday_cli.store import schema, writer
-from tests.session.stage import Stage, does, says
+from tests.session.harness import Stage, does, says
 
 
 class Disk:

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from friday_cli.core.errors import UsageError
-from tests.session.stage import Stage, delegates, does, says
+from friday_cli.core.protocol.errors import UsageError
+from tests.session.harness import Stage, delegates, does, says
 from tests.session.test_rewind import everything, runs, writes
 
 
@@ -37,13 +37,13 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
         assert rows[0].diff.splitlines()[-1] == "+two"
         assert rows[1].diff.splitlines()[-1] == "+three"
         with pytest.raises(UsageError, match=r"a\.1 changed 'a\.txt' after a"):
-            await session.put_back("a.txt", "a")
-        assert (await session.put_back("a.txt", "a.1")).done
+            await session.restore_file("a.txt", "a")
+        assert (await session.restore_file("a.txt", "a.1")).done
         assert (stage.project / "a.txt").read_text() == "one\ntwo\n"
         assert [(r.agent, r.newest) for r in await session.changes()] == [("a", True)]
         await session.undo_rewind()
         assert [(r.agent, r.added) for r in await session.changes()] == [("a", 1), ("a.1", 1)]
-        assert (await session.put_back("a.txt")).done
+        assert (await session.restore_file("a.txt")).done
         assert everything(stage.project).keys() == {b"a.txt"}
         assert (stage.project / "a.txt").read_text() == "one\n"
         assert await session.changes() == []
@@ -64,7 +64,7 @@ async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage
         with pytest.raises(UsageError, match="waits for a review"):
             await session.accept("a.txt")
         with pytest.raises(UsageError, match="waits for a review"):
-            await session.put_back("a.txt")
+            await session.restore_file("a.txt")
         await session.prompt("again")
         rows = await session.changes()
         assert [(r.path, r.kind, r.added, r.removed) for r in rows] == [
@@ -98,13 +98,13 @@ async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(sta
         assert rows["a.txt"].yours
         assert (rows["pic"].remark, rows["pic"].by) == ("binary", ("command",))
         assert (rows["empty"].kind, rows["empty"].diff) == ("made", "")
-        asked = await session.put_back("a.txt")
+        asked = await session.restore_file("a.txt")
         assert not asked.done
         assert [c.reason for c in asked.conflicts] == ["it was changed since"]
-        assert (await session.put_back("a.txt", conflicts="overwrite")).done
+        assert (await session.restore_file("a.txt", conflicts="overwrite")).done
         assert not (stage.project / "a.txt").exists()
         with pytest.raises(UsageError, match="did not change"):
-            await session.put_back("pic", "a.7")
+            await session.restore_file("pic", "a.7")
 
 
 async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import Checkpoint, Rewound
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Checkpoint, Rewound
 from friday_cli.paths import data_dir
-from friday_cli.session import Session
-from tests.session.stage import Stage, delegates, does, says
+from friday_cli.session.session import Session
+from tests.session.harness import Stage, delegates, does, says
 
 
 def writes(path: str, content: str) -> tuple[str, Mapping[str, Any]]:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.checkpoints import Baseline, Blobs, Limits
-from friday_cli.core.errors import UsageError
-from tests.session.stage import Stage, does, says
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.workspace.checkpoints import Blobs, Snapshot, SnapshotLimits
+from tests.session.harness import Stage, does, says
 from tests.session.test_rewind import everything, runs, writes
 
 
@@ -27,12 +27,12 @@ def test_on_a_full_disk_contents_are_kept_whole_or_said_to_be_lost(tmp_path: Pat
     held = {f"f{i:03}": bytes([i % 251]) * 300 for i in range(100)}
     for name, data in held.items():
         (root / name).write_bytes(data)
-    base = Baseline([root], tmp_path / "kept", Limits())
+    base = Snapshot([root], tmp_path / "kept", SnapshotLimits())
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
-        base.absorb()
+        base.update()
         for name in held:
             (root / name).write_bytes(b"new")
         found = base.differences()

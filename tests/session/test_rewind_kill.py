@@ -9,18 +9,18 @@ import sys
 
 import pytest
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import Checkpoint
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Checkpoint
 from friday_cli.paths import store_path
 from friday_cli.store import Store
-from tests.session.stage import Stage, does
+from tests.session.harness import Stage, does
 from tests.session.test_rewind import everything, writes
 
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from friday_cli.machine import disk
-from friday_cli.session import Options, Session
+from friday_cli.workspace.process import disk
+from friday_cli.session.session import Options, Session
 
 write = disk.write
 

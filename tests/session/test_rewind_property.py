@@ -12,13 +12,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.checkpoints import Baseline, Blobs, Keeper, Limits
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import AgentStarted, MessageAdded, Rewound, ToolFinished
-from friday_cli.core.log import Log, MemoryJournal
-from friday_cli.core.messages import user
-from friday_cli.local import LocalWorkspace
-from friday_cli.past import Past, points
+from friday_cli.core.eventlog.log import Log, MemoryJournal
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Rewound, ToolFinished
+from friday_cli.core.protocol.messages import user
+from friday_cli.session.rewind import Rewinder, points
+from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits
+from friday_cli.workspace.local import LocalWorkspace
 
 NAMES = ("a", "b", "dir/c")
 name = st.sampled_from(NAMES)
@@ -51,10 +51,10 @@ class Ground:
         self.log = Log(self.journal)
         self.workspace = LocalWorkspace(self.root)
         blobs = Blobs(self.folder / "kept", most=10**9)
-        self.base = Baseline([self.root], self.folder / "kept", Limits())
-        self.keeper = Keeper(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
+        self.base = Snapshot([self.root], self.folder / "kept", SnapshotLimits())
+        self.keeper = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
         self.workspace.guard.keeper = self.keeper
-        self.past = Past(self.log, self.workspace, blobs, most=10**6)
+        self.past = Rewinder(self.log, self.workspace, blobs, most=10**6)
 
     def now(self) -> dict[str, bytes]:
         return {n: (self.root / n).read_bytes() for n in NAMES if (self.root / n).is_file()}

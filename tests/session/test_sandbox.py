@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.desk import Answer
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import Denied, Notice, PermissionAsked
-from friday_cli.core.messages import ToolResult
-from friday_cli.sandbox.choose import choose
-from friday_cli.session import Session
-from tests.session.stage import Stage, does, says
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Denied, Notice, PermissionAsked
+from friday_cli.core.protocol.messages import ToolResult
+from friday_cli.session.session import Session
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from tests.session.harness import Stage, does, says
 
-KIND = choose("auto", os.environ).kind
+KIND = detect_sandbox("auto", os.environ).kind
 some = pytest.mark.skipif(KIND == "none", reason="NOT TESTED HERE: this machine has no sandbox")
 
 
@@ -33,7 +33,7 @@ async def play(stage: Stage, *calls: dict[str, object], allow: bool | None = Non
 async def _answers(session: Session, allow: bool) -> None:
     async for envelope in session.events():
         if isinstance(envelope.event, PermissionAsked):
-            await session.answer(envelope.event.id, Answer("allow" if allow else "deny"))
+            await session.answer(envelope.event.id, ApprovalAnswer("allow" if allow else "deny"))
 
 
 def results(session: Session) -> list[ToolResult]:

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.errors import StoreError
-from friday_cli.core.events import AgentFinished, AgentStarted, Envelope, Notice
+from friday_cli.core.protocol.errors import StoreError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Notice
 from friday_cli.store import Store
-from tests.scenes import numbered, tree
+from tests.scenarios import numbered, tree
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.core.events import AgentStarted, Notice
-from friday_cli.core.log import Log
+from friday_cli.core.protocol.events import AgentStarted, Notice
+from friday_cli.core.eventlog.log import Log
 from friday_cli.store import Store
 
 async def main(path, session):

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from friday_cli.core.errors import StoreError
-from friday_cli.core.events import AgentStarted, Envelope, MessageAdded, Notice
-from friday_cli.core.log import Log
-from friday_cli.core.messages import Message, Text, ToolCall
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.errors import StoreError
+from friday_cli.core.protocol.events import AgentStarted, Envelope, MessageAdded, Notice
+from friday_cli.core.protocol.messages import Message, Text, ToolCall
 from friday_cli.store import Store, schema
-from friday_cli.view import State
-from tests.scenes import logs, numbered, said, tree
+from friday_cli.view import SessionView
+from tests.scenarios import logs, numbered, said, tree
 
 FEW = settings(max_examples=25)
 
@@ -53,7 +53,7 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
     kept = [e for e in log if e.seq is not None]
     await store.journal(session).append(kept)
     assert await store.events(session) == kept
-    state = State.of(log)
+    state = SessionView.of(log)
     rows = {row.path: row for row in await store.agents(session)}
     assert rows.keys() == state.agents.keys()
     for path, row in rows.items():

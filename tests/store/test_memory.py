@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from friday_cli.core.errors import UsageError
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.store import MemoryItem, Store, memory, schema
 
 

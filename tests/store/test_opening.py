@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.errors import StoreError
+from friday_cli.core.protocol.errors import StoreError
 from friday_cli.store import Store, schema, writer
-from tests.scenes import tree
+from tests.scenarios import tree
 
 
 def put(path: Path, content: bytes) -> None:

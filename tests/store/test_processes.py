@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.errors import UsageError
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import (
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
@@ -28,24 +29,23 @@ from friday_cli.core.events import (
     ToolFinished,
     TurnFinished,
 )
-from friday_cli.core.messages import ToolCall, Usage, user
-from friday_cli.core.receipt import Receipt
-from friday_cli.core.replay import replay
+from friday_cli.core.protocol.messages import ToolCall, Usage, user
+from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.store import Store
 from friday_cli.store import locks as locking
-from friday_cli.store.reconcile import closing
+from friday_cli.store.crash_recovery import closing
 from friday_cli.store.store import append_after
-from friday_cli.view import State
-from tests.scenes import numbered, said, tree
+from friday_cli.view import SessionView
+from tests.scenarios import numbered, said, tree
 
 ROOT = Path(__file__).parents[2]
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from friday_cli.core.events import AgentStarted, MessageAdded, ToolStarted
-from friday_cli.core.messages import Message, Text
-from friday_cli.core.log import Log
+from friday_cli.core.protocol.events import AgentStarted, MessageAdded, ToolStarted
+from friday_cli.core.protocol.messages import Message, Text
+from friday_cli.core.eventlog.log import Log
 from friday_cli.store import Store
 from friday_cli.store import locks as locking
 
@@ -242,7 +242,7 @@ async def test_what_a_dead_process_left_open_is_ended(store: Store) -> None:
     assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
     assert root.tree_usage.billed == 160 + 15 + 3
     assert (deep.duration_s, deep.wall_s) == (3.0, 4.0), "waiting for a place is no active time"
-    assert not State.of(found).asks
+    assert not SessionView.of(found).asks
     assert all(record.end for record in replay(found).values())
     (row,) = await store.list_sessions()
     assert row.status == "interrupted"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.errors import StoreError, UsageError
-from friday_cli.core.events import Envelope, Notice
+from friday_cli.core.protocol.errors import StoreError, UsageError
+from friday_cli.core.protocol.events import Envelope, Notice
 from friday_cli.store import Store
 from friday_cli.store.repair import Repaired, repair
-from tests.scenes import numbered, tree
+from tests.scenarios import numbered, tree
 
 COUNT = 30
 PAGE = 4096

@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from friday_cli.core.events import Notice
+from friday_cli.core.protocol.events import Notice
 from friday_cli.store import Store, prune
-from tests.scenes import numbered, tree
+from tests.scenarios import numbered, tree
 
 DAY = 86_400.0
 NEVER = {"days": 0.0, "gigabytes": 0.0}

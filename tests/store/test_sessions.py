@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.errors import StoreError, UsageError
-from friday_cli.core.events import AgentFinished, AgentStarted, Notice, TurnFinished
-from friday_cli.core.messages import Usage
+from friday_cli.core.protocol.errors import StoreError, UsageError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Notice, TurnFinished
+from friday_cli.core.protocol.messages import Usage
 from friday_cli.store import Store
-from tests.scenes import numbered, tree
+from tests.scenarios import numbered, tree
 
 
 async def fill(store: Store, cwd: str = "/work", *, at: float = 1_000.0, task: str = "do it") -> str:

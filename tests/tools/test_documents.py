@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pypdf import PageObject, PdfReader, PdfWriter
 
-from friday_cli.core.errors import ToolError
-from friday_cli.core.events import Table
-from friday_cli.core.tool import Output
+from friday_cli.core.protocol.displays import TableDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import Output
 from friday_cli.tools.documents import document_tool, pdf_text
 from friday_cli.tools.documents.find import Passage, passages, ranked
 from friday_cli.tools.documents.read import Document, page_numbers
-from tests.tools.paper import pdf
-from tests.tools.seat import call, seat
+from tests.tools.pdf_fixture import pdf
+from tests.tools.tool_context import call, seat
 
 
 async def asked(
@@ -80,7 +80,7 @@ async def test_quotes_are_word_for_word(tmp_path: Path) -> None:
     output = await asked(tmp_path, "q.pdf", pdf(pages), "signs blanks")
     text = PdfReader(io.BytesIO(pdf(pages))).pages[0].extract_text().strip("\n")
     assert quotes(output) == [("page 1", text)]
-    assert isinstance(output.display, Table)
+    assert isinstance(output.display, TableDisplay)
     assert output.display.rows[0][0] == "page 1"
 
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import Diff, Table
+from friday_cli.core.protocol.displays import DiffDisplay, TableDisplay
+from friday_cli.core.text.diff import difference
 from friday_cli.tools.files import tools
-from friday_cli.tools.files.change import difference
-
-from .desk import Desk
+from tests.tools.tool_workspace import Desk
 
 
 @pytest.fixture
@@ -199,7 +198,7 @@ async def test_a_folder_is_listed_folders_first(desk: Desk) -> None:
     assert output.text.splitlines() == [
         ".git/", "src/", "'a\\x1b[31m.txt'\t0 B", "link -> z.txt", "pipe (device, pipe or socket)", "z.txt\t2.0 KB"
     ]  # fmt: skip
-    assert isinstance(output.display, Table)
+    assert isinstance(output.display, TableDisplay)
     assert await desk.text("list_dir", path="src") == "(src is empty)"
     assert "z.txt" in await desk.error("list_dir", path="z.txt")
 
@@ -237,7 +236,7 @@ async def test_what_was_not_read_or_changed_since_is_not_overwritten(desk: Desk)
     await desk("read_file", path="f")
     output = await desk("write_file", path="f", content="mine\n")
     assert output.text == "Wrote f: +1 -1 lines."
-    assert isinstance(output.display, Diff)
+    assert isinstance(output.display, DiffDisplay)
     assert output.display.diff == "@@ -1 +1 @@\n-newer\n+mine\n"
 
 

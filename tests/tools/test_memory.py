@@ -9,11 +9,11 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from friday_cli.core.errors import StoreError, ToolError
-from friday_cli.core.events import Plain, Table
-from friday_cli.core.tool import PARALLEL, Tool
+from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
+from friday_cli.core.protocol.errors import StoreError, ToolError
+from friday_cli.core.protocol.tool import PARALLEL, Tool
 from friday_cli.tools.memory import Memory, memory_tools
-from tests.tools.seat import call, seat
+from tests.tools.tool_context import call, seat
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -57,14 +57,14 @@ async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) ->
         tags=["#Build Steps", "ci", "CI"],
     )
     assert saved.text == "Saved for the project as 1. Only you see it until the user has kept it."
-    assert saved.display == Plain("project: Tests need Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
+    assert saved.display == TextDisplay("project: Tests need Redis.\nOnly a.2 sees it until `friday memory promote 1`.")
     assert shelf.notes[0] == Note(
         "1", "Tests need Redis.", "project", ("build-steps", "ci"), "7f3a:a.2", 1_795_132_800.0, False
     )
     found = await call(tools["memory_load"], seat(tmp_path, agent="a.1"), query=" Redis ", tags=["CI"], limit=3)
     assert shelf.asked == [("Redis", ("ci",), 3, "7f3a:a.1")]
     assert "[1] 2026-11-20 project #build-steps #ci (by 7f3a:a.2)\nTests need Redis." in found.text
-    assert isinstance(found.display, Table)
+    assert isinstance(found.display, TableDisplay)
     assert found.display.rows == (("2026-11-20", "project", "build-steps ci", "Tests need Redis."),)
 
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import ToolError
-from friday_cli.local import LocalWorkspace
+from friday_cli.core.protocol.errors import ToolError
 from friday_cli.tools.search import engine, tools
-
-from .desk import Desk
+from friday_cli.workspace.local import LocalWorkspace
+from tests.tools.tool_workspace import Desk
 
 RIPGREP = shutil.which("rg") is not None
 FILES = {

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.events import Command
-from friday_cli.core.receipt import CommandRun
-from friday_cli.core.tool import PARALLEL
+from friday_cli.core.protocol.displays import CommandDisplay
+from friday_cli.core.protocol.receipt import CommandRun
+from friday_cli.core.protocol.tool import PARALLEL
 from friday_cli.tools import shell
 from friday_cli.tools.shell import tools
-from tests.pace import paced
-
-from .desk import Desk
+from tests.timing import paced
+from tests.tools.tool_workspace import Desk
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ async def test_a_command_gives_output_exit_code_and_facts(desk: Desk) -> None:
     assert output.error
     assert output.facts.commands == (CommandRun("echo hi; echo new > f.txt; exit 3", 3),)
     assert [change.path for change in output.facts.files] == ["f.txt"]
-    assert output.display == Command("echo hi; echo new > f.txt; exit 3", 3, "hi\n")
+    assert output.display == CommandDisplay("echo hi; echo new > f.txt; exit 3", 3, "hi\n")
     assert "".join(desk.shown) == "hi\n"
 
 
@@ -75,13 +74,13 @@ async def test_what_is_left_running_is_ended_and_said(desk: Desk) -> None:
 async def test_output_that_steers_a_terminal_becomes_plain_text(desk: Desk) -> None:
     output = await desk("bash", command=r"printf '\033[31mred\033[0m \033]0;title\007a\0b\r\nrow1\rrow2\n'")
     assert output.text == "red ab\nrow1\nrow2\n[exit 0]"
-    assert isinstance(output.display, Command)
+    assert isinstance(output.display, CommandDisplay)
     assert "\x1b" not in output.display.output
 
 
 async def test_long_output_names_the_file_with_all_of_it(desk: Desk) -> None:
     output = await desk("bash", command="seq 1 50000")
-    assert isinstance(output.display, Command)
+    assert isinstance(output.display, CommandDisplay)
     assert output.display.spill in output.text
     assert len(output.text) < 35_000
     assert os.path.getsize(output.display.spill) == sum(len(str(n)) + 1 for n in range(1, 50_001))  # noqa: ASYNC240

@@ -18,8 +18,8 @@ import jsonschema
 import pytest
 
 import friday_cli.tools
-from friday_cli.core.tool import Tool
-from friday_cli.profiles import KNOWN
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.extensions.profiles import KNOWN
 
 SNAPSHOT = Path(__file__).with_name("specs.md")
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.errors import ToolError
-from friday_cli.core.tool import Output, Tool, ToolContext
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext
 from friday_cli.tools.documents import pdf_text
 from friday_cli.tools.web import fetch_tool
 from friday_cli.tools.web.address import barred, checked_url, host_of
 from friday_cli.tools.web.page import decoded, markdown
 from tests.servers.site import Handler, head, page, redirect, site
-from tests.tools.seat import call, seat
+from tests.tools.tool_context import call, seat
 
 
 @pytest.fixture(autouse=True)

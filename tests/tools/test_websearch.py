@@ -10,12 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from friday_cli.core.errors import ToolError
-from friday_cli.core.events import Table
-from friday_cli.core.tool import Output
+from friday_cli.core.protocol.displays import TableDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import Output
 from friday_cli.tools.web import search_tool
 from tests.servers.site import page, site
-from tests.tools.seat import call, seat
+from tests.tools.tool_context import call, seat
 
 KEY = "sk-secret-0123456789"
 ROWS = [
@@ -62,7 +62,7 @@ async def test_searxng_over_loopback(tmp_path: Path) -> None:
     assert output.text.startswith("3 results for 'needle hay':\n<untrusted source=\"SearXNG search\">\n1. One hit\n")
     assert "https://one.example/a\nfirst & best\n\n2. Two\nhttps://two.example/\nsecond" in output.text
     assert "javascript" not in output.text
-    assert output.display == Table(
+    assert output.display == TableDisplay(
         ("title", "url"),
         (("One hit", "https://one.example/a"), ("Two", "https://two.example/"), ("", "https://three.example/")),
     )

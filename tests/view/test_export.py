@@ -6,11 +6,11 @@ from typing import Any
 
 from hypothesis import given, settings
 
-from friday_cli.core.decoding import decode_envelope
-from friday_cli.core.events import (
+from friday_cli.core.protocol.decode import decode_envelope
+from friday_cli.core.protocol.displays import DiffDisplay
+from friday_cli.core.protocol.events import (
     AgentStarted,
     Compacted,
-    Diff,
     Envelope,
     MessageAdded,
     Notice,
@@ -19,9 +19,9 @@ from friday_cli.core.events import (
     ToolStarted,
     encode,
 )
-from friday_cli.core.messages import Image, Message, Text, ToolCall, ToolResult, user
-from friday_cli.export import export
-from tests.scenes import logs, numbered, results, said, tree
+from friday_cli.core.protocol.messages import Image, Message, Text, ToolCall, ToolResult, user
+from friday_cli.view.export import export
+from tests.scenarios import logs, numbered, results, said, tree
 
 KEY = "sk-" + "ant-api03-" + "x" * 40
 FEW = settings(max_examples=40)
@@ -138,7 +138,7 @@ def test_secrets_and_controls_leave_no_export() -> None:
         ("a", MessageAdded(user(nasty))),
         ("a", said(nasty, ToolCall(nasty, nasty, {nasty: [nasty]}))),
         ("a", ToolStarted(nasty, nasty, nasty)),
-        ("a", ToolFinished(nasty, nasty, "ok", 1.0, Diff(nasty, nasty))),
+        ("a", ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
         ("a", results(ToolResult(nasty, nasty))),
         ("a", Notice(nasty)),
     )

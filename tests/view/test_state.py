@@ -3,8 +3,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from friday_cli.core.decoding import decode_envelope
-from friday_cli.core.events import (
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol.decode import decode_envelope
+from friday_cli.core.protocol.displays import TableDisplay
+from friday_cli.core.protocol.events import (
     LIVE,
     AgentFinished,
     AgentStarted,
@@ -21,7 +23,6 @@ from friday_cli.core.events import (
     PermissionAsked,
     QuestionAsked,
     StatusChanged,
-    Table,
     TextDelta,
     ThinkingDelta,
     ToolFinished,
@@ -31,12 +32,11 @@ from friday_cli.core.events import (
     TurnStarted,
     encode,
 )
-from friday_cli.core.messages import ToolCall, ToolResult, Usage, user
-from friday_cli.core.receipt import Facts
-from friday_cli.core.replay import replay
-from friday_cli.view import Flow, Note, Said, State, ToolRun
+from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
 from friday_cli.view.waits import awaited
-from tests.scenes import logs, numbered, results, said, tree
+from tests.scenarios import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
 
@@ -49,7 +49,7 @@ def durable(log: list[Envelope]) -> list[Envelope]:
 @given(logs())
 def test_a_state_that_saw_live_events_equals_one_folded_from_the_log(log: list[Envelope]) -> None:
     kept = [decode_envelope(encode(envelope)) for envelope in durable(log)]
-    assert State.of(log) == State.of(kept)
+    assert SessionView.of(log) == SessionView.of(kept)
 
 
 @STEPS
@@ -58,13 +58,13 @@ def test_live_events_that_come_late_or_twice_leave_no_trace(log: list[Envelope],
     late = list(log)
     for envelope in [e for e in log if isinstance(e.event, LIVE)]:
         late.insert(data.draw(st.integers(late.index(envelope), len(late))), envelope)
-    assert State.of(late) == State.of(durable(log))
+    assert SessionView.of(late) == SessionView.of(durable(log))
 
 
 @STEPS
 @given(logs(ended=False))
 def test_view_and_replay_tell_the_same_of_every_agent(log: list[Envelope]) -> None:
-    state, records = State.of(log), replay(log)
+    state, records = SessionView.of(log), replay(log)
     assert list(state.agents) == list(records)
     for path, record in records.items():
         agent = state.agents[path]
@@ -76,7 +76,7 @@ def test_view_and_replay_tell_the_same_of_every_agent(log: list[Envelope]) -> No
 
 
 def test_the_tree_of_a_delegation() -> None:
-    state = State.of(tree())
+    state = SessionView.of(tree())
     root, child = state.agents["a"], state.agents["a.1"]
     assert root.children == ["a.1"]
     assert (child.parent, child.profile, child.model) == ("a", "researcher", "acme/tiny")
@@ -85,13 +85,13 @@ def test_the_tree_of_a_delegation() -> None:
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
     assert state.usage_of("a") == Usage(690, 100, 0, 78, cost_usd=2.0)
     assert root.calls["c1"].agents == ["a.1"]
-    assert [type(item) for item in root.transcript] == [Said, Said, ToolRun, Said]
+    assert [type(item) for item in root.transcript] == [MessageItem, MessageItem, ToolRun, MessageItem]
     assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
     assert child.receipt.tools == {"read_file": 1}
 
 
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
-    agents = State.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
+    agents = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
     assert (agents["a"].context, agents["a"].window, agents["a"].free) == (0, 0, None)
     log = numbered(
         ("a", AgentStarted(1, "p", "t", "m")),
@@ -101,25 +101,25 @@ def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
         ("a", Compacted((user("short"),), 900, 20)),
         ("a", TurnFinished(2, Usage(input=1200), context=1200, window=1000)),
     )
-    seen = [State.of(log[:count]).agents["a"] for count in range(2, 7)]
+    seen = [SessionView.of(log[:count]).agents["a"] for count in range(2, 7)]
     assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
 
 
 def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
-    shown = Table(("title", "url"), (("E", "https://e.org"),))
+    shown = TableDisplay(("title", "url"), (("E", "https://e.org"),))
     log = numbered(
         ("a", AgentStarted(1, "p", "t", "m")),
         ("a", TurnStarted(1)),
         ("a", ToolStarted("s1", "web_search", "what is")),
-        ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, Facts(found=("https://e.org",)))),
+        ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, ToolFacts(found=("https://e.org",)))),
         ("a", said("so")),
         ("a", TurnFinished(1, Usage(1))),
         ("a", AgentFinished(1, "completed", "done", "so")),
     )
-    agent = State.of(log).agents["a"]
+    agent = SessionView.of(log).agents["a"]
     run = agent.calls["s1"]
     assert (run.status, run.title, run.display, agent.open) == ("ok", "what is", shown, {})
-    assert [type(item) for item in agent.transcript] == [ToolRun, Said]
+    assert [type(item) for item in agent.transcript] == [ToolRun, MessageItem]
     assert agent.receipt.found == ("https://e.org",)
 
 
@@ -130,14 +130,14 @@ def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:
         ("a.1", AgentStarted(1, "p", "t", "m", "a")),
         ("a.1", TurnFinished(1, Usage(1, cost_usd=None))),
     )
-    state = State.of(log)
+    state = SessionView.of(log)
     assert state.agents["a"].usage.cost_usd == 0.5
     assert state.usage_of("a").cost_usd is None
     assert state.totals.cost_usd is None
 
 
 def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
-    state = State.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(3))))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(3))))
 
     def live(event: TextDelta | ThinkingDelta | CallDelta) -> None:
         state.apply(Envelope(None, 0, "a", event))
@@ -158,14 +158,14 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     assert reply is not None
     assert reply.text.text == "again"
     assert state.agents["a"].usage == Usage(5, cost_usd=None)
-    assert state.agents["a"].transcript == [Note("No word from the model; trying again in 2 s", "warning", 0)]
+    assert state.agents["a"].transcript == [NoteItem("No word from the model; trying again in 2 s", "warning", 0)]
     state.apply(Envelope(4, 0, "a", said("again and done")))
     live(TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
 
 
 def test_text_whose_beginning_was_missed_says_so() -> None:
-    flow = Flow()
+    flow = TextStream()
     flow.put(10, "later")
     assert (flow.start, flow.text) == (10, "later")
     flow.put(15, " on")
@@ -174,7 +174,7 @@ def test_text_whose_beginning_was_missed_says_so() -> None:
 
 
 def test_the_output_of_a_tool_keeps_its_newest_part_only() -> None:
-    flow = Flow(most=100)
+    flow = TextStream(most=100)
     for number in range(1000):
         flow.put(number * 10, f"{number:010}")
     assert len(flow.text) <= 200
@@ -183,7 +183,7 @@ def test_the_output_of_a_tool_keeps_its_newest_part_only() -> None:
 
 
 def test_a_tool_from_call_to_result() -> None:
-    state = State.of(
+    state = SessionView.of(
         numbered(
             ("a", AgentStarted(1, "p", "t", "m")),
             ("a", TurnStarted(1)),
@@ -209,7 +209,7 @@ def test_a_tool_from_call_to_result() -> None:
 
 
 def test_questions_of_many_agents_stand_open_together() -> None:
-    state = State.of(
+    state = SessionView.of(
         numbered(
             ("a", AgentStarted(1, "general", "all", "m")),
             ("a.1", AgentStarted(1, "coder", "build it", "m", "a")),
@@ -243,7 +243,7 @@ def test_questions_of_many_agents_stand_open_together() -> None:
 
 
 def test_the_questions_of_an_agent_end_with_it() -> None:
-    state = State.of(
+    state = SessionView.of(
         numbered(
             ("a", AgentStarted(1, "general", "all", "m")),
             ("a", said("", ToolCall("c", "bash", {}))),
@@ -253,11 +253,11 @@ def test_the_questions_of_an_agent_end_with_it() -> None:
     )
     agent = state.agents["a"]
     assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, [], "cancelled")
-    assert agent.transcript[-1] == Note("interrupted (process): The process ended.", "warning", 1003.0)
+    assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1003.0)
 
 
 def test_queued_messages_leave_the_queue_when_they_join_the_history() -> None:
-    state = State.of(
+    state = SessionView.of(
         numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", InboxMessage("look here")), ("a", InboxMessage("2")))
     )
     assert [message.text for message in state.agents["a"].queued] == ["look here", "2"]
@@ -271,7 +271,7 @@ def test_active_time_stops_while_an_agent_waits_for_a_person() -> None:
         Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
         Envelope(3, 500.0, "a", StatusChanged("running")),
     ]
-    agent = State.of(log).agents["a"]
+    agent = SessionView.of(log).agents["a"]
     assert agent.active_s(505.0) == 15.0
 
 
@@ -290,16 +290,18 @@ def test_active_time_stops_while_all_that_an_agent_waits_for_waits() -> None:
         Envelope(10, 205.0, "a.2", AgentFinished(1, "completed", "done", duration_s=35.0)),
         Envelope(11, 300.0, "a.1", StatusChanged("running")),
     ]
-    read = [State.of(log[: n + 1]).agents["a"].active_s(log[n].at) for n in range(5, len(log))]
+    read = [SessionView.of(log[: n + 1]).agents["a"].active_s(log[n].at) for n in range(5, len(log))]
     assert read == [10.0, 20.0, 30.0, 30.0, 35.0, 35.0]
-    assert State.of(log).agents["a"].active_s(310.0) == 45.0
+    assert SessionView.of(log).agents["a"].active_s(310.0) == 45.0
     asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", Detached())
-    state = State.of([*log[:6], asks, gone])
+    state = SessionView.of([*log[:6], asks, gone])
     assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
     assert [child.path for child in awaited(state.agents, state.agents["a"])] == ["a.2"]
 
 
 def test_events_of_an_agent_whose_start_was_lost_do_no_harm() -> None:
-    state = State.of(numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok"))))
+    state = SessionView.of(
+        numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
+    )
     assert state.working == []
     assert [note.text for _, note in state.notices] == ["hello"]

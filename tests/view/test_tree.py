@@ -2,15 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.core.events import AgentFinished, AgentStarted, StatusChanged, ToolStarted, TurnFinished, TurnStarted
-from friday_cli.core.figures import seconds, tokens
-from friday_cli.core.messages import ToolCall, Usage
-from friday_cli.view import State, render_tree
-from tests.scenes import numbered, said, tree
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    StatusChanged,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from friday_cli.core.protocol.format import seconds, tokens
+from friday_cli.core.protocol.messages import ToolCall, Usage
+from friday_cli.view import SessionView, render_tree
+from tests.scenarios import numbered, said, tree
 
 
 def test_the_tree_in_words() -> None:
-    assert render_tree(State.of(tree())) == [
+    assert render_tree(SessionView.of(tree())) == [
         "✓ a general · completed · 608 tokens (tree 768) · $2.00 · 9.0 s · Count the lines of main.py",
         "│     tools run: delegate_task",
         "└─ ✓ a.1 researcher · completed · 160 tokens · $0.7500 · 6.5 s · read main.py",
@@ -19,18 +26,18 @@ def test_the_tree_in_words() -> None:
 
 
 def test_a_scripted_demo_shows_no_price() -> None:
-    state = State.of(numbered(("a", AgentStarted(1, "general", "look", "demo/demo"))))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "general", "look", "demo/demo"))))
     assert render_tree(state, receipts=False) == ["▸ a general · running · 0 tokens · demo · 0.0 s · look"]
 
 
 def test_only_a_branch_of_the_tree() -> None:
-    lines = render_tree(State.of(tree()), top="a.1")
+    lines = render_tree(SessionView.of(tree()), top="a.1")
     assert lines[0].startswith("✓ a.1 researcher")
     assert len(lines) == 2
 
 
 def test_agents_at_work_say_what_they_do() -> None:
-    state = State.of(
+    state = SessionView.of(
         numbered(
             ("a", AgentStarted(1, "general", "all of it", "m")),
             ("a.1", AgentStarted(1, "coder", "one", "m", "a", background=True)),
@@ -57,7 +64,7 @@ def test_agents_at_work_say_what_they_do() -> None:
 
 
 def test_foreign_text_cannot_steer_the_terminal() -> None:
-    state = State.of(numbered(("a", AgentStarted(1, "\x1b[31mred", "\x1b]0;owned\x07 do\nit \u202eback", "m"))))
+    state = SessionView.of(numbered(("a", AgentStarted(1, "\x1b[31mred", "\x1b]0;owned\x07 do\nit \u202eback", "m"))))
     assert render_tree(state, receipts=False) == ["▸ a red · running · 0 tokens · $0.0000 · 0.0 s · do it back"]
 
 

@@ -10,16 +10,27 @@ from typing import Any
 
 import msgspec
 
-from ...core.agent import Halt
-from ...core.delegation import Known, Node, Spec, Tree
-from ...core.errors import ToolError
-from ...core.events import Delegated, Table, depth_of, is_under
-from ...core.fence import defused
-from ...core.figures import counted, is_demo
-from ...core.pattern import pattern
-from ...core.tool import Output, Tool, ToolContext, tool
-from ...core.workspace import Workspace
-from .arguments import Batch, NoArguments, Note, Single, Stop, Task, Which
+from friday_cli.core.agent.agent import StopRun
+from friday_cli.core.protocol.agent_path import depth_of, is_under
+from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import is_demo, pluralize
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.untrusted import neutralize
+
+from .arguments import (
+    BatchArguments,
+    CancelArguments,
+    MessageArguments,
+    NoArguments,
+    ResultArguments,
+    SingleTaskArguments,
+    TaskArguments,
+)
 
 HEAD = 0.65
 """Part of a result's room that its beginning gets; the end gets the rest (Arawn's proportion)."""
@@ -46,25 +57,25 @@ class DelegateSettings(msgspec.Struct, frozen=True):
     `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
     """
 
-    offered: str
-    admitted: Callable[[str, str, Sequence[Spec]], AbstractAsyncContextManager[None]]
-    isolate: Callable[[str], Awaitable[Any]]
-    shorten: Callable[[str, Known], Awaitable[str | None]]
+    targets: str
+    allow_spawn: Callable[[str, str, Sequence[SubagentTask]], AbstractAsyncContextManager[None]]
+    create_workspace: Callable[[str], Awaitable[Any]]
+    shorten: Callable[[str, AgentSummary], Awaitable[str | None]]
     max_batch: int = 10
     result_chars: int = 24_000
     isolated: frozenset[str] = frozenset()
-    abandon: Callable[[Any], Awaitable[None]] = _kept
+    cancel_workspace: Callable[[Any], Awaitable[None]] = _kept
     worktree: Callable[[str], str] = lambda path: ""
     pending: Callable[[str], str] = lambda path: ""
 
 
-def delegate_tools(tree: Tree, settings: DelegateSettings) -> list[Tool]:
+def delegate_tools(tree: SubagentTree, settings: DelegateSettings) -> list[Tool]:
     """The delegation tools of one agent."""
-    return _Delegation(tree, settings).tools()
+    return _DelegationTools(tree, settings).tools()
 
 
-class _Delegation:
-    def __init__(self, tree: Tree, settings: DelegateSettings) -> None:
+class _DelegationTools:
+    def __init__(self, tree: SubagentTree, settings: DelegateSettings) -> None:
         self._tree = tree
         self._settings = settings
         self._handed_on = 0
@@ -74,11 +85,11 @@ class _Delegation:
             tool(
                 self._one,
                 name="delegate_task",
-                args=Single,
+                args=SingleTaskArguments,
                 description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
                 "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
-                f"Sub-agents:\n{self._settings.offered}",
+                f"Sub-agents:\n{self._settings.targets}",
                 effect="spawn",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
@@ -86,7 +97,7 @@ class _Delegation:
             tool(
                 self._many,
                 name="delegate_tasks",
-                args=Batch,
+                args=BatchArguments,
                 description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
                 "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
                 "Sub-agents as for delegate_task.",
@@ -104,7 +115,7 @@ class _Delegation:
             tool(
                 self._result,
                 name="get_delegation_result",
-                args=Which,
+                args=ResultArguments,
                 description="The result of a sub-agent again, or the rest of one that was too long (offset).",
                 effect="own",
                 title=lambda args: args.id,
@@ -112,7 +123,7 @@ class _Delegation:
             tool(
                 self._message,
                 name="message_sub_agent",
-                args=Note,
+                args=MessageArguments,
                 description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
                 "continued with delegate_task(resume=...) instead.",
                 effect="own",
@@ -121,19 +132,19 @@ class _Delegation:
             tool(
                 self._cancel,
                 name="cancel_sub_agent",
-                args=Stop,
+                args=CancelArguments,
                 description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
                 effect="own",
                 title=lambda args: f"{args.mode} {args.id}",
             ),
         ]
 
-    def _subject(self, args: Single, workspace: Workspace) -> Sequence[str]:
+    def _subject(self, args: SingleTaskArguments, workspace: Workspace) -> Sequence[str]:
         """The profile that would work: rules speak of it also where an agent of that profile is continued."""
         known = self._tree.known(args.resume) if args.resume else None
         return (known.profile if known else args.profile,)
 
-    async def _one(self, ctx: ToolContext, args: Single) -> Output:
+    async def _one(self, ctx: ToolContext, args: SingleTaskArguments) -> Output:
         if args.resume:
             known = self._mine(ctx, args.resume)
             if args.isolation:
@@ -148,28 +159,30 @@ class _Delegation:
             self._not_the_whole_task(ctx.agent, args.task)
             spec = self._spec(args, ctx)
             try:
-                async with self._settings.admitted(ctx.agent, ctx.call_id, [spec]):
+                async with self._settings.allow_spawn(ctx.agent, ctx.call_id, [spec]):
                     spec = await self._placed(ctx, args, spec)
-                    node = self._tree.start(ctx.agent, spec)
+                    node = self._tree.spawn(ctx.agent, spec)
             finally:
                 await self._take_back([spec])
         if not args.background:
             await self._tree.wait(ctx.agent, [node])
         if node.background and not node.ended:
-            return Output(_in_background(node), Delegated((node.path,)))
+            return Output(_in_background(node), DelegationDisplay((node.path,)))
         return Output(
-            await self._whole_report(ctx, node), Delegated((node.path,)), error=node.outcome.status != "completed"
+            await self._whole_report(ctx, node),
+            DelegationDisplay((node.path,)),
+            error=node.outcome.status != "completed",
         )
 
-    async def _many(self, ctx: ToolContext, args: Batch) -> Output:
+    async def _many(self, ctx: ToolContext, args: BatchArguments) -> Output:
         most = self._settings.max_batch
         if len(args.tasks) == 1:
             self._not_the_whole_task(ctx.agent, args.tasks[0].task)
         specs = [self._spec(task, ctx) for task in args.tasks[:most]]
-        started: list[Node | ToolError] = []
-        placed: list[Spec | ToolError] = []
+        started: list[AgentRun | ToolError] = []
+        placed: list[SubagentTask | ToolError] = []
         try:
-            async with self._settings.admitted(ctx.agent, ctx.call_id, specs):
+            async with self._settings.allow_spawn(ctx.agent, ctx.call_id, specs):
                 for task, spec in zip(args.tasks, specs, strict=False):
                     try:
                         placed.append(await self._placed(ctx, task, spec))
@@ -178,48 +191,49 @@ class _Delegation:
                 started += [self._started(ctx, spec) for spec in placed]
         finally:
             await self._take_back(placed)
-        nodes = [n for n in started if isinstance(n, Node)]
+        nodes = [n for n in started if isinstance(n, AgentRun)]
         if nodes:
             await self._tree.wait(ctx.agent, nodes)
         reports = [
-            await self._whole_report(ctx, n) if isinstance(n, Node) else f"## Not started\nerror: {n}" for n in started
+            await self._whole_report(ctx, n) if isinstance(n, AgentRun) else f"## Not started\nerror: {n}"
+            for n in started
         ]
         over = f"## Not started\nerror: a batch has at most {most} tasks; send this one again in another call."
         reports += [over] * (len(args.tasks) - most)
         texts = [f"# Task {number} of {len(args.tasks)}\n{report}" for number, report in enumerate(reports, 1)]
-        failed = not any(n.known.status == "completed" or not n.ended for n in nodes)
-        return Output("\n\n".join(texts), Delegated(tuple(n.path for n in nodes)), error=failed)
+        failed = not any(n.summary.status == "completed" or not n.ended for n in nodes)
+        return Output("\n\n".join(texts), DelegationDisplay(tuple(n.path for n in nodes)), error=failed)
 
     async def _list(self, ctx: ToolContext, args: NoArguments) -> Output:
         known = self._tree.below(ctx.agent)
         rows = tuple((k.path, k.profile, self._status(k), _line(k.task)) for k in known)
         text = "\n".join(" | ".join(row) for row in rows) or "No sub-agents yet."
-        return Output(text, Table(("id", "profile", "status", "task"), rows))
+        return Output(text, TableDisplay(("id", "profile", "status", "task"), rows))
 
-    def _status(self, known: Known) -> str:
+    def _status(self, known: AgentSummary) -> str:
         pending = self._settings.pending(known.path)
         return f"{_standing(known)}; {pending}" if pending else _standing(known)
 
-    async def _result(self, ctx: ToolContext, args: Which) -> Output:
+    async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
         known = self._mine(ctx, args.id)
         if known.stop_reason is None:
             return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
-        return Output(self._report(known, args.offset), Delegated((known.path,)))
+        return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
-    async def _message(self, ctx: ToolContext, args: Note) -> Output:
+    async def _message(self, ctx: ToolContext, args: MessageArguments) -> Output:
         known = self._mine(ctx, args.id)
         await self._tree.send(known.path, args.text, "parent")
         return Output(f"{known.path} will read it at its next turn.")
 
-    async def _cancel(self, ctx: ToolContext, args: Stop) -> Output:
+    async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
         known = self._mine(ctx, args.id)
         if known.stop_reason is not None:
             return Output(f"{known.path} has ended already: {_standing(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._mine(ctx, args.id)
-        return Output(f"Stopped {counted(count, 'agent')}.\n{self._report(after)}", Delegated((known.path,)))
+        return Output(f"Stopped {pluralize(count, 'agent')}.\n{self._report(after)}", DelegationDisplay((known.path,)))
 
-    def _mine(self, ctx: ToolContext, path: str) -> Known:
+    def _mine(self, ctx: ToolContext, path: str) -> AgentSummary:
         """A descendant of the caller. Raises ToolError for any other agent: nobody reaches upward or sideways."""
         known = self._tree.known(path) if is_under(path, ctx.agent) and path != ctx.agent else None
         if known is None:
@@ -227,38 +241,38 @@ class _Delegation:
             raise ToolError(f"You have no sub-agent {path!r}.", hint=f"Yours: {ids or 'none yet'}.")
         return known
 
-    def _spec(self, task: Task, ctx: ToolContext, *, profile: str = "") -> Spec:
-        return Spec(
+    def _spec(self, task: TaskArguments, ctx: ToolContext, *, profile: str = "") -> SubagentTask:
+        return SubagentTask(
             profile or task.profile, task.task, task.context, max_tokens=task.max_tokens,
             max_turns=task.max_iterations, timeout_s=task.timeout_s, call_id=ctx.call_id,
-            background=isinstance(task, Single) and task.background, fork=task.fork, schema=task.schema,
+            background=isinstance(task, SingleTaskArguments) and task.background, fork=task.fork, schema=task.schema,
         )  # fmt: skip
 
-    async def _placed(self, ctx: ToolContext, task: Task, spec: Spec) -> Spec:
+    async def _placed(self, ctx: ToolContext, task: TaskArguments, spec: SubagentTask) -> SubagentTask:
         """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
         if not task.isolation and spec.profile not in self._settings.isolated:
             return spec
-        return msgspec.structs.replace(spec, workspace=await self._settings.isolate(ctx.agent))
+        return msgspec.structs.replace(spec, workspace=await self._settings.create_workspace(ctx.agent))
 
-    async def _take_back(self, specs: Sequence[Spec | ToolError]) -> None:
+    async def _take_back(self, specs: Sequence[SubagentTask | ToolError]) -> None:
         """Let go of the worktrees that no child was started in."""
         for spec in specs:
-            if isinstance(spec, Spec) and spec.workspace is not None:
-                await self._settings.abandon(spec.workspace)
+            if isinstance(spec, SubagentTask) and spec.workspace is not None:
+                await self._settings.cancel_workspace(spec.workspace)
 
-    def _started(self, ctx: ToolContext, spec: Spec | ToolError) -> Node | ToolError:
+    def _started(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):
             return spec
         try:
-            return self._tree.start(ctx.agent, spec)
+            return self._tree.spawn(ctx.agent, spec)
         except ToolError as error:
             return error
 
-    async def _whole_report(self, ctx: ToolContext, node: Node) -> str:
+    async def _whole_report(self, ctx: ToolContext, node: AgentRun) -> str:
         """The report of a run; a long result may be summarised first."""
         if not node.ended:
             return _in_background(node)
-        known = node.known
+        known = node.summary
         summary = None
         if len(known.result) > self._settings.result_chars:
             summary = await self._settings.shorten(ctx.agent, known)
@@ -270,10 +284,10 @@ class _Delegation:
             return
         self._handed_on += 1
         if self._handed_on > 1:
-            raise Halt("failed", "loop", "It handed its whole task on instead of working on it.")
+            raise StopRun("failed", "loop", "It handed its whole task on instead of working on it.")
         raise ToolError("That is your whole task: do it yourself, or delegate a part of it.")
 
-    def _report(self, known: Known, offset: int = 0, *, summary: str | None = None) -> str:
+    def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
         if known.error:
@@ -304,7 +318,7 @@ class _Delegation:
         return "\n".join(lines)
 
 
-def _in_background(node: Node) -> str:
+def _in_background(node: AgentRun) -> str:
     return (
         f"{node.path} ({node.agent.profile}) works in the background. You will be told when it has ended; "
         f"get_delegation_result(id={node.path!r}) then has its result. Do not wait for it by asking again and again."
@@ -313,16 +327,16 @@ def _in_background(node: Node) -> str:
 
 def _words(text: str) -> str:
     """What a sub-agent wrote, in which nothing looks like what the harness writes beside it."""
-    return _MARKED().sub(r"‹\1›", _HARNESS().sub(r"\1‹its own words› \2", defused(text)))
+    return _MARKED().sub(r"‹\1›", _HARNESS().sub(r"\1‹its own words› \2", neutralize(text)))
 
 
-def _cost(known: Known) -> str:
+def _cost(known: AgentSummary) -> str:
     if is_demo(known.model):
         return "none (demo)"
     return "unknown" if known.usage.cost_usd is None else f"${known.usage.cost_usd:.4f}"
 
 
-def _standing(known: Known) -> str:
+def _standing(known: AgentSummary) -> str:
     if known.stop_reason is None or known.stop_reason in ("done", known.status):
         return known.status
     whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""

@@ -11,7 +11,7 @@ Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TaskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One task of a batch."""
 
     profile: Annotated[str, Meta(description="Name of the sub-agent, from the list in this tool's description.")]
@@ -41,7 +41,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = False
 
 
-class Single(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SingleTaskArguments(TaskArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `delegate_task`."""
 
     profile: Annotated[
@@ -58,8 +58,10 @@ class Single(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
 
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: Annotated[list[Task], Meta(min_length=1, description="Independent tasks; their results come in this order.")]
+class BatchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: Annotated[
+        list[TaskArguments], Meta(min_length=1, description="Independent tasks; their results come in this order.")
+    ]
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,21 +71,21 @@ class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
 
 
-class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResultArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `get_delegation_result`."""
 
     id: Id
     offset: Annotated[int, Meta(ge=0, description="Character to start from, for a long result.")] = 0
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `message_sub_agent`."""
 
     id: Id
     text: Annotated[str, Meta(min_length=1, description="What it should know or do differently.")]
 
 
-class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CancelArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `cancel_sub_agent`."""
 
     id: Id

@@ -9,11 +9,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ...core.errors import ToolError
-from ...core.events import Plain, Table
-from ...core.fence import defused, fenced
-from ...core.receipt import Facts
-from ...core.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.text.untrusted import neutralize, wrap_untrusted
+
 from .read import GRACE_S, Document, aside, gaps, pdf_text, read_pdf, read_text, spans
 
 __all__ = ["document_tool", "pdf_text"]
@@ -45,7 +46,7 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
     async def run(ctx: ToolContext, args: QueryArgs) -> Output:
         path = ctx.workspace.resolve(args.path)
         label = ctx.workspace.label(path)
-        shown = defused(label).replace("\n", " ")
+        shown = neutralize(label).replace("\n", " ")
         data = await ctx.workspace.read(path, limit=max_bytes + 1)
         if len(data) > max_bytes:
             raise ToolError(f"{shown}: larger than {max_bytes // 1_000_000} MB; split it, or use grep on text.")
@@ -59,7 +60,7 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
             raise ToolError(f"{shown}: not read within {timeout_s:g} s. Ask for fewer pages with `pages`.") from None
         except ToolError as error:
             raise ToolError(f"{shown}: {error}") from None
-        return msgspec.structs.replace(found, facts=Facts(read=(label,)))
+        return msgspec.structs.replace(found, facts=ToolFacts(read=(label,)))
 
     return tool(
         run,
@@ -93,29 +94,29 @@ def _answer(data: bytes, path: Path, label: str, args: QueryArgs, seconds: float
     missing = gaps(document)
     if not document.pages:
         advice = " Scanned pages need OCR first (ocrmypdf in.pdf out.pdf)." if document.empty else ""
-        return Output(f"{label} ({size}): no text to search. {missing}.{advice}", Plain(missing), error=True)
+        return Output(f"{label} ({size}): no text to search. {missing}.{advice}", TextDisplay(missing), error=True)
     if not args.query.strip():
         return _pages(document, label, size, missing)
     best = ranked(passages(document), args.query)
     quotes = best[: args.max_quotes]
     if not quotes:
         text = f"{label} ({size}): no passage has any of these words. Try other words."
-        return Output(f"{text}\n{missing}." if missing else text, Plain("no match"))
+        return Output(f"{text}\n{missing}." if missing else text, TextDisplay("no match"))
     listed = "\n\n".join(f"[{n}] {quote.place}\n{quote.text}" for n, quote in enumerate(quotes, 1))
     lines = [f"{label} ({size}): {len(quotes)} of {len(best)} matching passages, word for word:"]
-    lines.append(fenced(listed, source=label))
+    lines.append(wrap_untrusted(listed, source=label))
     if missing:
         lines.append(f"{missing}.")
     rows = tuple((quote.place, " ".join(quote.text.split())[:200]) for quote in quotes)
-    return Output("\n".join(lines), Table(("place", "quote"), rows))
+    return Output("\n".join(lines), TableDisplay(("place", "quote"), rows))
 
 
 def _pages(document: Document, label: str, size: str, missing: str) -> Output:
     """The text of pages as it stands, as much as fits."""
     whole = "\n\n".join(f"[page {n}]\n{text}" for n, text in document.pages.items())
-    lines = [f"{label} ({size}):", fenced(whole[:_PAGE_CHARS], source=label)]
+    lines = [f"{label} ({size}):", wrap_untrusted(whole[:_PAGE_CHARS], source=label)]
     if len(whole) > _PAGE_CHARS:
         lines.append(f"Cut after {_PAGE_CHARS} of {len(whole)} characters; ask for fewer pages at a time.")
     if missing:
         lines.append(f"{missing}.")
-    return Output("\n".join(lines), Plain(f"pages {spans(document.pages)}"))
+    return Output("\n".join(lines), TextDisplay(f"pages {spans(document.pages)}"))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from ...core.pattern import pattern
+from friday_cli.core.text.lazy_regex import pattern
+
 from .read import Document
 
 _PASSAGE, _LONGEST = 700, 1_200

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from ...core.errors import ToolError
+from friday_cli.core.protocol.errors import ToolError
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -41,7 +41,7 @@ class Document(msgspec.Struct, frozen=True):
     unread: tuple[int, ...] = ()
 
 
-class _Pdf:
+class _PdfPages:
     """The page texts of one PDF read so far."""
 
     def __init__(self) -> None:
@@ -51,14 +51,14 @@ class _Pdf:
         self.broken: set[int] = set()
 
 
-_known: OrderedDict[str, _Pdf] = OrderedDict()
+_known: OrderedDict[str, _PdfPages] = OrderedDict()
 _known_lock = threading.Lock()
 
 
-def _pdf_of(data: bytes) -> _Pdf:
+def _pdf_of(data: bytes) -> _PdfPages:
     digest = hashlib.sha256(data).hexdigest()
     with _known_lock:
-        pdf = _known.setdefault(digest, _Pdf())
+        pdf = _known.setdefault(digest, _PdfPages())
         _known.move_to_end(digest)
         while len(_known) > _KEPT_FILES:
             _known.popitem(last=False)

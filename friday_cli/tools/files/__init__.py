@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ...core.tool import Tool
-from .change import EDIT_FILE, WRITE_FILE
+from friday_cli.core.protocol.tool import Tool
+
+from .edit import EDIT_FILE, WRITE_FILE
 from .read import LIST_DIR, READ_FILE
 
 

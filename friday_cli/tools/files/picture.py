@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import struct
 
-from ...core.errors import ToolError
-from ...core.messages import Image
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.messages import Image
 
 BYTES, PIXELS = 3_750_000, 8000
 """What providers take: bytes before base64, and pixels a side."""

@@ -7,13 +7,14 @@ from typing import Annotated
 
 import msgspec
 
-from ...core.danger import masked
-from ...core.errors import ToolError
-from ...core.events import Plain, Table
-from ...core.figures import size
-from ...core.receipt import Facts
-from ...core.tool import Output, ToolContext, tool
-from ...core.workspace import Entry, Workspace
+from friday_cli.core.permissions.dangerous import masked
+from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import size
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.workspace import DirectoryEntry, Workspace
+
 from . import notebook, picture
 from .text import LIMIT, kind_of, understood
 
@@ -36,11 +37,11 @@ async def _read(context: ToolContext, args: Read) -> Output:
         raise ToolError(f"{workspace.label(path)}: there is no such file.{await _near(workspace, path)}")
     data = await workspace.read(path, limit=LIMIT + 1)
     label = workspace.label(path)
-    facts = Facts(read=(label,))
+    facts = ToolFacts(read=(label,))
     if picture.media_type(data):
         image, words = picture.image(data)
         text = f"{label}: a picture, {words}, {size(len(data))}."
-        return Output(text, Plain(text), facts, (image,))
+        return Output(text, TextDisplay(text), facts, (image,))
     large = len(data) > LIMIT
     source, digest = await understood(_beginning(data) if large else data)
     if source is None:
@@ -73,13 +74,13 @@ def _beginning(data: bytes) -> bytes:
     return data[:LIMIT].rpartition(b"\n")[0] or data[:end]
 
 
-def _shown(label: str, text: str, args: Read, remarks: list[str], facts: Facts) -> Output:
+def _shown(label: str, text: str, args: Read, remarks: list[str], facts: ToolFacts) -> Output:
     """Numbered lines from `offset` on, with what is left out said at the end."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     if not lines:
-        return Output(f"({label} is empty)", Plain(f"{label}: empty"), facts)
+        return Output(f"({label} is empty)", TextDisplay(f"{label}: empty"), facts)
     if args.offset > len(lines):
         raise ToolError(f"{label} has only {len(lines):,} lines; offset {args.offset:,} is beyond its end.")
     out: list[str] = []
@@ -97,7 +98,7 @@ def _shown(label: str, text: str, args: Read, remarks: list[str], facts: Facts) 
         remarks.append(f"lines {args.offset:,}-{last:,} of {len(lines):,}{more}")
     if remarks:
         out.append(f"[{'; '.join(remarks)}]")
-    return Output("\n".join(out), Plain(f"{label}: {len(out) - bool(remarks):,} lines"), facts)
+    return Output("\n".join(out), TextDisplay(f"{label}: {len(out) - bool(remarks):,} lines"), facts)
 
 
 async def _near(workspace: Workspace, path: Path) -> str:
@@ -128,13 +129,13 @@ async def _list(context: ToolContext, args: List) -> Output:
     rows = tuple(
         (entry.name + _MARKS[entry.kind], "" if entry.kind == "folder" else size(entry.size)) for entry in shown
     )
-    return Output("\n".join(lines) or f"({label} is empty)", Table(("name", "size"), rows))
+    return Output("\n".join(lines) or f"({label} is empty)", TableDisplay(("name", "size"), rows))
 
 
 _MARKS = {"folder": "/", "link": "@", "file": "", "other": "="}
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: DirectoryEntry) -> str:
     name = entry.name if entry.name.isprintable() else repr(entry.name)
     if entry.kind == "folder":
         return f"{name}/"

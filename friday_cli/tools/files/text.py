@@ -8,7 +8,7 @@ import hashlib
 
 import msgspec
 
-from ...core.errors import ToolError
+from friday_cli.core.protocol.errors import ToolError
 
 LIMIT = 16 * 1024 * 1024
 """Bytes of a file that the tools will hold; what is larger is for grep and bash."""
@@ -34,7 +34,7 @@ _KINDS = (
 )
 
 
-class Source(msgspec.Struct, frozen=True):
+class DecodedFile(msgspec.Struct, frozen=True):
     """A decoded file. `text` has its own line ends; `mark` is its byte order mark."""
 
     text: str
@@ -57,29 +57,29 @@ class Source(msgspec.Struct, frozen=True):
             ) from None
 
 
-def decode(data: bytes) -> Source | None:
+def decode(data: bytes) -> DecodedFile | None:
     """The text in `data`, None when it is none. What is not UTF-8 is read as Windows or ISO Latin, byte for byte."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
-                return Source(data[len(mark) :].decode(encoding), encoding, mark)
+                return DecodedFile(data[len(mark) :].decode(encoding), encoding, mark)
             except UnicodeDecodeError:
                 return None
     if b"\0" in data:
         return None
     try:
-        return Source(data.decode())
+        return DecodedFile(data.decode())
     except UnicodeDecodeError:
         start = data[:8192]
         if sum(byte < 32 and byte not in (9, 10, 12, 13, 27) for byte in start) * 50 > len(start):
             return None
     try:
-        return Source(data.decode("cp1252"), "cp1252")
+        return DecodedFile(data.decode("cp1252"), "cp1252")
     except UnicodeDecodeError:
-        return Source(data.decode("latin-1"), "latin-1")
+        return DecodedFile(data.decode("latin-1"), "latin-1")
 
 
-async def understood(data: bytes) -> tuple[Source | None, str]:
+async def understood(data: bytes) -> tuple[DecodedFile | None, str]:
     """The text in `data` (see `decode`) and the sha256 of it; much of it is looked at in a thread."""
     if len(data) < _SHORT:
         return decode(data), hashlib.sha256(data).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...core.tool import Tool
+    from friday_cli.core.protocol.tool import Tool
 
 
 def tools() -> list[Tool]:

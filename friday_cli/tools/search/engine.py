@@ -14,11 +14,13 @@ from typing import Literal
 
 import msgspec
 
-from ...core.danger import secrets
-from ...core.errors import ToolError
-from ...core.pattern import pattern
-from ...core.tool import ToolContext
-from . import globs, ignore, regex
+from friday_cli.core.permissions.dangerous import secrets
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import ToolContext
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.workspace.fs import gitignore, globs
+
+from . import regex
 from .scan import Question
 
 SECONDS, BYTES = 30.0, 16 * 1024 * 1024
@@ -32,7 +34,7 @@ _SCAN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; m
 Mode = Literal["list", "content", "files", "count"]
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchQuery(msgspec.Struct, frozen=True):
     """Where to look for what: in the one file `only` of the folder `base`, else all below; `glob` filters by name.
 
     `prefix` stands before a found path to make its label; `most` is how many paths of a list are wanted at all.
@@ -58,7 +60,7 @@ class Line(msgspec.Struct, frozen=True):
     text: str
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """`paths` relative to the base, sorted: of a list the first of `total`. `rows` gives what was printed for each: its
     lines with their numbers, or how many match. Only few files are shown, so the rest is never taken apart.
 
@@ -85,7 +87,7 @@ class Found(msgspec.Struct, frozen=True):
         return self.rows[path].count(b"\n")
 
 
-async def ask(context: ToolContext, search: Search) -> Found:
+async def ask(context: ToolContext, search: SearchQuery) -> SearchResult:
     """Search. Raises ToolError for a pattern that is none."""
     wanted = _matcher(search.glob)
     hidden = globs.names_hidden(search.glob)
@@ -103,7 +105,7 @@ async def ask(context: ToolContext, search: Search) -> Found:
         partial = "the search ended before it was through"
     dotted = not (hidden or search.only)
 
-    def answer() -> Found:
+    def answer() -> SearchResult:
         """In a thread: a hundred thousand paths take a moment, though each question is asked of all of them at once."""
         hides = _friday_ignore(context, search.base)
 
@@ -119,7 +121,7 @@ async def ask(context: ToolContext, search: Search) -> Found:
     return await asyncio.to_thread(answer)
 
 
-def secret(search: Search, paths: Sequence[str]) -> set[str]:
+def secret(search: SearchQuery, paths: Sequence[str]) -> set[str]:
     """Those of found paths that may hold keys; one that was asked for by name has been asked about already."""
     if search.only:
         return set()
@@ -137,7 +139,9 @@ def printable(path: str) -> str:
     return text if text.isprintable() else repr(text)
 
 
-def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collection[str]], partial: str) -> Found:
+def _found(
+    out: bytes, search: SearchQuery, sift: Callable[[Collection[str]], Collection[str]], partial: str
+) -> SearchResult:
     rows: dict[str, bytes] = {}
     if search.mode in ("list", "files"):
         names = out.removeprefix(b"./") if search.only else out
@@ -146,11 +150,11 @@ def _found(out: bytes, search: Search, sift: Callable[[Collection[str]], Collect
         rows = _blocks(out) if search.mode == "content" else {_path(row[1]): row[2] for row in _COUNT().finditer(out)}
         kept = sift(rows)
     if search.mode == "list":
-        return Found(nsmallest(search.most, kept), len(kept), {}, partial)
+        return SearchResult(nsmallest(search.most, kept), len(kept), {}, partial)
     paths = sorted(kept)
     hold = secret(search, paths)
     open_ = [path for path in paths if path not in hold] if hold else paths
-    return Found(open_, len(open_), rows, partial, len(hold))
+    return SearchResult(open_, len(open_), rows, partial, len(hold))
 
 
 def _path(printed: bytes) -> str:
@@ -180,11 +184,11 @@ def _blocks(out: bytes) -> dict[str, bytes]:
     return gathered
 
 
-async def _command(context: ToolContext, search: Search, hidden: bool) -> list[str]:
+async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> list[str]:
     """What to run, in the base folder."""
     ignored = False
     if not search.only and search.base not in context.workspace.roots:
-        ignored = (await asyncio.to_thread(ignore.level_of, search.base))[1]
+        ignored = (await asyncio.to_thread(gitignore.level_of, search.base))[1]
     escaped = not search.literal and "\\n" in search.pattern.replace("\\\\", "")
     if escaped or "\n" in search.pattern:
         raise ToolError("The pattern speaks of line ends, but each line is searched by itself.", hint="Drop the \\n.")
@@ -206,12 +210,12 @@ async def _command(context: ToolContext, search: Search, hidden: bool) -> list[s
     return [sys.executable, "-I", "-S", "-c", _SCAN.format(f"{package}.scan"), str(home), json.dumps(question)]
 
 
-def _ripgrep(search: Search, hidden: bool, ignored: bool) -> list[str]:
+def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
     argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-require-git"]
     argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may keep what is hidden
     if ignored:
         argv.append("--no-ignore")
-    elif ignore.top_of(search.base) is None:
+    elif gitignore.top_of(search.base) is None:
         argv.append("--no-ignore-parent")
     if hidden:
         argv.append("--hidden")
@@ -245,7 +249,7 @@ def _matcher(glob: str) -> Callable[[str], object] | None:
 def _friday_ignore(context: ToolContext, base: Path) -> Callable[[str], bool] | None:
     """What the `.fridayignore` of the workspace folder hides, whatever git says; None when there is none."""
     root = next((root for root in context.workspace.roots if base.is_relative_to(root)), None)
-    if root is None or not (rules := ignore.rules_in(root / ".fridayignore")):
+    if root is None or not (rules := gitignore.rules_in(root / ".fridayignore")):
         return None
     prefix = "" if base == root else f"{base.relative_to(root).as_posix()}/"
 

@@ -6,16 +6,17 @@ from typing import Annotated
 
 import msgspec
 
-from ...core.errors import ToolError
-from ...core.events import Plain
-from ...core.tool import Output, ToolContext, tool
+from friday_cli.core.protocol.displays import TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.tool import Output, ToolContext, tool
+
 from . import engine
 
 PATHS, CHARACTERS = 500, 30_000
 """How many paths one call gives, and how many characters of them."""
 
 
-class Glob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GlobArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: Annotated[
         str,
         msgspec.Meta(
@@ -27,14 +28,14 @@ class Glob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: Annotated[str, msgspec.Meta(description="Folder to search in; '.' is the workspace.", min_length=1)] = "."
 
 
-async def _glob(context: ToolContext, args: Glob) -> Output:
+async def _glob(context: ToolContext, args: GlobArguments) -> Output:
     workspace = context.workspace
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)
     if found is None or found.kind != "folder":
         raise ToolError(f"{workspace.label(base)} is no folder.", hint="Give a folder as path, the name as pattern.")
     prefix = engine.prefix(workspace.label(base))
-    search = engine.Search(base, "list", glob=args.pattern, most=PATHS + 100, prefix=prefix)
+    search = engine.SearchQuery(base, "list", glob=args.pattern, most=PATHS + 100, prefix=prefix)
     result = await engine.ask(context, search)
     shown: list[str] = []
     room, secret, looked = CHARACTERS, 0, 0
@@ -57,13 +58,13 @@ async def _glob(context: ToolContext, args: Glob) -> Output:
         remarks.append(result.partial)
     lines = shown or [f"No file matches {args.pattern} below {workspace.label(base)}."]
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
-    return Output(text, Plain(f"{result.total - secret:,} files"))
+    return Output(text, TextDisplay(f"{result.total - secret:,} files"))
 
 
 GLOB = tool(
     _glob,
     name="glob",
-    args=Glob,
+    args=GlobArguments,
     effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),

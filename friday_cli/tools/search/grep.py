@@ -6,18 +6,19 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ...core.danger import masked
-from ...core.errors import ToolError
-from ...core.events import Plain
-from ...core.receipt import Facts
-from ...core.tool import Output, ToolContext, tool
+from friday_cli.core.permissions.dangerous import masked
+from friday_cli.core.protocol.displays import TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, ToolContext, tool
+
 from . import engine
 
 CHARACTERS, WIDTH = 30_000, 500
 """How many characters one call gives, in all and of one line."""
 
 
-class Grep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class GrepArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pattern: Annotated[
         str, msgspec.Meta(description="Regular expression, searched in each line.", min_length=1, max_length=2000)
     ]
@@ -39,7 +40,7 @@ class Grep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(description="At most so many matching lines, or files.", ge=1, le=2000)] = 200
 
 
-class _Page:
+class _ResultPage:
     """What fits into one answer, and how much does not."""
 
     def __init__(self, limit: int) -> None:
@@ -58,7 +59,7 @@ class _Page:
         self.shown += counts
 
 
-async def _grep(context: ToolContext, args: Grep) -> Output:
+async def _grep(context: ToolContext, args: GrepArguments) -> Output:
     workspace = context.workspace
     base = workspace.resolve(args.path)
     found = await workspace.stat(base)
@@ -70,7 +71,7 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
             raise ToolError(f"{workspace.label(base)} is binary; only text is searched.")
         base, only = base.parent, base.name
     prefix = engine.prefix(workspace.label(base))
-    search = engine.Search(
+    search = engine.SearchQuery(
         base,
         args.mode,
         only,
@@ -82,7 +83,7 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
         prefix=prefix,
     )
     result = await engine.ask(context, search)
-    page, total, left = _Page(args.limit), 0, iter(result.paths)
+    page, total, left = _ResultPage(args.limit), 0, iter(result.paths)
     for path in left:
         name = engine.printable(prefix + path)
         if args.mode == "content":
@@ -97,7 +98,7 @@ async def _grep(context: ToolContext, args: Grep) -> Output:
     return _output(args, page, total, result)
 
 
-def _content(page: _Page, name: str, result: engine.Found, path: str, around: int) -> int:
+def _content(page: _ResultPage, name: str, result: engine.SearchResult, path: str, around: int) -> int:
     """Add what fits of one file's lines; returns how many match."""
     lines = result.lines(path)
     if page.lines:
@@ -117,7 +118,7 @@ def _content(page: _Page, name: str, result: engine.Found, path: str, around: in
     return sum(line.hit for line in lines)
 
 
-def _output(args: Grep, page: _Page, total: int, result: engine.Found) -> Output:
+def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.SearchResult) -> Output:
     thing = "matching lines" if args.mode == "content" else "files"
     remarks = []
     if more := total - page.shown:
@@ -130,13 +131,13 @@ def _output(args: Grep, page: _Page, total: int, result: engine.Found) -> Output
     text = "\n".join((*lines, *(f"[{remark}]" for remark in remarks)))
     files = f" in {len(result.paths):,} files" if args.mode == "content" else ""
     shown = tuple(page.files) if args.mode == "content" else ()
-    return Output(text, Plain(f"{total:,} {thing}{files}"), Facts(read=shown))
+    return Output(text, TextDisplay(f"{total:,} {thing}{files}"), ToolFacts(read=shown))
 
 
 GREP = tool(
     _grep,
     name="grep",
-    args=Grep,
+    args=GrepArguments,
     effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: (

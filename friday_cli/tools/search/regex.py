@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...core.errors import ToolError
-from ...core.pattern import pattern
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.text.lazy_regex import pattern
 
 _POSIX = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",

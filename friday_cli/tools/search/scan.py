@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TypedDict
 
-from .ignore import Level, level_of
+from friday_cli.workspace.fs.gitignore import Level, level_of
 
 FILE = 64 * 1024 * 1024
 """Files larger than this many bytes are not searched."""

@@ -8,8 +8,8 @@ import re
 import socket
 from typing import TYPE_CHECKING
 
-from ...core.errors import ToolError
-from ...core.fence import visible
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.text.untrusted import visible
 
 if TYPE_CHECKING:
     import httpx2

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from ...core.errors import ToolError
-from ...core.events import Plain
-from ...core.fence import fenced, visible
-from ...core.pattern import pattern
-from ...core.receipt import Facts
-from ...core.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.displays import TextDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.untrusted import visible, wrap_untrusted
+
 from .address import barred, checked_url, host_of, system_addresses
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _TEXT_TYPE = pattern(
 )
 
 
-class FetchArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `web_fetch`."""
 
     url: Annotated[str, Meta(description="Full http or https URL, exactly as found or given.")]
@@ -56,7 +57,7 @@ class FetchArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         checked_url(self.url)
 
 
-class Page(msgspec.Struct, frozen=True):
+class FetchedPage(msgspec.Struct, frozen=True):
     """An answer as it came. `visited` are the URLs asked, the last one answered; `size` are the bytes read of its body,
     and `cut` tells that there were more.
 
@@ -80,7 +81,7 @@ class Fetcher:
         self._private, self._timeout_s, self._max_bytes, self._resolve = private, timeout_s, max_bytes, resolve
         self._tls: ssl.SSLContext | None = None
 
-    async def page(self, url: httpx2.URL) -> Page:
+    async def page(self, url: httpx2.URL) -> FetchedPage:
         """The answer for `url`; redirects within its host are followed. Raises ToolError when there is none."""
         import httpx2
 
@@ -93,7 +94,7 @@ class Fetcher:
             said = visible(str(error))[:200] or type(error).__name__
             raise ToolError(f"{url}: the request failed: {said}.") from None
 
-    async def _follow(self, url: httpx2.URL) -> Page:
+    async def _follow(self, url: httpx2.URL) -> FetchedPage:
         visited: list[str] = []
         while len(visited) <= MAX_REDIRECTS:
             visited.append(str(url))
@@ -101,10 +102,10 @@ class Fetcher:
                 if not response.has_redirect_location:
                     body, cut = await read_capped(response, self._max_bytes)
                     kind = response.headers.get("content-type", "")
-                    return Page(tuple(visited), response.status_code, kind, body, len(body), cut)
+                    return FetchedPage(tuple(visited), response.status_code, kind, body, len(body), cut)
                 target = checked_url(str(url.join(response.headers["location"])))
                 if host_of(target) != host_of(url):  # rules were asked about this host only
-                    return Page(tuple(visited), response.status_code, moved=str(target))
+                    return FetchedPage(tuple(visited), response.status_code, moved=str(target))
             url = target
         raise ToolError(f"{visited[0]}: more than {MAX_REDIRECTS} redirects, the last to {url}.")
 
@@ -195,9 +196,9 @@ def fetch_tool(
 ) -> Tool:
     """The tool `web_fetch`. `private` allows addresses inside the network; `pdf` reads PDFs, which are refused without."""
     fetcher = Fetcher(private=private, timeout_s=timeout_s, max_bytes=max_bytes, resolve=resolve)
-    kept: OrderedDict[tuple[str, str], tuple[float, Page, str]] = OrderedDict()
+    kept: OrderedDict[tuple[str, str], tuple[float, FetchedPage, str]] = OrderedDict()
 
-    async def run(ctx: ToolContext, args: FetchArgs) -> Output:
+    async def run(ctx: ToolContext, args: FetchArguments) -> Output:
         url = checked_url(args.url)
         key = (ctx.agent, str(url))
         known = kept.get(key) if args.offset else None
@@ -220,7 +221,7 @@ def fetch_tool(
     return tool(
         run,
         name="web_fetch",
-        args=FetchArgs,
+        args=FetchArguments,
         effect="net",
         subjects=lambda args, workspace: (f"domain:{host_of(checked_url(args.url))}",),
         title=lambda args: str(checked_url(args.url)),
@@ -234,7 +235,7 @@ def fetch_tool(
     )
 
 
-async def _text(page: Page, pdf: PdfReader | None) -> str:
+async def _text(page: FetchedPage, pdf: PdfReader | None) -> str:
     from .page import decoded, html_text
 
     kind = page.content_type.partition(";")[0].strip().lower()
@@ -256,7 +257,7 @@ async def _text(page: Page, pdf: PdfReader | None) -> str:
     return decoded(page.body, page.content_type)
 
 
-def _part(page: Page, text: str, args: FetchArgs) -> Output:
+def _part(page: FetchedPage, text: str, args: FetchArguments) -> Output:
     """What the model sees of a page: at most `limit` characters, the frame around them, how to go on."""
     end = min(len(text), args.offset + (args.limit if page.status < 400 else _ERROR_CHARS))
     about = f"{page.status}, {visible(page.content_type.partition(';')[0])[:80] or 'no type'}, {len(text):,} characters"
@@ -268,15 +269,15 @@ def _part(page: Page, text: str, args: FetchArgs) -> Output:
     elif not text.strip():
         lines.append("There is no text in it (a page may be built by scripts, which are not run).")
     else:
-        lines.append(fenced(text[args.offset : end], source=page.visited[-1]))
+        lines.append(wrap_untrusted(text[args.offset : end], source=page.visited[-1]))
     if end < len(text) and page.status < 400:
         lines.append(f"Characters {args.offset}-{end} of {len(text)}. For more: offset={end}.")
     if page.cut:
         lines.append(f"The page is larger than the limit; only its first {page.size:,} bytes were read.")
-    shown = Plain(f"{about}{', cut at the size limit' if page.cut else ''}")
-    return Output("\n".join(lines), shown, Facts(urls=page.visited), error=page.status >= 400)
+    shown = TextDisplay(f"{about}{', cut at the size limit' if page.cut else ''}")
+    return Output("\n".join(lines), shown, ToolFacts(urls=page.visited), error=page.status >= 400)
 
 
-def _moved(page: Page) -> Output:
+def _moved(page: FetchedPage) -> Output:
     text = f"{page.visited[-1]} redirects to another host: {page.moved}\nNothing was read. To read it, fetch that URL."
-    return Output(text, Plain(f"redirects to {page.moved}"), Facts(urls=page.visited))
+    return Output(text, TextDisplay(f"redirects to {page.moved}"), ToolFacts(urls=page.visited))

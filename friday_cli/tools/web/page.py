@@ -48,7 +48,7 @@ def markdown(page: str, *, url: str) -> str:
         made = (convert(page, options).content or "").strip()
     except (ImportError, ValueError, RuntimeError):
         pass  # no wheel for this system, or a page that it refuses: the plain reader below takes over
-    return made or _Reader(url).read(page)
+    return made or _HTMLTextParser(url).read(page)
 
 
 def html_text(page: str, *, url: str) -> str:
@@ -59,7 +59,7 @@ def html_text(page: str, *, url: str) -> str:
     return f"Title: {name}\n\n{body}" if name and not body.startswith(f"# {name}") else body
 
 
-class _Reader(HTMLParser):
+class _HTMLTextParser(HTMLParser):
     """Text with headings, lists and links out of any HTML; for systems and pages that the converter does not serve."""
 
     _BREAKS = re.compile("p|div|br|tr|table|section|article|header|footer|[uod]l|d[td]|blockquote|pre|hr|form")

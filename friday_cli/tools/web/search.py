@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ...core.errors import ToolError
-from ...core.events import Table
-from ...core.fence import fenced, visible
-from ...core.receipt import Facts
-from ...core.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.displays import TableDisplay
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
+from friday_cli.core.text.untrusted import visible, wrap_untrusted
+
 from .fetch import read_capped
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ _MAX_BYTES = 3_000_000
 _SNIPPET = 500
 
 
-class SearchArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WebSearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of `web_search`."""
 
     query: Annotated[str, Meta(min_length=1, max_length=400, description="What to look for: a few telling words.")]
     count: Annotated[int, Meta(ge=1, le=20, description="How many results to return at most.")] = 8
 
 
-class Hit(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     """One result, as plain text."""
 
     title: str
@@ -39,7 +40,7 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
 
 
-class Engine(msgspec.Struct, frozen=True):
+class SearchService(msgspec.Struct, frozen=True):
     """A search service. `ask` gives what is sent for a query and a count, `rows` the keys down to the list of results,
     `snippet` the key of a result's text, `variable` the setting to name in an error."""
 
@@ -54,22 +55,22 @@ class Engine(msgspec.Struct, frozen=True):
     refused: str = "its key was refused"
 
 
-def engine(env: Mapping[str, str]) -> Engine | None:
+def engine(env: Mapping[str, str]) -> SearchService | None:
     """The service that `env` sets up: SEARXNG_URL before BRAVE_API_KEY before TAVILY_API_KEY; None without any."""
     if url := env.get("SEARXNG_URL", "").strip():
-        return Engine(
+        return SearchService(
             "SearXNG", "SEARXNG_URL", url.rstrip("/") + "/search", ("results",), "content",
             lambda query, count: {"q": query, "format": "json"},
             refused="it gives no JSON: add `json` to `search.formats` in its settings.yml",
         )  # fmt: skip
     if key := env.get("BRAVE_API_KEY", "").strip():
-        return Engine(
+        return SearchService(
             "Brave", "BRAVE_API_KEY", "https://api.search.brave.com/res/v1/web/search", ("web", "results"), "description",
             lambda query, count: {"q": query, "count": str(count)},
             headers={"X-Subscription-Token": key},
         )  # fmt: skip
     if key := env.get("TAVILY_API_KEY", "").strip():
-        return Engine(
+        return SearchService(
             "Tavily", "TAVILY_API_KEY", "https://api.tavily.com/search", ("results",), "content",
             lambda query, count: {"query": query, "max_results": count},
             post=True, headers={"Authorization": f"Bearer {key}"},
@@ -78,8 +79,12 @@ def engine(env: Mapping[str, str]) -> Engine | None:
 
 
 async def ask(
-    service: Engine, args: SearchArgs, *, timeout_s: float, transport: httpx2.AsyncBaseTransport | None = None
-) -> list[Hit]:
+    service: SearchService,
+    args: WebSearchArguments,
+    *,
+    timeout_s: float,
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> list[SearchHit]:
     """What `service` finds. Raises ToolError, in words that hold no key and nothing of the service's answer."""
     import httpx2
 
@@ -112,7 +117,7 @@ async def ask(
     return _hits(found, service.snippet)[: args.count]
 
 
-def _why(service: Engine, status: int) -> str:
+def _why(service: SearchService, status: int) -> str:
     if status in (401, 403):
         return f"{service.refused} (HTTP {status}; {service.variable})"
     if status == 429:
@@ -120,12 +125,14 @@ def _why(service: Engine, status: int) -> str:
     return f"HTTP {status}"
 
 
-def _hits(rows: object, snippet: str) -> list[Hit]:
+def _hits(rows: object, snippet: str) -> list[SearchHit]:
     hits = []
     for row in rows if isinstance(rows, list) else ():
         url = row.get("url") if isinstance(row, dict) else None
         if isinstance(url, str) and re.match(r"https?://\S+$", url):
-            hits.append(Hit(_plain(row.get("title"))[:200], visible(url)[:2_000], _plain(row.get(snippet))[:_SNIPPET]))
+            hits.append(
+                SearchHit(_plain(row.get("title"))[:200], visible(url)[:2_000], _plain(row.get(snippet))[:_SNIPPET])
+            )
     return hits
 
 
@@ -145,19 +152,21 @@ def search_tool(
     if service is None:
         return None
 
-    async def run(ctx: ToolContext, args: SearchArgs) -> Output:
+    async def run(ctx: ToolContext, args: WebSearchArguments) -> Output:
         hits = await ask(service, args, timeout_s=timeout_s, transport=transport)
         if not hits:
-            return Output(f"No results for {args.query!r}. Try fewer or other words.", Table(("title", "url"), ()))
+            return Output(
+                f"No results for {args.query!r}. Try fewer or other words.", TableDisplay(("title", "url"), ())
+            )
         listed = "\n\n".join(f"{n}. {hit.title or hit.url}\n{hit.url}\n{hit.snippet}" for n, hit in enumerate(hits, 1))
-        text = f"{len(hits)} results for {args.query!r}:\n{fenced(listed, source=f'{service.name} search')}"
-        facts = Facts(found=tuple(dict.fromkeys(hit.url for hit in hits)))
-        return Output(text, Table(("title", "url"), tuple((hit.title, hit.url) for hit in hits)), facts)
+        text = f"{len(hits)} results for {args.query!r}:\n{wrap_untrusted(listed, source=f'{service.name} search')}"
+        facts = ToolFacts(found=tuple(dict.fromkeys(hit.url for hit in hits)))
+        return Output(text, TableDisplay(("title", "url"), tuple((hit.title, hit.url) for hit in hits)), facts)
 
     return tool(
         run,
         name="web_search",
-        args=SearchArgs,
+        args=WebSearchArguments,
         effect="net",
         subjects=lambda args, workspace: (args.query,),
         title=lambda args: args.query,

@@ -6,11 +6,11 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from ..measure import Bench, Line
-from ..oneshot import MESSAGES
-from ..search import plant, ripgrep
-from .screen import READY
-from .terminal import Terminal
+from tests.benchmarks.measure import Bench, Line
+from tests.benchmarks.oneshot import MESSAGES
+from tests.benchmarks.search import plant, ripgrep
+from tests.benchmarks.tui.screen import READY
+from tests.benchmarks.tui.terminal import Terminal
 
 RAREST = "part0/room0/file0.txt"
 """The first name of the whole list; of the first names it is one once in forty times."""

@@ -11,15 +11,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from friday_cli.core.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
-from friday_cli.core.messages import Message, Text, user
+from friday_cli.core.protocol.events import SCHEMA, AgentFinished, AgentStarted, MessageAdded, SessionStarted
+from friday_cli.core.protocol.messages import Message, Text, user
 from friday_cli.store import Store
-
-from ..measure import PROJECT, Bench, Line
-from ..oneshot import MESSAGES
-from ..seed import Happening, keep
-from ..standin import prose
-from .terminal import Terminal, signs
+from tests.benchmarks.measure import PROJECT, Bench, Line
+from tests.benchmarks.oneshot import MESSAGES
+from tests.benchmarks.seed import Happening, keep
+from tests.benchmarks.standin import prose
+from tests.benchmarks.tui.terminal import Terminal, signs
 
 BARE = """
 from textual.app import App

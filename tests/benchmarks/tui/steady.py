@@ -13,14 +13,13 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from friday_cli.core.events import AgentFinished, AgentStarted, MessageAdded, TextDelta
-from friday_cli.core.log import Log
-from friday_cli.core.messages import Message, Text, user
-from friday_cli.faces.tui.app import FridayApp
-from friday_cli.session import Options
-
-from ..oneshot import MESSAGES
-from ..standin import prose
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, MessageAdded, TextDelta
+from friday_cli.core.protocol.messages import Message, Text, user
+from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.session.open import Options
+from tests.benchmarks.oneshot import MESSAGES
+from tests.benchmarks.standin import prose
 
 WARM = 0.2
 """The part after which caches are full and the beginning is measured."""

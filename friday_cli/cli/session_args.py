@@ -1,0 +1,20 @@
+"""How commands on sessions say which one they mean."""
+
+from __future__ import annotations
+
+import typer
+
+from . import completion
+
+NAME = typer.Argument(
+    metavar="ID", help="The session: any unique beginning of its id.", autocompletion=completion.sessions, show_default=False
+)  # fmt: skip
+AGENT = typer.Argument(
+    metavar="ID", autocompletion=completion.sessions, show_default=False,
+    help="The session: any unique beginning of its id; ID:PATH names one of its agents, such as 7f3a:a.2.",
+)  # fmt: skip
+LAST = typer.Argument(
+    "", metavar="ID", autocompletion=completion.sessions, show_default=False,
+    help="The session: any unique beginning of its id, without one the last of this folder; ID:PATH names one of its agents.",
+)  # fmt: skip
+JSON = typer.Option(False, "--json", help="Print JSON for programs.")

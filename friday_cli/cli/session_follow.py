@@ -1,0 +1,151 @@
+"""`friday sessions show --follow`: a session of another process, while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.view import AgentView, Item, SessionView, ToolRun, agent_line, render_tree
+
+from . import output
+from .session_lookup import find, named, opened
+from .transcript_text import lines, show, summary
+
+DRAW_S = 0.5
+"""How often the tree is drawn anew on a terminal: its times go on."""
+_OPEN = frozenset(("pending", "waiting", "running"))
+
+
+async def follow(name: str, *, agent: str | None, tree: bool) -> None:
+    """Show a session, then what happens in it, until no process runs it. Raises UsageError, StoreError."""
+    async with opened() as store:
+        session, path = await find(store, name, last=True)
+        path = named(name, path, agent)
+        assert store is not None
+        title = await store.title(session)
+        output.show_hanging(10, (f"{session[:8]}  ", "cyan"), (title or "(untitled)", "bold"))
+        state = SessionView()
+        view = _TreePrinter(state, path) if tree else _ConversationPrinter(state, path or "a")
+        drawing = asyncio.create_task(view.draw())
+        try:
+            async for batch in store.follow(session):
+                changed = [p for envelope in batch for p in state.apply(envelope)]
+                view.show(changed)
+        finally:
+            drawing.cancel()
+            with suppress(asyncio.CancelledError):
+                await drawing
+    if not state.agents:
+        output.show("\nNothing ran in this session.")
+    elif path and path not in state.agents:
+        raise UsageError(f"Session {session[:8]} has no agent {path!r}.", hint=f"It has: {', '.join(state.agents)}.")
+    else:
+        view.end()
+
+
+class _ConversationPrinter:
+    """The conversation of one agent: what was said as it is said, a tool when it begins and when it ends."""
+
+    def __init__(self, state: SessionView, path: str) -> None:
+        self._state, self._path = state, path
+        self._seen = 0
+        self._shown: list[Item] = []
+        self._before: Item | None = None
+        self._open: dict[str, str] = {}
+
+    async def draw(self) -> None:
+        """Nothing here moves by itself."""
+
+    def show(self, changed: Sequence[str]) -> None:
+        """Print what is new."""
+        agent = self._state.agents.get(self._path)
+        if agent is None or self._path not in changed:
+            return
+        runs = [agent.calls[call_id] for call_id in self._open]
+        if agent.transcript is not self._shown:  # the conversation was rewound: what is left was shown
+            self._shown, self._seen = agent.transcript, min(self._seen, max(0, len(agent.transcript) - 1))
+        for item in (*runs, *agent.transcript[self._seen :]):
+            if not isinstance(item, ToolRun) or self._has_moved(agent, item):
+                self._print(item)
+        self._seen = len(agent.transcript)
+        sys.stdout.flush()
+
+    def _has_moved(self, agent: AgentView, run: ToolRun) -> bool:
+        """Whether a call has something to show that was not shown yet."""
+        before = self._open.get(run.call_id, "pending")
+        if run.status not in _OPEN and (run.status == "ok" or run.call_id not in agent.open):
+            self._open.pop(run.call_id, None)
+            return True
+        self._open[run.call_id] = now = run.status if run.status in _OPEN else before  # its words are still to come
+        return now not in ("pending", before)
+
+    def _print(self, item: Item) -> None:
+        for parts in lines(item, self._before, room=output.places() if output.on_terminal() else 0):
+            show(parts)
+        self._before = item
+
+    def end(self) -> None:
+        """Print how it stands now."""
+        agent = self._state.agents[self._path]
+        print()
+        output.show_hanging(2, (summary(self._state, agent, now=time.time()), "dim"))
+
+
+class _TreePrinter:
+    """The tree of agents: drawn in place on a terminal, a line for each change of a status through a pipe."""
+
+    def __init__(self, state: SessionView, path: str) -> None:
+        self._state, self._path = state, path
+        self._told: dict[str, str] = {}
+        self._drawn = 0
+
+    async def draw(self) -> None:
+        """Keep the picture on a terminal up to date."""
+        while output.on_terminal():
+            await asyncio.sleep(DRAW_S)
+            self._redraw()
+
+    def show(self, changed: Sequence[str]) -> None:
+        """Show what the agents named do now."""
+        if output.on_terminal():
+            self._redraw()
+            return
+        for path in dict.fromkeys(changed):
+            agent = self._state.agents[path]
+            if self._within(agent) and agent.run and self._told.get(path) != agent.status:
+                self._told[path] = agent.status
+                output.show(agent_line(self._state, agent, now=time.time()))
+        sys.stdout.flush()
+
+    def _within(self, agent: AgentView) -> bool:
+        return not self._path or f"{agent.path}.".startswith(f"{self._path}.")
+
+    def _redraw(self) -> None:
+        room = max(1, shutil.get_terminal_size().lines - 2)
+        rows = render_tree(self._state, now=time.time(), receipts=False, top=self._path)
+        if len(rows) > room:
+            rows = [*rows[: room - 1], f"... and {len(rows) - room + 1} more"]
+        self._clear()
+        for row in rows:
+            output.show(output.clipped(row))
+        self._drawn = len(rows)
+        sys.stdout.flush()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            sys.stdout.write(f"\x1b[{self._drawn}F\x1b[J")
+        self._drawn = 0
+
+    def end(self) -> None:
+        """Print the whole tree with what every agent did."""
+        self._clear()
+        if not output.on_terminal():
+            print()
+        heads = set(render_tree(self._state, now=time.time(), receipts=False, top=self._path))
+        for row in render_tree(self._state, now=time.time(), top=self._path):
+            output.show(output.clipped(row) if row in heads else row)

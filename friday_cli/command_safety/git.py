@@ -1,0 +1,197 @@
+"""Which git commands only look. Abbreviated and unknown options, and those that name programs or files, do not pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from friday_cli.core.permissions.dangerous import is_secret
+
+from .context import AnalysisContext
+from .options import ProgramArguments, ProgramSpec, ProgramWord, read
+
+_SHOWING = (
+    "oneline graph decorate no-decorate all branches tags remotes stat shortstat numstat dirstat summary name-only name-status"
+    " patch no-patch raw minimal patience histogram color no-color word-diff color-words no-renames find-renames find-copies"
+    " find-copies-harder check full-index binary abbrev no-abbrev abbrev-commit no-abbrev-commit cached staged merge-base"
+    " ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines ignore-cr-at-eol function-context text"
+    " exit-code quiet relative no-relative reverse merges no-merges first-parent follow full-history dense sparse simplify-merges"
+    " ancestry-path topo-order date-order author-date-order no-walk not left-right cherry-pick cherry-mark cherry boundary"
+    " walk-reflogs pickaxe-all pickaxe-regex regexp-ignore-case extended-regexp fixed-strings perl-regexp all-match invert-grep"
+    " parents children left-only right-only source clear-decorations show-pulls no-ext-diff no-textconv no-prefix submodule"
+    " ignore-submodules compact-summary no-color-moved color-moved use-mailmap no-mailmap mailmap cc dd combined-all-paths"
+    " show-linear-break log-size no-notes notes root always patch-with-stat unified"
+)
+_SHOWING_VALUES = (
+    "format pretty date since until after before author committer grep max-count skip diff-filter diff-algorithm inter-hunk-context"
+    " decorate-refs decorate-refs-exclude word-diff-regex src-prefix dst-prefix encoding stat-width glob exclude line-prefix"
+    " min-parents max-parents anchored stat-count stat-name-width"
+)
+_SHOW = ProgramSpec(
+    flags="pusabwWDRrtczigEFPqv" + "0123456789", values="nUMCBSGLl", long=_SHOWING, long_values=_SHOWING_VALUES
+)
+_SHOW_ONLY = {
+    "log": _SHOW, "show": _SHOW, "diff": _SHOW, "whatchanged": _SHOW, "reflog": _SHOW, "range-diff": _SHOW, "diff-tree": _SHOW,
+    "diff-index": _SHOW, "diff-files": _SHOW, "rev-list": ProgramSpec(flags=_SHOW.flags, values=_SHOW.values, long=_SHOWING
+        + " count objects disk-usage timestamp", long_values=_SHOWING_VALUES),
+    "shortlog": ProgramSpec(flags="snec", long="summary numbered email committer " + _SHOWING, long_values="group " + _SHOWING_VALUES),
+    "status": ProgramSpec(flags="sbvz", values="u", long="short branch porcelain long verbose untracked-files ignored ignore-submodules"
+                   " column no-column ahead-behind no-ahead-behind renames no-renames show-stash find-renames null"),
+    "blame": ProgramSpec(flags="bltfsewnpcMC", values="L", long="porcelain line-porcelain root show-stats show-name show-number show-email"
+                  " incremental color-lines color-by-age", long_values="date since ignore-rev abbrev"),
+    "rev-parse": ProgramSpec(flags="q", long="abbrev-ref show-toplevel verify short git-dir is-inside-work-tree is-inside-git-dir symbolic"
+                      " symbolic-full-name show-prefix show-cdup absolute-git-dir git-common-dir is-bare-repository all branches"
+                      " tags remotes quiet is-shallow-repository show-superproject-working-tree"),
+    "ls-files": ProgramSpec(flags="cdmoiskutvzf", values="x", long="cached deleted modified others ignored stage killed unmerged"
+                     " full-name error-unmatch exclude-standard directory no-empty-directory deduplicate eol debug",
+                     long_values="exclude abbrev"),
+    "ls-tree": ProgramSpec(flags="drtlz", long="name-only name-status long full-name full-tree object-only", long_values="abbrev format"),
+    "cat-file": ProgramSpec(flags="ptse", most=2), "describe": ProgramSpec(long="tags all always long dirty contains abbrev exact-match first-parent"
+                     " broken", long_values="match exclude candidates"),
+    "merge-base": ProgramSpec(flags="a", long="all octopus independent is-ancestor fork-point"),
+    "name-rev": ProgramSpec(long="name-only tags all always", long_values="refs"), "count-objects": ProgramSpec(flags="vH", long="verbose"),
+    "show-ref": ProgramSpec(flags="dshq", long="heads tags branches head hash verify quiet dereference abbrev"),
+    "for-each-ref": ProgramSpec(long="ignore-case", long_values="format sort count points-at merged no-merged contains no-contains exclude"),
+    "check-ignore": ProgramSpec(flags="vnq", long="verbose non-matching no-index quiet"), "check-attr": ProgramSpec(flags="a", long="all cached"),
+    "grep": ProgramSpec(flags="niIwvhHEGPFlLcpWaoqz" + "0123456789", values="eABCm", lead=1, instead="-e", long="cached untracked"
+                 " no-exclude-standard exclude-standard line-number ignore-case word-regexp invert-match extended-regexp"
+                 " basic-regexp perl-regexp fixed-strings files-with-matches name-only files-without-match count show-function"
+                 " function-context heading break column color no-color all-match and or not quiet text only-matching full-name",
+                 long_values="max-depth threads max-count context after-context before-context"),
+    "cherry": ProgramSpec(flags="v"), "var": ProgramSpec(most=0), "version": ProgramSpec(most=0, long="build-options"),
+}  # fmt: skip
+_FILTERS = "merged no-merged contains no-contains points-at"
+_LIST = f"list all remotes show-current verbose no-column column ignore-case color no-color {_FILTERS}"
+_LIST_VALUES = "sort format abbrev"
+_PLAIN_GLOBALS = frozenset(("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"))
+_GLOBAL_VALUES = frozenset(
+    ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source", "--super-prefix")
+)
+_SECRET_KEYS = re.compile(r"header|token|password|secret|credential|insteadof|proxy|cookie")
+
+
+def aside(args: Sequence[ProgramWord], ground: AnalysisContext, here: str) -> tuple[list[ProgramWord], str]:
+    """What is left without the options before the command that change nothing, and the folder that `-C` leads to, ""
+    where that lies outside."""
+    rest = list(args)
+    while here and rest and rest[0].known:
+        if rest[0].text in _PLAIN_GLOBALS:
+            rest.pop(0)
+        elif rest[0].text == "-C" and len(rest) > 1 and rest[1].known and not rest[1].glob and rest[1].text:
+            here = ground.folder(rest[1].text, here)
+            rest = rest[2:]
+        else:
+            break
+    return rest, here
+
+
+def bare(words: Sequence[str]) -> list[str]:
+    """The words of a git command without the options before it."""
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _GLOBAL_VALUES else 1
+    return [words[0], *words[at:]]
+
+
+def looks(args: Sequence[ProgramWord], ground: AnalysisContext, here: str) -> str:
+    """Why `git args` does more than look, "" when it does not."""
+    rest, here = aside(args, ground, here)
+    if not here:
+        return "git -C leads out of the workspace"
+    if not rest:
+        return ""
+    if not rest[0].known or rest[0].glob:
+        return "which git command it runs is not known beforehand"
+    name, rest = rest[0].text, rest[1:]
+    if name in ("--version", "--exec-path", "--html-path") and not rest:
+        return ""
+    if name.startswith("-"):
+        return f"git {name} changes what git reads or runs"
+    reason = _command(name, rest)
+    if isinstance(reason, ProgramArguments):
+        reason = _operands(name, reason, ground, here)
+    if not reason and name in ("remote", "config"):
+        reason = ground.token(here)
+    return reason or ground.git(here)
+
+
+def _command(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
+    if name == "reflog" and args and args[0].text in ("expire", "delete", "drop", "write"):
+        return f"git reflog {args[0].text} changes the repository"
+    if (spec := _SHOW_ONLY.get(name)) is not None:
+        return read(args, spec)
+    if name in ("branch", "tag"):
+        return _listing(name, args)
+    first = args[0].text if args and args[0].known else ""
+    if name == "remote":
+        if not args or (len(args) == 1 and first in ("-v", "--verbose", "show")):
+            return ""
+        spec = ProgramSpec(long="all push", most=1)
+        return read(args[1:], spec) if first == "get-url" else f"git remote {first} may do more than look"
+    if name == "bisect" and first == "log":
+        return read(args[1:], ProgramSpec(most=0))
+    if name == "stash" and first in ("list", "show"):
+        return read(args[1:], _SHOW)
+    if name == "worktree" and first == "list":
+        return read(args[1:], ProgramSpec(flags="vz", long="porcelain verbose", most=0))
+    if name == "notes" and first in ("list", "show"):
+        return read(args[1:], ProgramSpec(most=1))
+    if name == "symbolic-ref":
+        return read(args, ProgramSpec(flags="q", long="short quiet", most=1))
+    if name == "config":
+        return _config(args)
+    return f"git {name} may do more than look"
+
+
+def _listing(name: str, args: list[ProgramWord]) -> ProgramArguments | str:
+    """`git branch` and `git tag` name things to make unless they are told to list."""
+    flags = "arvlqi" if name == "branch" else "li"
+    given = read(
+        args, ProgramSpec(flags=flags, values="" if name == "branch" else "n", long=_LIST, long_values=_LIST_VALUES)
+    )
+    if isinstance(given, str):
+        return given
+    if given.operands and not given.has("-l", "--list", *(f"--{name}" for name in _FILTERS.split())):
+        return f"git {name} with a name makes one"
+    return given
+
+
+def _config(args: list[ProgramWord]) -> ProgramArguments | str:
+    given = read(
+        args,
+        ProgramSpec(
+            long="get get-all local global show-origin show-scope", long_values="default type", most=2, text=True
+        ),
+    )
+    if isinstance(given, str):
+        return given
+    words = [arg.text for arg in given.operands]
+    asked = given.has("--get", "--get-all") or (len(words) == 1 and "." in words[0])
+    keys = words[1:] if words[:1] == ["get"] else words if asked else []
+    if len(keys) != 1 or _SECRET_KEYS.search(keys[0].lower()):
+        return "git config shows or changes more than one harmless setting"
+    return given
+
+
+def _operands(name: str, given: ProgramArguments, ground: AnalysisContext, here: str) -> str:
+    """Revisions and paths: what leads out of the workspace makes git compare files that are none of the repository's."""
+    for option, word in given.options:
+        if option.startswith("--output") or option in ("--ext-diff", "--textconv"):
+            return f"{option} runs a program or writes a file"
+        if option == "-L" and word is not None and is_secret(word.text.rpartition(":")[2]):
+            return f"{word.text} may hold secrets"
+    if name == "grep" and given.has("--untracked", "--no-exclude-standard"):
+        under = [label for path in given.paths for label in ground.labels(path.text, here)] or ground.labels(".", here)
+        if reason := ground.tree(here, under, deep=False).shown((), links=False):
+            return reason
+    for arg in given.operands:
+        text = arg.text
+        path = text.partition(":")[2] if re.match(r"[^/]*:", text) else text
+        if is_secret(path) or is_secret(text):
+            return f"{text} may hold secrets"
+        if text.startswith(("/", "~", "../")) or text == ".." or "/../" in text or text.endswith("/.."):
+            if reason := ground.reach(text, here, glob=arg.glob):
+                return reason
+        elif arg.glob and not text.startswith((":", "HEAD")) and (reason := ground.reach(text, here, glob=True)):
+            return reason
+    return ""

@@ -1,0 +1,312 @@
+"""Reads the settings from all their places."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.paths import config_dir
+
+from . import validate
+from .settings import Settings
+
+ENVIRONMENT: dict[str, str] = {
+    "FRIDAY_MODEL": "model",
+    "FRIDAY_SUBAGENT_MODEL": "subagent_model",
+    "FRIDAY_FALLBACK_MODEL": "fallback_model",
+    "FRIDAY_EFFORT": "effort",
+    "FRIDAY_MODE": "mode",
+}
+"""Environment variables that set something, with the name of what they set. An empty variable counts as absent."""
+
+PROJECT_FILES = (".friday/config.toml", ".friday/config.local.toml")
+LARGEST = 1_000_000
+"""Bytes of a settings file; more is not one."""
+
+_STRICTNESS = ("plan", "ask", "edits", "auto")
+_ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules", "sandbox.read_deny"))
+_LOWER = frozenset(
+    (
+        "limits.max_turns",
+        "limits.max_tokens",
+        "limits.max_cost",
+        "limits.timeout",
+        "agents.delegation.max_depth",
+        "agents.delegation.default_timeout",
+        "agents.delegation.max_concurrent",
+        "agents.delegation.max_batch",
+        "agents.delegation.max_agents",
+        "agents.delegation.ask_above",
+        "agents.delegation.ask_above_cost",
+        "agents.delegation.context_chars",
+        "agents.delegation.token_budget.default",
+        "agents.delegation.token_budget.max",
+        "tools.bash_timeout",
+        "tools.bash_max_timeout",
+    )
+)
+_OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private", "sandbox.network"))
+PROJECT_KEYS = frozenset(("mode",)) | _ADD | _LOWER | _OFF
+"""What a trusted project's file may set, and only towards the stricter side. All else in it is ignored, and said."""
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """Settings, where each that is set comes from (dotted name -> place), and what a person should be told."""
+
+    settings: Settings
+    sources: dict[str, str]
+    notices: tuple[str, ...] = ()
+
+
+def user_file(env: Mapping[str, str] | None = None) -> Path:
+    """The user's settings file; it need not exist."""
+    return config_dir(env) / "config.toml"
+
+
+def load(
+    *,
+    project: Path | None = None,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    file: Path | None = None,
+) -> Loaded:
+    """The settings that hold now.
+
+    `project` is the root of a TRUSTED project, None otherwise: its file is not even read then. `flags` maps dotted
+    names to values (None: not given). `file` replaces the user's file. Raises FileError for a file that is wrong,
+    UsageError for a flag or variable that is.
+    """
+    sources: dict[str, str] = {}
+    path = file or user_file(environ)
+    data = read(path, must_exist=file is not None)
+    for name, _ in _leaves(data):
+        sources[name] = str(path)
+    notices: list[str] = []
+    if project is not None:
+        for part in PROJECT_FILES:
+            _tighten(data, project / part, sources, notices)
+    for variable, name in ENVIRONMENT.items():
+        if value := (os.environ if environ is None else environ).get(variable):
+            _override(data, name, value, variable)
+            sources[name] = variable
+    for name, given in (flags or {}).items():
+        if given is not None:
+            _override(data, name, given, "--" + name.rpartition(".")[2].replace("_", "-"))
+            sources[name] = "command line"
+    return Loaded(_settings(data), sources, tuple(notices))
+
+
+def read(path: Path, *, must_exist: bool = False) -> dict[str, Any]:
+    """The checked content of one settings file; empty when there is none. Raises FileError."""
+    return parse(str(path), text(path, must_exist=must_exist))
+
+
+def text(path: Path, *, must_exist: bool = False) -> str:
+    """A settings file's text, byte order mark taken off, line ends kept. Raises FileError."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        if must_exist:
+            raise FileError(str(path), "no such file") from None
+        return ""
+    except OSError as error:
+        raise FileError(str(path), f"cannot be read: {error.strerror}") from None
+    if len(raw) > LARGEST:
+        raise FileError(str(path), f"larger than {LARGEST:,} bytes; this is no settings file")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FileError(str(path), "is not UTF-8 text.", line=line, hint="Save it as UTF-8.") from None
+
+
+def parse(path: str, content: str) -> dict[str, Any]:
+    """Settings text as checked, still raw data; `path` is for the message. Raises FileError naming line and field."""
+    data = parse_toml(path, content)
+    for problem in validate.problems(data):
+        name = ".".join(problem.path)
+        line = line_of(content, problem.path)
+        raise FileError(path, problem.text, line=line, field=name, hint=problem.hint)
+    return data
+
+
+def parse_toml(path: str, content: str) -> dict[str, Any]:
+    """TOML as data. Raises FileError with the line."""
+    import re
+
+    try:
+        return tomllib.loads(content.replace("\r\n", "\n"))
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+)", str(error))
+        line = int(found.group(1)) if found else content.count("\n") + 1
+        problem = re.sub(r" \(at .*\)$", "", str(error))
+    except RecursionError:
+        line, problem = 0, "nested too deeply"
+    hint = 'Text needs quotes: model = "opus".' if problem == "Invalid value" else ""
+    raise FileError(path, f"is not TOML: {problem}.", line=line, hint=hint)
+
+
+def line_of(content: str, path: Sequence[str]) -> int:
+    """The line (from 1) where the key `path` stands; the nearest table that holds it for an inline one; 0: not found."""
+    import re
+
+    table: tuple[str, ...] = ()
+    best, depth = 0, 0
+    for number, line in enumerate(content.splitlines(), 1):
+        if header := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line):
+            table = _dotted(header.group(1))
+            here = table
+        elif key := re.match(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=", line):
+            here = (*table, *_dotted(key.group(1)))
+        else:
+            continue
+        common = min(len(here), len(path))
+        if here[:common] == tuple(path[:common]) and common > depth:
+            best, depth = number, common
+    return best
+
+
+def _dotted(name: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in name.split("."))
+
+
+def lookup(settings: Settings, name: str) -> object:
+    """The value of a dotted name such as `limits.max_cost`. Raises UsageError naming the nearest one."""
+    value: object = settings
+    parts = tuple(name.split("."))
+    for part in parts:
+        if isinstance(value, msgspec.Struct) and part in value.__struct_fields__:
+            value = getattr(value, part)
+        elif isinstance(value, dict) and part in value:
+            value = value[part]
+        else:
+            raise UsageError(f"There is no setting {name}.", hint=validate.meant(parts))
+    return value
+
+
+def rows(loaded: Loaded) -> list[tuple[str, str, str]]:
+    """Every setting as (dotted name, value as TOML would write it, where it comes from). Header values are masked."""
+    default = "default"
+    found = []
+    for name, value in _leaves(msgspec.to_builtins(loaded.settings)):
+        shown = "(hidden)" if ".headers." in name and name.startswith("providers.") else _shown(value)
+        found.append((name, shown, loaded.sources.get(name, default)))
+    return found
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _get(data: Mapping[str, Any], name: str) -> Any:
+    """The value at a dotted name, the default where nothing is set."""
+    here: Any = data
+    for part in name.split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return lookup(_DEFAULTS, name)
+        here = here[part]
+    return here
+
+
+def _put(data: dict[str, Any], name: str, value: object) -> None:
+    *parents, last = name.split(".")
+    for part in parents:
+        data = data.setdefault(part, {})
+    data[last] = value
+
+
+def _override(data: dict[str, Any], name: str, value: object, place: str) -> None:
+    """Set what a flag or variable says; rules given on the command line come on top of those in the file."""
+    try:
+        kind = validate.kind_of(tuple(name.split(".")))
+    except KeyError:
+        raise UsageError(f"There is no setting {name}.", hint=validate.meant(tuple(name.split(".")))) from None
+    if isinstance(value, (list, tuple)):
+        value = [*value, *_get(data, name)]
+    if (problem := validate.misfit(value, kind)) is not None:
+        raise UsageError(f"{place}: {problem}.")
+    _put(data, name, value)
+
+
+def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices: list[str]) -> None:
+    """Take from a project's file what makes things stricter; say what was not taken."""
+    content = text(path)
+    if not content:
+        return
+    raw = parse_toml(str(path), content)
+    allowed: dict[str, Any] = {}
+    for name, value in _leaves(raw):
+        if name in PROJECT_KEYS:
+            _put(allowed, name, value)
+        elif _reserved(name):
+            notices.append(f"{path}: {name} is ignored: a project may only tighten settings.")
+        else:
+            _put(allowed, name, value)  # a misspelt key must not pass for a rule that holds
+    for problem in validate.problems(allowed):
+        name = ".".join(problem.path)
+        raise FileError(str(path), problem.text, line=line_of(content, problem.path), field=name, hint=problem.hint)
+    for name, value in _leaves(allowed):
+        if name == "permissions.rules" and (looser := [r for r in value if r["decision"] == "allow"]):
+            value = [rule for rule in value if rule not in looser]
+            notices += [f"{path}: the rule {r['rule']} is ignored: a project allows nothing." for r in looser]
+        stricter = _stricter(name, _get(data, name), value)
+        if stricter is None:
+            notices.append(f"{path}: {name} = {_shown(value)} is ignored: it is less strict than yours.")
+            continue
+        _put(data, name, stricter)
+        sources[name] = str(path)
+
+
+_NEVER = frozenset(("yolo", "env", "add_dir", "add_dirs", "extra_dirs", "trust", "hooks"))
+
+
+def _reserved(name: str) -> bool:
+    """Whether `name` means something that a project is never asked about."""
+    if name.split(".")[0] in _NEVER or name.startswith("providers."):
+        return True
+    try:
+        kind = validate.kind_of(tuple(name.split(".")))
+    except KeyError:
+        return False
+    return validate.struct_in(kind) is None
+
+
+def _stricter(name: str, mine: Any, theirs: Any) -> Any:
+    """The stricter of two values, or None when the project's would loosen."""
+    if name in _ADD:
+        return [*mine, *(rule for rule in theirs if rule not in mine)]
+    if name == "mode":
+        return theirs if _STRICTNESS.index(theirs) <= _STRICTNESS.index(mine) else None
+    if name in _OFF:
+        return theirs if mine or not theirs else None
+    return theirs if mine is None or theirs <= mine else None
+
+
+def _settings(data: dict[str, Any]) -> Settings:
+    delegation = data.get("agents", {}).get("delegation", {})
+    if "token_budget" in delegation:
+        budget = {"default": 50_000, "max": 200_000} | delegation["token_budget"]
+        delegation["token_budget"] = budget | {"default": min(budget["default"], budget["max"])}
+    tools = data.get("tools", {})
+    if "bash_max_timeout" in tools or "bash_timeout" in tools:
+        longest = tools.get("bash_max_timeout", _DEFAULTS.tools.bash_max_timeout)
+        data["tools"] = tools | {"bash_timeout": min(tools.get("bash_timeout", _DEFAULTS.tools.bash_timeout), longest)}
+    return msgspec.convert(data, Settings)
+
+
+_DEFAULTS = Settings()

@@ -1,0 +1,111 @@
+"""Making room: the history becomes a summary once, and what must not be lost is kept word for word."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..protocol.errors import ProviderError
+from ..protocol.events import Compacted, Prefix
+from ..protocol.messages import Message, user, without_thinking
+from ..protocol.provider import ReplyDone
+from .agent import Agent, Services, StopRun
+from .model_call import ask_model, measured, prompt_tokens
+
+KEEP = """ Write the summary from which you will go on alone: everything above will be gone. Keep, in this order:
+1. The task, and every wish and limit the user stated, in the user's own words.
+2. Decisions taken, and why.
+3. Files read or changed: path, and what matters about each. Commands that were run and their outcome.
+4. What was found: facts with their sources (file:line, URL, command).
+5. Open todos, the next step, and what was tried and failed.
+Leave out politeness and repetition. Answer with the summary only."""
+PROMPT = "[Note of the harness; no person wrote this] The context is nearly full." + KEEP
+WISHED = "[Note of the harness; no person wrote this] The user wants the conversation to be shortened." + KEEP
+
+HEADER = "[Note of the harness; no person wrote this] The conversation so far was replaced by this summary."
+
+
+async def needed(agent: Agent, world: Services) -> bool:
+    """Whether the next request would come too near the end of the window."""
+    most = agent.provider.window * world.policy.compact_at
+    return len(agent.history) > 2 and await measured(agent, most) > most
+
+
+async def compact(agent: Agent, world: Services, *, wished: bool = False, instructions: str = "") -> None:
+    """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit.
+
+    `wished` by a person between two turns: then nothing is left to be answered, and `instructions` say what matters.
+    """
+    before = prompt_tokens(agent)
+    history = agent.history
+    wish = [] if wished else _last_wish(history)
+    most = agent.provider.window * 0.9
+    if wish and (size := await measured(agent, most, wish)) > most:
+        words = (
+            f"The message itself does not fit the window of {agent.model}: {size} tokens with instructions and tools."
+        )
+        raise StopRun("failed", "context", words)
+    about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
+    done = await _summary(agent, world, WISHED + about if wished else PROMPT)
+    texts = [HEADER, done.message.text.strip()]
+    if agents := world.remember(agent.path):
+        texts.append("Sub-agents of this session:\n" + agents)
+    if wish:
+        texts.append("What was asked last follows word for word; go on with it where the summary ends.")
+    agent.history = [user("\n\n".join(texts), source="harness"), *wish]
+    agent.context = agent.sent = 0
+    after = await measured(agent, most)
+    await world.log.emit(
+        agent.path,
+        Compacted(tuple(agent.history), before, after, done.usage),
+        Prefix(agent.model, agent.system, agent.specs),
+    )
+    if after > most:
+        raise StopRun(
+            "failed", "context", f"Even the summary ({after} tokens) does not fit the window of {agent.model}."
+        )
+
+
+def _last_wish(history: list[Message]) -> list[Message]:
+    """The newest message that a person or the parent wrote; it stays one, so that the next compaction finds it again."""
+    return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
+
+
+async def _summary(agent: Agent, world: Services, prompt: str) -> ReplyDone:
+    """Ask for the summary over the live prefix; where that does not fit, over as much of it as does."""
+    history, model = agent.history, agent.model
+    try:
+        agent.history = [*history, user(prompt, source="harness")]
+        done = await ask_model(agent, world, tools=False, quiet=True)
+    except ProviderError as error:
+        if error.kind != "context":
+            raise
+        agent.history = [user(f"{_clipped(history, agent.provider.window)}\n\n{prompt}", source="harness")]
+        agent.context = agent.sent = 0
+        try:
+            done = await ask_model(agent, world, tools=False, quiet=True)
+        except ProviderError as again:
+            if again.kind != "context":
+                raise
+            words = f"The context of {agent.model} is full and could not be compacted: {again.message}"
+            raise StopRun("failed", "context", words) from None
+    finally:
+        agent.history = history if agent.model == model else [without_thinking(m) for m in history]
+    if not done.message.text.strip():
+        raise StopRun("failed", "context", f"{agent.model} gave no summary when its context was full.")
+    return done
+
+
+def _clipped(history: list[Message], window: int) -> str:
+    """The conversation as text, its middle left out, at half the window."""
+    text = "\n\n".join(f"## {m.role}\n{_words(without_thinking(m))}" for m in history)
+    room = window * 2  # half the window at four characters a token
+    if len(text) <= room:
+        return text
+    return f"{text[: room // 3]}\n\n[... left out ...]\n\n{text[-2 * room // 3 :]}"
+
+
+def _words(message: Message) -> str:
+    out = [message.text]
+    out += [f"{c.name}({msgspec.json.encode(c.arguments).decode()})" for c in message.calls]
+    out += [r.text for r in message.results]
+    return "\n".join(t for t in out if t)

@@ -1,0 +1,210 @@
+"""Asking the model: a place at the gate, a reservation, the stream, and what to do when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+
+import msgspec
+
+from ..limits.budget import OUTPUT_FLOOR
+from ..limits.retry import CROWDED, RetryPolicy
+from ..protocol.errors import ProviderError
+from ..protocol.events import AttemptFailed, CallDelta, Notice, Prefix, TextDelta, ThinkingDelta
+from ..protocol.messages import Message, Usage, estimate_message, estimate_tokens, without_thinking
+from ..protocol.provider import CallChunk, ReplyDone, Request, TextChunk, ThinkingChunk, TokenCounter
+from .agent import Agent, Services
+
+log = logging.getLogger(__name__)
+
+
+async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
+    """One reply, retried where that can help; `quiet` shows no deltas of it.
+
+    Without `tools` they stay listed, so that the prefix holds, but may not be called. Raises ProviderError, or
+    LimitReached when the budget has no room for the request.
+    """
+    attempt, patience = 0, RetryPolicy()
+    while True:
+        attempt += 1
+        try:
+            return await _attempt(agent, world, _StreamReader(agent, world, attempt, quiet), tools, patience.refused)
+        except ProviderError as error:
+            log.debug("request %d of %s", attempt, agent.path, exc_info=True)
+            wait = patience.next_delay(world.rate_limiter(agent.provider.lane), error)
+            if wait is None and error.retry_after and not error.hint:
+                error.hint = f"It asks to wait for {_span(error.retry_after)}."
+            partial, agent.streaming = agent.streaming, ""
+            usage = error.usage if isinstance(error.usage, Usage) else Usage()
+            failed = AttemptFailed(attempt, error.kind, str(error), wait, usage, partial)
+            await world.log.emit(agent.path, failed)
+            if wait is None:
+                if not (error.transient and await _fall_back(agent, world)):
+                    agent.streaming = partial
+                    raise
+                patience = RetryPolicy()
+            elif error.kind not in CROWDED:  # a crowded lane is waited for at its gate, with everybody else
+                async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
+                    await asyncio.sleep(wait)
+
+
+def _span(seconds: float) -> str:
+    for size, name in ((172_800, "days"), (7200, "hours"), (120, "minutes")):
+        if seconds >= size:
+            return f"{seconds / {'days': 86_400, 'hours': 3600, 'minutes': 60}[name]:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+async def _fall_back(agent: Agent, world: Services) -> bool:
+    """Go on with the fallback model the user named, once; a new prefix, thinking dropped."""
+    spare = agent.fallback
+    if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
+        return False
+    old, agent.provider, agent.fallback = agent.model, spare, None
+    agent.context = agent.sent = 0
+    agent.history = [without_thinking(m) for m in agent.history]  # all of it before the log has it: this may be stopped
+    await world.log.emit(
+        agent.path,
+        Notice(f"{old} does not answer; going on with the fallback model {agent.model}.", "warning"),
+        Prefix(agent.model, agent.system, agent.specs),
+    )
+    return True
+
+
+def prompt_tokens(agent: Agent) -> int:
+    """An estimate of the tokens the next request sends: what the last reply left, and what came since."""
+    if agent.context:
+        since: list[Message] = []
+        for message in reversed(agent.history):
+            if message.role == "assistant":
+                break
+            since.append(message)
+        return agent.context + sum(map(estimate_message, since))
+    return _estimate(agent, agent.history)
+
+
+async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
+    """Tokens of a request with `messages` (the history): the estimate, or the service's own count where only the
+    estimate puts it above `most`. A summary or a refusal is not worth a guess that is off by a third."""
+    history = agent.history if messages is None else messages
+    guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
+    counted = agent.context if messages is None else 0
+    provider = agent.provider
+    if guess <= most or counted > most or not isinstance(provider, TokenCounter):
+        return guess
+    request = Request(agent.path, agent.system, agent.specs, tuple(history), 1, "auto", agent.effort, agent.cache_key)
+    try:
+        return await provider.count_tokens(request)
+    except ProviderError:
+        log.debug("tokens of %s could not be counted", agent.path, exc_info=True)
+        return guess
+
+
+def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
+    fixed = estimate_tokens(agent.system) + sum(estimate_tokens(str(s.schema) + s.description) for s in agent.specs)
+    return fixed + sum(map(estimate_message, messages))
+
+
+async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
+    gate = world.rate_limiter(agent.provider.lane)
+    inside = gate.try_acquire(again=again)
+    succeeded = False
+    try:
+        while not inside:
+            async with agent.slot.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
+                await gate.acquire(again=again)
+                again = not agent.slot.can_run
+                if again:  # others may need it less long than we wait for a place to run
+                    gate.release()
+                else:
+                    inside = True
+            inside = inside or gate.try_acquire(again=True)
+            if inside and gate.wait_s > 0:  # the lane was closed meanwhile
+                gate.release()
+                inside = False
+        done = await _stream(agent, world, reader, tools)
+        succeeded = True
+        return done
+    finally:
+        if inside:
+            gate.release(succeeded=succeeded)
+
+
+async def _stream(agent: Agent, world: Services, reader: _StreamReader, tools: bool) -> ReplyDone:
+    provider = agent.provider
+    prompt = await measured(agent, provider.window - OUTPUT_FLOOR)
+    room = provider.window - prompt
+    if room < OUTPUT_FLOOR:
+        raise ProviderError("context", f"The conversation ({prompt} tokens) does not fit the window of {agent.model}.")
+    fresh = prompt if agent.cold else max(0, prompt - agent.sent)
+    want = min(provider.max_output, world.policy.max_output, room)
+    reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
+    request = Request(
+        agent.path, agent.system, agent.specs, tuple(agent.history), reservation.output,
+        "auto" if tools else "none", agent.effort, agent.cache_key or agent.path,
+    )  # fmt: skip
+    usage = Usage()
+    try:
+        async with aclosing(provider.stream(request)) as chunks:
+            async for chunk in chunks:
+                if isinstance(chunk, ReplyDone):
+                    usage = _counted(agent, chunk.usage)
+                    return msgspec.structs.replace(chunk, usage=usage)
+                reader.take(chunk)
+        raise ProviderError("truncated", f"The reply of {agent.model} ended early.")
+    except ProviderError as error:
+        estimate = reader.keep_partial(prompt)
+        usage = _counted(agent, error.usage if isinstance(error.usage, Usage) else estimate)
+        error.usage = usage
+        raise
+    except asyncio.CancelledError:
+        usage = _counted(agent, reader.keep_partial(prompt))
+        raise
+    finally:
+        agent.budget.settle(reservation, usage.billed, usage.cost_usd)
+        agent.account(usage)
+
+
+def _counted(agent: Agent, usage: Usage) -> Usage:
+    """The usage with its price, and with repeats counted as such: where the provider reports no cache figures, input
+    that was sent before in the same prefix stands as read from a cache."""
+    cost = agent.provider.cost(usage) if usage.context else 0.0
+    again = 0 if usage.cached else min(usage.input, agent.sent)
+    return msgspec.structs.replace(usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost)
+
+
+class _StreamReader:
+    """Shows a stream while it comes and remembers what was said, for the case that it breaks."""
+
+    def __init__(self, agent: Agent, world: Services, attempt: int, quiet: bool) -> None:
+        self._agent, self._world, self._attempt, self._quiet = agent, world, attempt, quiet
+        self._text: list[str] = []
+        self._offset = self._thought = self._other = 0
+
+    def take(self, chunk: TextChunk | ThinkingChunk | CallChunk) -> None:
+        turn = self._agent.turn
+        match chunk:
+            case TextChunk(text=text):
+                self._show(TextDelta(turn, self._attempt, self._offset, text))
+                self._offset += len(text)
+                self._text.append(text)
+            case ThinkingChunk(text=text):
+                self._show(ThinkingDelta(turn, self._attempt, self._thought, text))
+                self._thought += len(text)
+            case CallChunk(index=index, name=name, chars=chars):
+                self._show(CallDelta(turn, self._attempt, index, name, chars))
+                self._other = max(self._other, chars)
+
+    def _show(self, delta: TextDelta | ThinkingDelta | CallDelta) -> None:
+        if not self._quiet:
+            self._world.log.live(self._agent.path, delta)
+
+    def keep_partial(self, prompt: int) -> Usage:
+        """Give the agent the text of a broken reply; returns what it is likely to have cost, nothing when no byte came."""
+        self._agent.streaming = "" if self._quiet else "".join(self._text)
+        if not (self._offset or self._thought or self._other):
+            return Usage()
+        output = (self._offset + self._thought + self._other + 3) // 4
+        return Usage(input=prompt, output=output, estimated=True, cached=False)

@@ -1,0 +1,54 @@
+"""How much of its tools' results an agent can still pay for to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..protocol.messages import Message, ToolResult, estimate_message
+from .agent import Agent
+from .model_call import prompt_tokens
+
+HEAD = 0.8
+"""Part of a result's room that its beginning gets; the end gets the rest."""
+LEAST = 64
+"""Tokens that a result may always have, and below which a part of one is worth nothing."""
+
+
+def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
+    """The results, the longest cut where the budget cannot pay for reading all of them.
+
+    What was kept for the wrap-up is for its words: results that do not fit beside it would end the run with nothing.
+    """
+    room = agent.budget.room(agent.provider.cost)
+    if room == float("inf"):
+        return tuple(results)
+    known = prompt_tokens(agent)
+    room -= known if agent.cold else max(0, known - agent.sent)
+    share = max(LEAST, _share([_tokens(result) for result in results], room))
+    return tuple(result if _tokens(result) <= share else _cut(result, share) for result in results)
+
+
+def _tokens(result: ToolResult) -> int:
+    return estimate_message(Message("tool", (result,)))
+
+
+def _share(sizes: Sequence[int], room: float) -> float:
+    """What each may have at most so that all fit into `room`: what a small one leaves goes to the larger ones."""
+    left = sorted(sizes)
+    while left and left[0] <= room / len(left):
+        room -= left.pop(0)
+    return max(0.0, room) / len(left) if left else float("inf")
+
+
+def _cut(result: ToolResult, share: float) -> ToolResult:
+    note = "[cut: the budget has no room for the rest of this result]"
+    room = int(share) - _tokens(ToolResult(result.call_id, note))
+    if room < LEAST:
+        return msgspec.structs.replace(result, text=note, images=())
+    raw = result.text.encode("utf-8", "replace")
+    head, tail = int(4 * room * HEAD), int(4 * room * (1 - HEAD))
+    begins, ends = (part.decode("utf-8", "ignore") for part in (raw[:head], raw[len(raw) - tail :]))
+    text = f"{begins}\n{note}\n{ends}" if head + tail < len(raw) else result.text
+    return msgspec.structs.replace(result, text=text, images=())

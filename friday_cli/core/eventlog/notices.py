@@ -1,0 +1,59 @@
+"""What the harness tells an agent of others, in words that stand here alone: so the log can be asked whether they were said."""
+
+from __future__ import annotations
+
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, Status, StopReason
+
+NOTE = "[Note of the harness; no person wrote this]"
+DIED = "The friday process that ran this agent ended."
+"""The error of an agent that died with its process."""
+
+
+def ended(
+    path: str, profile: str, task: str, status: Status, reason: StopReason | None, *, by_person: bool = False
+) -> InboxMessage:
+    """That a run has ended which nobody above waits for; `by_person` when it was a person who continued it."""
+    who = f"The sub-agent {path} ({profile}), which the user continued," if by_person else _behind(path, profile)
+    return InboxMessage(
+        f"{NOTE} {who} has ended: {status} ({reason}). Its task was: {_line(task)}\n"
+        f"Read its result with get_delegation_result(id={path!r}).",
+        "harness",
+        quiet=by_person,
+    )
+
+
+def pending_end_notice(
+    path: str, started: AgentStarted, end: AgentFinished, *, background: bool
+) -> InboxMessage | None:
+    """What somebody above must be told of an end, as far as the log tells; None where nobody need be."""
+    by_person = started.parent != "" and started.run > 1 and not started.call_id and not background
+    if not (background or by_person) or end.stop_reason == "parent" or end.error == DIED:
+        return None
+    return ended(path, started.profile, started.task, end.status, end.stop_reason, by_person=by_person)
+
+
+def continued(path: str, profile: str, task: str) -> str:
+    """That a person goes on with an agent."""
+    return (
+        f"{NOTE} The user has continued your sub-agent {path} ({profile}) and told it: {_line(task)}\n"
+        "Leave that to them; you will be told when it has ended."
+    )
+
+
+def steered(path: str, profile: str, text: str) -> str:
+    """That a person spoke to an agent at work."""
+    return f"{NOTE} The user has told your sub-agent {path} ({profile}): {_line(text)}"
+
+
+def stopped(path: str, profile: str, level: str) -> str:
+    """That a person stops an agent: `level` is cancel or abort."""
+    how = "and asked it for what it has" if level == "cancel" else "at once"
+    return f"{NOTE} The user has stopped your sub-agent {path} ({profile}) {how}. Do not start it again unasked."
+
+
+def _behind(path: str, profile: str) -> str:
+    return f"The background sub-agent {path} ({profile})"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:200]

@@ -1,0 +1,1 @@
+"""Budgets, run slots, rate limits and retries."""

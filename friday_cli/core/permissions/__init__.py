@@ -1,0 +1,1 @@
+"""What an agent may do: rules, taint tracking, dangerous commands, approvals."""

@@ -1,0 +1,179 @@
+"""Permission rules: `tool(pattern)`, what they say, and which calls they speak of."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from ..protocol.errors import UsageError
+from ..protocol.shell_script import CommandAnalysis, SimpleCommand
+from ..protocol.tool import Effect
+from ..protocol.workspace import Reach
+from .dangerous import simple_commands
+
+Decision = Literal["allow", "ask", "deny"]
+
+_CLAUDE_NAMES = {
+    "bash": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file", "multiedit": "edit_file",
+    "glob": "glob", "grep": "grep", "ls": "list_dir", "webfetch": "web_fetch", "websearch": "web_search",
+    "task": "delegate_task", "agent": "delegate_task", "todowrite": "todo", "notebookread": "read_file",
+}  # fmt: skip
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """`tool(pattern)`: `pattern` is empty when the rule speaks of every call of the tool.
+
+    `profile` limits it to agents of that profile ("" = everybody). `reason` is told to the model and the person;
+    `source` is where the rule stands, for a person.
+    """
+
+    tool: str
+    pattern: str
+    decision: Decision
+    profile: str = ""
+    reason: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}({self.pattern})" if self.pattern else self.tool
+
+
+def parse_rule(text: str, decision: Decision, *, profile: str = "", reason: str = "", source: str = "") -> Rule:
+    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)`, `grep` or Claude's spelling.
+
+    Raises UsageError for text of another form.
+    """
+    match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
+    if not match:
+        raise UsageError(
+            f"Not a permission rule: {text!r}.", hint="Write a tool and a pattern, such as 'bash(git status *)'."
+        )
+    name, pattern = match[1], (match[2] or "").strip()
+    tool = _CLAUDE_NAMES.get(name.lower(), name) if name != name.lower() else name
+    if tool == "bash" and pattern.endswith(":*"):
+        pattern = pattern[:-2] + " *"
+    return Rule(tool, "" if pattern == "*" else pattern, decision, profile, reason, source)
+
+
+class RuleInput(msgspec.Struct, frozen=True):
+    """What rules look at: the tool, its effect, one subject per thing it touches, and of a command what a judge found
+    in it. Without a `script` no rule with a pattern allows a command. `reach` is how far beyond a sandbox it goes, `plea`
+    why the model says it must."""
+
+    tool: str
+    effect: Effect
+    subjects: tuple[str, ...] = ()
+    script: CommandAnalysis | None = None
+    reach: Reach = ""
+    plea: str = ""
+
+
+BEYOND = frozenset(("network", "outside"))
+"""How far a call may reach beyond a sandbox. `bash_network` and `bash_outside` name such calls in rules that allow them."""
+
+
+def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision) -> Rule | None:
+    """The first rule of that decision which speaks of any part of the call, commands inside a compound one included."""
+    parts: tuple[str, ...] | None = None
+    for rule in rules:
+        if rule.decision != decision:
+            continue
+        if fnmatch.fnmatchcase(call.tool, rule.tool):
+            if not rule.pattern:
+                return rule
+            if parts is None:
+                parts = _parts(call)
+            if any(matches(rule, call, part) for part in parts):
+                return rule
+        if call.script is not None and _touches_files(rule, call.script):
+            return rule
+    return None
+
+
+def _parts(call: RuleInput) -> tuple[str, ...]:
+    """Everything in a call that a deny or ask rule must see."""
+    if call.effect != "run":
+        return call.subjects
+    parts = [part for subject in call.subjects for part in (subject, *simple_commands(subject))]
+    for step in call.script.steps if call.script else ():
+        parts += [step.text, step.raw, *step.readings]
+    return tuple(dict.fromkeys(parts))
+
+
+_READERS = ("read_file",)
+_WRITERS = ("write_file", "edit_file")
+
+
+def _touches_files(rule: Rule, script: CommandAnalysis) -> bool:
+    """Whether a rule for files speaks of one that a command names, or writes by a redirection."""
+    named: tuple[tuple[Iterable[str], Effect, list[str]], ...] = (
+        (_READERS, "read", [label for step in script.steps for label in step.reads]),
+        (_WRITERS, "write", [label for step in script.steps for label in step.writes]),
+    )
+    for tools, effect, labels in named:
+        for tool in tools:
+            if labels and fnmatch.fnmatchcase(tool, rule.tool) and rule.tool != "*":
+                call = RuleInput(tool, effect, tuple(labels))
+                if rule.pattern and any(matches(rule, call, label) for label in labels):
+                    return True
+    return False
+
+
+def covering(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
+    """The allow rule of the first subject, when every subject has one; every command in a compound one counts."""
+    fitting = [r for r in rules if r.decision == "allow" and fnmatch.fnmatchcase(call.tool, r.tool)]
+    for rule in fitting:
+        if not rule.pattern:
+            return rule
+    if call.effect == "run":
+        if call.script is None or call.script.trouble or not call.script.steps:
+            return None
+        found = [covering_step(fitting, call, step) for step in call.script.steps]
+    else:
+        found = [next((r for r in fitting if matches(r, call, s)), None) for s in call.subjects or ("",)]
+    return found[0] if found and all(rule is not None for rule in found) else None
+
+
+def covering_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -> Rule | None:
+    """The allow rule with a pattern that speaks of one simple command."""
+    if step.dynamic_arguments or step.dynamic_program or step.writes:
+        return None
+    for rule in rules:
+        if rule.decision != "allow" or not rule.pattern or not fnmatch.fnmatchcase(call.tool, rule.tool):
+            continue
+        if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and not step.suggest:
+            continue  # a rule that does not name its program never covers one that runs others
+        if any(matches(rule, call, text) for text in (step.text, step.raw)):
+            return rule
+    return None
+
+
+def matches(rule: Rule, call: RuleInput, subject: str) -> bool:
+    """Whether the pattern of a rule fits one subject of a call."""
+    if rule.pattern.startswith("domain:"):
+        if not subject.startswith("domain:"):
+            return False
+        host, wanted = subject.removeprefix("domain:").lower().rstrip("."), rule.pattern[7:].lower().strip(".")
+        return host == wanted or host.endswith("." + wanted.removeprefix("*."))
+    if call.effect == "run":
+        words = " ".join(subject.split())
+        if rule.pattern.endswith(" *") and words == rule.pattern[:-2]:
+            return True
+        return fnmatch.fnmatchcase(words, rule.pattern)
+    return _glob(rule.pattern).fullmatch(subject) is not None
+
+
+@lru_cache(maxsize=512)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """Path patterns: `*` and `?` stop at `/`, `**` does not."""
+    out = ""
+    for token in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
+        out += {"**/": r"(?:.*/)?", "/**": r"(?:/.*)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}.get(
+            token, re.escape(token)
+        )
+    return re.compile(out, re.S)

@@ -1,0 +1,270 @@
+"""Who may do what: ordered rules and modes.
+
+Deny beats ask beats allow. A child's rights are its parent's and its own profile's, the stricter of both, decided
+anew at each call.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from ..protocol.shell_script import SimpleCommand
+from ..protocol.tool import Effect
+from ..text.sanitize import sanitize_line
+from .dangerous import catastrophe, is_protected, is_secret
+from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, matches, parse_rule, touching
+
+Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
+MODES: tuple[Mode, ...] = ("ask", "edits", "plan", "auto", "yolo")
+_STRICTNESS: dict[str, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+_DEFAULTS: dict[str, dict[Effect, Decision]] = {
+    "ask": {"write": "ask", "run": "ask", "net": "ask"},
+    "edits": {"write": "allow", "run": "ask", "net": "ask"},
+    "plan": {"write": "deny", "run": "deny", "net": "ask", "save": "deny"},
+    "auto": {"write": "allow", "run": "ask", "net": "ask"},
+    "confined": {"write": "allow", "net": "ask"},
+    "yolo": {},
+}
+"""What a mode says of an effect where no rule does; "allow" where it says nothing."""
+_CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
+"""Effects that mode plan refuses whatever a rule says, but for commands that only look."""
+_PAST = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
+
+
+class PermissionDecision(msgspec.Struct, frozen=True):
+    """A decision with its reason in words; `rule` is the rule that decided, "" when a mode or the floor did, and
+    `source` where it stands."""
+
+    decision: Decision
+    reason: str = ""
+    rule: str = ""
+    source: str = ""
+
+
+class Rules:
+    """The rights of one agent. `allowed` is its allowlist of tool names (None: whatever the parent may).
+
+    A tool that a rule in `only` names runs for what these rules match and for nothing else. Rules for a `profile` hold
+    for agents with that one; those that refuse or ask reach down the tree to them.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Mode,
+        rules: Iterable[Rule] = (),
+        allowed: frozenset[str] | None = None,
+        only: Iterable[Rule] = (),
+        parent: Rules | None = None,
+        profile: str = "",
+    ) -> None:
+        self.mode: Mode = mode
+        self.rules = list(rules)
+        self.only = tuple(only)
+        self.allowed = allowed
+        self.parent = parent
+        self.profile = profile
+
+    def child(
+        self,
+        *,
+        allowed: frozenset[str] | None,
+        mode: Mode | None = None,
+        rules: Iterable[Rule] = (),
+        only: Iterable[Rule] = (),
+        profile: str = "",
+    ) -> Rules:
+        """Rights below these: never more, whatever is asked for. Without a mode of its own a child follows its parent's."""
+        return Rules(mode=mode or "yolo", rules=rules, allowed=allowed, only=only, parent=self, profile=profile)
+
+    @property
+    def effective_mode(self) -> Mode:
+        """The strictest mode up the tree, as it is shown to people."""
+        modes = [self.mode] if self.parent is None else [self.mode, self.parent.effective_mode]
+        return min(modes, key=("plan", "ask", "edits", "auto", "yolo").index)
+
+    def decide(self, call: RuleInput) -> PermissionDecision:
+        """The strictest word of this agent's rights and all those above it."""
+        own = self._decide(call)
+        if self.parent is None:
+            return own
+        above = self.parent.decide(call)
+        return above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
+
+    def may(self, tool: str) -> bool:
+        """Whether the allowlists up the tree name `tool` at all."""
+        return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
+
+    def names_host(self, host: str) -> bool:
+        """Whether an allow rule of the person names this host (or one above it)."""
+        call = RuleInput("web_fetch", "net", (f"domain:{host}",))
+        mine = any(
+            r.decision == "allow" and r.pattern.startswith("domain:") and matches(r, call, call.subjects[0])
+            for r in self.rules
+        )
+        return mine or (self.parent is not None and self.parent.names_host(host))
+
+    def _binding(self) -> list[Rule]:
+        """The rules that hold for this agent: its own, and from above those that refuse or ask its profile."""
+        mine = [rule for rule in self.rules if not rule.profile or fnmatch.fnmatchcase(self.profile, rule.profile)]
+        above = self.parent
+        while above is not None:
+            mine += [
+                rule
+                for rule in above.rules
+                if rule.profile and rule.decision != "allow" and fnmatch.fnmatchcase(self.profile, rule.profile)
+            ]
+            above = above.parent
+        return mine
+
+    def _decide(self, call: RuleInput) -> PermissionDecision:
+        if self.allowed is not None and call.tool not in self.allowed:
+            return PermissionDecision("deny", f"{call.tool} is not in this agent's list of allowed tools")
+        mine = [rule for rule in self.only if fnmatch.fnmatchcase(call.tool, rule.tool)]
+        if mine and covering(mine, call) is None:
+            return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
+        rules = self._binding()
+        for decision in ("deny", "ask"):
+            if (rule := touching(rules, call, decision)) is not None:
+                return _by(rule, "denied by" if decision == "deny" else "must be asked by")
+        beyond = call.reach in BEYOND and self.mode != "yolo"
+        if call.effect in _CHANGES and self.mode == "plan":
+            return PermissionDecision("deny", "mode plan stays in the sandbox") if beyond else self._planned(call)
+        if reason := floor(call, self.mode):
+            return PermissionDecision("ask", reason)
+        if beyond:
+            return self._beyond(call, rules)
+        if call.script is not None and call.script.dynamic_program and (unseen := _patterned(rules, call)):
+            why = call.script.trouble or "it runs a program that is not known beforehand"
+            return PermissionDecision(
+                "ask", f"{why}, so nobody can tell whether the rule {unseen} speaks of it", str(unseen), unseen.source
+            )
+        if (rule := covering(rules, call)) is not None:
+            return _by(rule, "allowed by")
+        if call.script is not None and not call.script.trouble and call.script.steps:
+            found = [self._step(call, step, rules) for step in call.script.steps]
+            return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+        return self._by_mode(call, call.script.trouble if call.script else "")
+
+    def _beyond(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
+        """A call that leaves the sandbox is asked about unless a rule for just that (`bash_outside(...)`) allows it."""
+        name = f"{call.tool}_{call.reach}"
+        mine = [rule for rule in rules if rule.tool == name]
+        if (rule := covering(mine, msgspec.structs.replace(call, tool=name))) is not None:
+            return _by(rule, "allowed by")
+        words = "with the network on" if call.reach == "network" else "outside the sandbox, with all your rights"
+        said = f', because: "{sanitize_line(call.plea, 300)}"' if call.plea else ""
+        return PermissionDecision("ask", f"it wants to run {words}{said}")
+
+    def _planned(self, call: RuleInput) -> PermissionDecision:
+        """Mode plan looks and changes nothing, whatever rules allow."""
+        if call.script is not None and not call.script.trouble and call.script.steps:
+            other = next((step for step in call.script.steps if not step.looks), None)
+            if other is None and not floor(call, self.mode):
+                return PermissionDecision("allow", "mode plan: it only looks")
+            if other is not None:
+                return PermissionDecision(
+                    "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
+                )
+        why = call.script.trouble if call.script else ""
+        return self._by_mode(call, why)
+
+    def _step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
+        """One simple command taken by itself."""
+        if step.looks:
+            return PermissionDecision("allow", step.why)
+        if step.writes and not step.dynamic_arguments:
+            found = [
+                self._decide(RuleInput(tool, "write", step.writes))
+                for tool in ("write_file", "edit_file")
+                if self._has(tool)
+            ]
+            if found:
+                return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
+        if (rule := covering_step(rules, call, step)) is not None:
+            return _by(rule, "allowed by")
+        return self._by_mode(call, step.why or step.dynamic_arguments)
+
+    def _has(self, tool: str) -> bool:
+        return self.allowed is None or tool in self.allowed
+
+    def _by_mode(self, call: RuleInput, why: str = "") -> PermissionDecision:
+        mode = "confined" if self.mode == "auto" and call.reach == "confined" else self.mode
+        decision = _DEFAULTS[mode].get(call.effect, "allow")
+        more = f" ({why})" if why and decision != "allow" else ""
+        return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
+
+
+def _by(rule: Rule, words: str) -> PermissionDecision:
+    more = f": {rule.reason}" if rule.reason else ""
+    return PermissionDecision(rule.decision, f"{words} the rule {rule}{more}", str(rule), rule.source)
+
+
+def _patterned(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
+    """A rule that would refuse or ask about some commands, not all."""
+    return next(
+        (r for r in rules if r.decision != "allow" and r.pattern and fnmatch.fnmatchcase(call.tool, r.tool)), None
+    )
+
+
+def floor(call: RuleInput, mode: Mode = "ask") -> str:
+    """Why a call must be put to a person in every mode, "" when it need not."""
+    for subject in call.subjects:
+        if call.effect == "run" and (reason := catastrophe(subject)):
+            return f"{reason}: asked in every mode"
+        if call.effect == "write" and is_protected(subject):
+            return f"{subject} is protected: asked in every mode"
+        if call.effect == "read" and is_secret(subject):
+            return f"{subject} may hold secrets: asked in every mode"
+    for step in call.script.steps if call.script else ():
+        if not step.looks and (reason := catastrophe(step.text)):
+            return f"{reason}: asked in every mode"
+        if bad := next((label for label in step.writes if is_protected(label)), ""):
+            return f"{bad} is protected: asked in every mode"
+        if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):
+            return f"{bad} may hold secrets: asked whatever a rule allows"
+    return ""
+
+
+def suggested_rule(call: RuleInput) -> str:
+    """The narrowest useful rules that would let this call pass next time, one a line, "" where none should be offered."""
+    if floor(call) or call.reach in BEYOND:
+        return ""
+    texts = _of_command(call) if call.effect == "run" else _of_subject(call)
+    for text in texts:
+        rule = parse_rule(text, "allow")
+        if str(rule) != text or not rule.pattern:
+            return ""
+    rules = [parse_rule(text, "allow") for text in texts]
+    if call.effect != "run":
+        return texts[0] if rules and covering(rules, call) else ""
+    steps = call.script.steps if call.script else ()
+    fine = all(step.looks or covering_step(rules, call, step) for step in steps)
+    return "\n".join(texts) if texts and fine else ""
+
+
+_OFFERED = 3
+"""Rules that one question offers at most."""
+
+
+def _of_command(call: RuleInput) -> list[str]:
+    """A rule for every command in it that does not pass anyway; none when one of them should never be remembered."""
+    if call.script is None or call.script.trouble or call.script.dynamic_program:
+        return []
+    steps = [step for step in call.script.steps if not step.looks]
+    if any(step.dynamic_arguments or step.writes or not step.suggest for step in steps):
+        return []
+    texts = list(dict.fromkeys(f"{call.tool}({step.suggest})" for step in steps))
+    return texts if len(texts) <= _OFFERED else []
+
+
+def _of_subject(call: RuleInput) -> list[str]:
+    if len(call.subjects) != 1 or re.search(r"[*?\n]", call.subjects[0]):  # it would mean more than this call
+        return []
+    return [f"{call.tool}({call.subjects[0]})"]

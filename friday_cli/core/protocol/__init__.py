@@ -1,0 +1,1 @@
+"""The data that all parts exchange: events, messages, results, errors."""

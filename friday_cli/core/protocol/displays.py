@@ -1,0 +1,51 @@
+"""What a person sees of a tool's result, as data: each face decides how to draw it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Display(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
+    """What a person sees of a tool's result."""
+
+
+class TextDisplay(Display, frozen=True, tag="plain"):
+    text: str
+
+
+class DiffDisplay(Display, frozen=True, tag="diff"):
+    """A change of one file as unified diff lines."""
+
+    path: str
+    diff: str
+    added: int = 0
+    removed: int = 0
+
+
+class DiffsDisplay(Display, frozen=True, tag="diffs"):
+    """Changes of several files."""
+
+    files: tuple[DiffDisplay, ...]
+
+
+class CommandDisplay(Display, frozen=True, tag="command"):
+    """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
+
+    command: str
+    exit_code: int | None
+    output: str
+    spill: str = ""
+
+
+class TableDisplay(Display, frozen=True, tag="table"):
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class DelegationDisplay(Display, frozen=True, tag="delegated"):
+    """The agents a call started, by path; their state is in the view."""
+
+    agents: tuple[str, ...]
+
+
+AnyDisplay = TextDisplay | DiffDisplay | DiffsDisplay | CommandDisplay | TableDisplay | DelegationDisplay

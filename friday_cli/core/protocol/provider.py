@@ -1,0 +1,116 @@
+"""The seam to a model: one request in, a stream of chunks out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal, Protocol, get_args, runtime_checkable
+
+import msgspec
+
+from .events import ToolSpec
+from .messages import Message, Usage, estimate_message, estimate_tokens
+
+Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "other"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+"""All levels, from none to most."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request. `agent` is the path of who asks; `cache_key` is equal for requests that share a prefix."""
+
+    agent: str
+    system: str
+    tools: tuple[ToolSpec, ...]
+    messages: tuple[Message, ...]
+    max_output: int
+    tool_choice: Literal["auto", "none"] = "auto"
+    effort: Effort | None = None
+    cache_key: str = ""
+
+
+class TextChunk(msgspec.Struct, frozen=True):
+    text: str
+
+
+class ThinkingChunk(msgspec.Struct, frozen=True):
+    text: str
+
+
+class CallChunk(msgspec.Struct, frozen=True):
+    """Progress of the `index`-th tool call of the reply: `chars` of its arguments have come so far."""
+
+    index: int
+    name: str
+    chars: int
+
+
+class ServerSearch(msgspec.Struct, frozen=True):
+    """A web search that the service ran by itself while it replied. `pages` are what it saw: (title, URL), as plain
+    text; `error` says why there are none."""
+
+    id: str
+    query: str
+    pages: tuple[tuple[str, str], ...] = ()
+    error: str = ""
+
+
+class ReplyDone(msgspec.Struct, frozen=True):
+    """The last chunk: the whole assistant message, what it used, and why the model stopped.
+
+    `note` is a remark for a person, such as the reason of a refusal.
+    """
+
+    message: Message
+    usage: Usage
+    stop: Stop
+    note: str = ""
+    searches: tuple[ServerSearch, ...] = ()
+
+
+Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
+
+
+class Provider(Protocol):
+    """A model behind some wire.
+
+    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `lane` is equal for
+    providers that share a rate limit (same service, same key). `badge` is said wherever the model is named
+    ("demo: scripted, no AI model"), empty for a real one.
+    """
+
+    name: str
+    model: str
+    window: int
+    max_output: int
+    lane: str
+    badge: str
+
+    def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Ends with exactly one `Done`, or raises `ProviderError` and nothing else (cancellation aside)."""
+        ...
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage`; None where the price is not known."""
+        ...
+
+
+@runtime_checkable
+class TokenCounter(Protocol):
+    """A provider whose service counts the tokens of a request before it is sent."""
+
+    async def count_tokens(self, request: Request) -> int:
+        """Input tokens of `request`. Raises ProviderError."""
+        ...
+
+
+def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
+    """The level of `accepted` that is nearest to `effort`; the lower one of two. `effort` where nothing is known."""
+    want = EFFORTS.index(effort)
+    return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - want), EFFORTS.index(level)), default=effort)
+
+
+def estimate_request(request: Request) -> int:
+    """A guess of the input tokens of a request: system, tools and messages."""
+    tools = "".join(t.name + t.description + str(t.schema) for t in request.tools)
+    return estimate_tokens(request.system) + estimate_tokens(tools) + sum(map(estimate_message, request.messages))

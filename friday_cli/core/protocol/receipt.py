@@ -1,0 +1,245 @@
+"""What the harness itself saw an agent do: the evidence beside an agent's own words."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..text.lazy_regex import pattern
+from ..text.sanitize import mask
+from ..text.untrusted import neutralize_line
+
+FOUND_SHOWN = 20
+"""Pages found by web searches that a receipt in words names."""
+
+
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted.
+
+    `seen` tells how the harness knows: "" for its own file tools, else a remark such as
+    "seen while a command ran, shared".
+    """
+
+    path: str
+    added: int = 0
+    removed: int = 0
+    sha256: str = ""
+    seen: str = ""
+
+
+class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file on the two sides of a change. `path` as in `FileChange`; `raw` is its bytes in hex where they are no UTF-8.
+
+    `before` and `after` are the sha256 of what it held (of a link: of where it leads), "" where nothing was there, with
+    the `st_mode` of each; `lost` says why what it held before is not kept, "" where it is.
+    """
+
+    path: str
+    before: str = ""
+    after: str = ""
+    mode: int = 0
+    new_mode: int = 0
+    raw: str = ""
+    lost: str = ""
+
+
+class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A command and its end; `exit_code` is None when it was stopped or still runs."""
+
+    command: str
+    exit_code: int | None = None
+    timed_out: bool = False
+
+
+class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one tool call did, as far as the harness saw it. `urls` were fetched, `found` came up in a web search."""
+
+    files: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    urls: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness itself saw the agent get it there."""
+
+    claim: str
+    evidence: str
+    seen: bool = False
+
+
+class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly;
+    `warnings` speak of the result of its newest run."""
+
+    tools: dict[str, int] = {}
+    failed: int = 0
+    denied: int = 0
+    files: tuple[FileChange, ...] = ()
+    commands: tuple[CommandRun, ...] = ()
+    urls: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The receipt in words, one fact a line, for a parent model and for people; keys in commands and addresses masked."""
+        out = []
+        runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
+        out.append(f"tools run: {runs or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
+        if self.denied:
+            out.append(f"calls denied: {self.denied}")
+        for f in self.files:
+            remark = f" ({f.seen})" if f.seen else ""
+            out.append(f"changed: {f.path} +{f.added} -{f.removed}{remark}")
+        for c in self.commands:
+            end = "timed out" if c.timed_out else "stopped" if c.exit_code is None else f"exit {c.exit_code}"
+            out.append(f"ran: {c.command.splitlines()[0] if c.command else ''} -> {end}")
+        out.extend(f"fetched: {url}" for url in self.urls)
+        out.extend(f"found by a web search: {url}" for url in self.found[:FOUND_SHOWN])
+        if (more := len(self.found) - FOUND_SHOWN) > 0:
+            out.append(f"found by a web search: {more} more pages")
+        out.extend(f"WARNING: {text}" for text in self.warnings)
+        return [mask(neutralize_line(row)) for row in out]
+
+
+class ReceiptBuilder:
+    """A receipt that grows in place, call by call. A denied call did not run: it counts as denied and as nothing else."""
+
+    def __init__(self, receipt: Receipt | None = None) -> None:
+        self.reset(receipt or Receipt())
+        self._earlier = Receipt()
+
+    def reset(self, receipt: Receipt) -> None:
+        """Go on from `receipt`."""
+        self._tools = dict(receipt.tools)
+        self._failed, self._denied = receipt.failed, receipt.denied
+        self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
+        self._commands: list[CommandRun] = list(receipt.commands)
+        self._urls: dict[str, None] = dict.fromkeys(receipt.urls)
+        self._read: dict[str, None] = dict.fromkeys(receipt.read)
+        self._warnings: dict[str, None] = dict.fromkeys(receipt.warnings)
+        self._found: dict[str, None] = dict.fromkeys(receipt.found)
+        self._made: Receipt | None = receipt
+
+    def begin(self) -> None:
+        """A run begins: what was warned of spoke of an earlier result."""
+        self._warnings.clear()
+        self._made = None
+        self._earlier = self.receipt
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReceiptBuilder) and self.receipt == other.receipt
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, tool: str, status: str, facts: ToolFacts) -> None:
+        """Count a call that ended with `status`. Changes of the same file are summed into one row."""
+        self._made = None
+        if status == "denied":
+            self._denied += 1
+            return
+        self._tools[tool] = self._tools.get(tool, 0) + 1
+        self._failed += status in ("error", "cancelled")
+        for new in facts.files:
+            old = self._files.get((new.path, new.seen), FileChange(new.path))
+            added, removed = old.added + new.added, old.removed + new.removed
+            self._files[new.path, new.seen] = FileChange(new.path, added, removed, new.sha256, new.seen)
+        self._commands.extend(facts.commands)
+        self._urls.update(dict.fromkeys(facts.urls))
+        self._read.update(dict.fromkeys(facts.read))
+        self._found.update(dict.fromkeys(facts.found))
+
+    def warn(self, *texts: str) -> None:
+        """Add warnings, each once."""
+        self._warnings.update(dict.fromkeys(texts))
+        self._made = None
+
+    @property
+    def receipt(self) -> Receipt:
+        """All that was counted so far."""
+        if self._made is None:
+            self._made = Receipt(
+                dict(self._tools),
+                self._failed,
+                self._denied,
+                tuple(self._files.values()),
+                tuple(self._commands),
+                tuple(self._urls),
+                tuple(self._read),
+                tuple(self._warnings),
+                tuple(self._found),
+            )
+        return self._made
+
+    @property
+    def run(self) -> Receipt:
+        """What the newest run added."""
+        now, then = self.receipt, self._earlier
+        return Receipt(
+            {tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
+            now.failed - then.failed,
+            now.denied - then.denied,
+            tuple(change for change in now.files if change not in then.files),
+            now.commands[len(then.commands) :],
+            now.urls[len(then.urls) :],
+            now.read[len(then.read) :],
+            now.warnings,
+            now.found[len(then.found) :],
+        )
+
+
+_RAN = pattern(
+    r"\b(?:tests?|suite|build|lint\w*)\s+(?:all\s+)?(?:now\s+)?pass(?:es|ed|ing)?\b|\bran the (?:tests?|suite|command)",
+    re.I,
+)
+_CHANGED = pattern(
+    r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
+)
+OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
+"""Tools that check nothing."""
+
+
+def audit(tally: ReceiptBuilder, text: str, *, able: bool) -> list[str]:
+    """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show. `able`:
+    whether the agent had tools beyond `OWN` and a need for them."""
+    if not text.strip():
+        return []
+    run, life = tally.run, tally.receipt
+    warnings = []
+    if _RAN().search(text) and not run.commands:
+        warnings.append(f"says that a command ran or tests pass, but no command was run{_here(life.commands)}")
+    if _CHANGED().search(text) and not run.files and not run.commands:
+        warnings.append(f"claims changes, but no file was changed{_here(life.files or life.commands)}")
+    if able and not any(name not in OWN for name in life.tools):
+        warnings.append("no tool was run: nothing in this result was checked")
+    return warnings
+
+
+def _here(earlier: object) -> str:
+    return " in this run" if earlier else ""
+
+
+def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:
+    """The findings, each marked with whether the harness saw its evidence."""
+    return tuple(Finding(f.claim, f.evidence, _was_seen(f.evidence, receipt)) for f in findings)
+
+
+def _was_seen(evidence: str, receipt: Receipt) -> bool:
+    parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
+    return bool(parts) and all(
+        _one_seen(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
+    )
+
+
+def _one_seen(evidence: str, receipt: Receipt) -> bool:
+    if re.match(r"https?://", evidence):
+        seen = (*receipt.urls, *receipt.found)
+        return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in seen)
+    words = " ".join(evidence.removeprefix("$ ").split())
+    if any(words == " ".join(run.command.split()) for run in receipt.commands):
+        return True
+    path = re.sub(r":\d+(?:[-:]\d+)?$", "", evidence).removeprefix("./")
+    return path in receipt.read or any(path == change.path for change in receipt.files)

@@ -1,0 +1,39 @@
+"""What a judge of shell commands found out: data for the desk, which decides."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SimpleCommand(msgspec.Struct, frozen=True):
+    """One simple command inside a shell command.
+
+    `text` is its words as rules match them, quotes taken off; `raw` how it stands there; `readings` are further forms
+    that deny and ask rules must see (behind a wrapper, without its folder). `looks` tells that it is known only to
+    look around in the workspace; `why` says why it is, or is not. `opaque` is why no allow rule with a pattern may
+    cover it ("" when one may), `blind` marks a step of which nobody can tell which program it runs. `reads` and
+    `writes` are path labels that rules for files speak about. `suggest` is the narrowest useful pattern for a rule.
+    """
+
+    text: str
+    raw: str
+    readings: tuple[str, ...] = ()
+    looks: bool = False
+    why: str = ""
+    dynamic_arguments: str = ""
+    dynamic_program: bool = False
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    suggest: str = ""
+
+
+class CommandAnalysis(msgspec.Struct, frozen=True):
+    """A whole shell command, taken apart. `trouble` is why it could not be understood: then no step can be trusted."""
+
+    steps: tuple[SimpleCommand, ...] = ()
+    trouble: str = ""
+
+    @property
+    def dynamic_program(self) -> bool:
+        """Whether it may run programs that nobody can name."""
+        return bool(self.trouble) or any(step.dynamic_program for step in self.steps)

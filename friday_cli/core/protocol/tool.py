@@ -1,0 +1,149 @@
+"""What a tool is: a typed function with two audiences, a model and a person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from .displays import AnyDisplay
+from .errors import ToolError
+from .events import ToolSpec
+from .messages import Image
+from .receipt import Finding, ToolFacts
+from .shell_script import CommandAnalysis
+from .workspace import Reach, Workspace
+
+Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
+"""What a tool may change, which gives its default rule and what may run side by side:
+`read` looks at the workspace, `write` changes files, `run` starts processes, `net` leaves the machine,
+`spawn` starts agents, `save` keeps something for later sessions, `own` touches only the agent's own state."""
+
+PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
+"""Effects whose calls may run at the same time as others; the rest run one at a time, in call order."""
+
+CHANGING: frozenset[str] = frozenset(("write", "run"))
+"""Effects that a power cut does not take back: what led to them is on the disk before they begin."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A tool's result: `text` for the model (the tool caps it), `display` for the person, `facts` for the receipt.
+
+    `error` marks a result that tells of a failure; `ends` carries the outcome of the tool that ends an agent's run;
+    `warnings` are for the person, wherever they look.
+    """
+
+    text: str
+    display: AnyDisplay | None = None
+    facts: ToolFacts = ToolFacts()
+    images: tuple[Image, ...] = ()
+    error: bool = False
+    ends: FinalReport | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class FinalReport(msgspec.Struct, frozen=True):
+    """What `task_result` reports: the run ends with it."""
+
+    result: str
+    success: bool
+    findings: tuple[Finding, ...] = ()
+
+
+class QuestionAsker(Protocol):
+    """Puts a question to a person. Raises ToolError when nobody can answer; dies with the call that asked."""
+
+    async def __call__(self, question: str, choices: Sequence[str]) -> str: ...
+
+
+class KnownFiles(msgspec.Struct, eq=False):
+    """What one agent knows of files: resolved path -> sha256 of the content it last read or wrote."""
+
+    hashes: dict[str, str] = {}
+
+
+class ToolContext(msgspec.Struct, frozen=True):
+    """All that a running call may touch. `emit` shows live output to people; `agent` is the caller's path."""
+
+    agent: str
+    call_id: str
+    workspace: Workspace
+    seen: KnownFiles
+    emit: Callable[[str], None]
+    ask: QuestionAsker
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool in an agent's table.
+
+    `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
+    whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
+    tools that run none. `title(args)` is one short line for people. `reach(args, workspace)` tells how far
+    beyond a sandbox the call goes, and why it says that it must. `begins(args)` are the facts of a call that is cut off.
+    """
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    effect: Effect
+    run: Callable[[ToolContext, Any], Awaitable[Output]]
+    parse: Callable[[dict[str, Any]], Any]
+    subjects: Callable[[Any, Workspace], Sequence[str]]
+    title: Callable[[Any], str]
+    script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None
+    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", "")
+    begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.schema)
+
+
+def tool(
+    run: Callable[[ToolContext, Any], Awaitable[Output]],
+    *,
+    name: str,
+    args: type[msgspec.Struct],
+    description: str,
+    effect: Effect,
+    subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
+    title: Callable[[Any], str] = lambda args: "",
+    script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None,
+    reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
+    begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts(),
+) -> Tool:
+    """A tool whose arguments are the fields of `args`; their `msgspec.Meta(description=...)` is what the model reads."""
+
+    def parse(raw: dict[str, Any]) -> msgspec.Struct:
+        try:
+            return msgspec.convert(raw, args, strict=False)
+        except msgspec.ValidationError as error:
+            raise ToolError(f"{name}: bad arguments: {error}") from None
+
+    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script, reach, begins)
+
+
+@cache
+def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a struct, references resolved and class names left out, as models like it best. Not to be changed."""
+    top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, list):
+            return [inline(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return inline({**definitions[node["$ref"]], **{k: v for k, v in node.items() if k != "$ref"}})
+        out = {}
+        for key, value in node.items():
+            if key == "title" and isinstance(value, str):
+                continue
+            out[key] = {k: inline(v) for k, v in value.items()} if key == "properties" else inline(value)
+        return out
+
+    schema: dict[str, Any] = inline(top[0])
+    schema.pop("description", None)
+    return schema

@@ -1,0 +1,1 @@
+"""The tree of agents: starting, running, resuming and stopping them."""

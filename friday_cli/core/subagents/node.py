@@ -1,0 +1,116 @@
+"""One run of one agent, what it was asked, and what its relatives may know of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from ..agent.agent import Agent, RunResult
+from ..protocol.agent_path import parent_of
+from ..protocol.events import Status, StopReason
+from ..protocol.messages import Usage
+from ..protocol.provider import Provider
+from ..protocol.receipt import Finding, Receipt
+
+
+class SubagentTask(msgspec.Struct, frozen=True):
+    """What a child is asked to do. Limits only lower what the profile grants; None leaves it. `timeout_s` in active seconds.
+
+    A `background` child is not waited for. A `fork` starts from its parent's conversation instead of an empty one.
+    `schema` is a JSON Schema that the result must fit, `workspace` a Workspace of its own (None: its parent's). `told`: all
+    it works on stands in its task, so that no tool need run.
+    """
+
+    profile: str
+    task: str
+    context: str = ""
+    max_tokens: int | None = None
+    max_turns: int | None = None
+    max_cost: float | None = None
+    timeout_s: float | None = None
+    call_id: str = ""
+    background: bool = False
+    fork: bool = False
+    schema: dict[str, Any] | None = None
+    workspace: Any = None
+    self_contained: bool = False
+
+
+class SpawnEstimate(NamedTuple):
+    """A child that was started, as far as its price depends on that: its parent's provider, its profile, its limit."""
+
+    above: Provider
+    profile: str
+    max_tokens: int | None
+
+
+class AgentSummary(msgspec.Struct, frozen=True):
+    """An agent as its relatives may know it: what it was asked, how it stands, what it brought."""
+
+    path: str
+    profile: str
+    task: str
+    status: Status
+    stop_reason: StopReason | None = None
+    result: str = ""
+    error: str = ""
+    limit_of: str = ""
+    usage: Usage = Usage()
+    duration_s: float = 0.0
+    receipt: Receipt = Receipt()
+    findings: tuple[Finding, ...] = ()
+    model: str = ""
+
+
+class AgentRun:
+    """One run of one agent. `waiter` is the agent that started it, "" for a person; `reports_to` the one whose call
+    stops it and returns how it ended."""
+
+    def __init__(self, agent: Agent, spec: SubagentTask) -> None:
+        self.agent = agent
+        self.spec = spec
+        self.task: asyncio.Task[None] | None = None
+        self.work: asyncio.Task[RunResult] | None = None
+        self.begun = self.wrapping = self.ending = self.ended = False
+        self.background = spec.background
+        self.waiter = parent_of(agent.path)
+        self.reports_to = ""
+        self.detached = asyncio.Event()
+        self.why: StopReason | None = None
+        self.soft: Literal["cancelled", "time"] | None = None
+        self.outcome = RunResult("queued", "done", "")
+
+    @property
+    def path(self) -> str:
+        return self.agent.path
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being stopped, or ends by itself: nothing new begins below it."""
+        return bool(self.why or self.soft or self.ending)
+
+    async def finished(self) -> None:
+        """Returns when the run has ended or went to the background."""
+        assert self.task
+        left = asyncio.ensure_future(self.detached.wait())
+        try:
+            await asyncio.wait([self.task, left], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+
+    @property
+    def summary(self) -> AgentSummary:
+        """This agent as of now."""
+        agent = self.agent
+        about = AgentSummary(
+            agent.path, agent.profile, self.spec.task, agent.slot.status, usage=agent.tree_usage, model=agent.model
+        )  # fmt: skip
+        if not self.ended:
+            return msgspec.structs.replace(about, duration_s=agent.slot.clock.elapsed)
+        end = self.outcome
+        return msgspec.structs.replace(
+            about, status=end.status, stop_reason=end.stop_reason, result=end.result, error=end.error,
+            limit_of=end.limit_of, duration_s=agent.slot.clock.elapsed, receipt=agent.receipt, findings=end.findings,
+        )  # fmt: skip

@@ -1,0 +1,67 @@
+"""Continuing an ended agent: what the log knows of it is put into an agent made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..agent.agent import Agent
+from ..eventlog.replay import AgentRecord
+from ..limits.budget import OUTPUT_FLOOR, LimitReached
+from ..protocol.agent_path import is_under
+from ..protocol.events import Prefix
+from ..protocol.messages import Usage, without_thinking
+
+
+def budget_left(
+    records: Mapping[str, AgentRecord], path: str, *, more: int | None = None, most: int | None = None
+) -> tuple[int | None, float | None]:
+    """Tokens and US dollars that an agent and all below it may still use, None without a limit.
+
+    `more` tokens are what a person or its parent gives it anew, in place of what is left; over its life it never gets
+    above `most`. Raises LimitReached where too little is left to make a request.
+    """
+    granted, used = records[path].granted, _used(records, path)
+    tokens, cost = None, None
+    if granted.tokens:
+        tokens = granted.tokens - used.billed if more is None else more
+        if most is not None:
+            tokens = min(tokens, most - used.billed)
+        if tokens < 2 * OUTPUT_FLOOR:
+            raise LimitReached("tokens", path)
+    if granted.cost_usd is not None:
+        cost = granted.cost_usd - (used.cost_usd or 0.0)
+        if cost <= 0:
+            raise LimitReached("cost", path)
+    return tokens, cost
+
+
+def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
+    """What an agent and all below it used over their lives."""
+    total = Usage()
+    for record in records.values():
+        if is_under(record.path, path):
+            total += record.usage
+    return total
+
+
+def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
+    """Give `agent`, whose budget is what it has left, its history, usage, receipt and prefix; another model cannot read
+    the old thinking, so that is dropped."""
+    record = records[agent.path]
+    agent.history, agent.usage, agent.run = record.history, record.usage, record.run
+    agent.receipt_builder.reset(record.receipt)
+    for other in records.values():
+        if other.path != agent.path and is_under(other.path, agent.path):
+            agent.below += other.usage
+    for message in record.inbox:
+        agent.inbox.restore(message)
+    used = agent.tree_usage
+    for pool, spent in ((agent.budget.tokens, used.billed), (agent.budget.cost, used.cost_usd or 0.0)):
+        if pool.limit is not None:
+            pool.limit += spent
+            pool.spent += spent
+    if record.prefix and record.prefix.model == agent.model:
+        agent.system, agent.specs = record.prefix.system, record.prefix.tools
+    else:
+        agent.news.append(Prefix(agent.model, agent.system, agent.specs))
+        agent.history = [without_thinking(m) for m in agent.history]

@@ -1,0 +1,154 @@
+"""A life: from the first event of a run to its end, which is written in one place and once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import Literal, Protocol, TypeVar
+
+import msgspec
+
+from ..agent.agent import Agent, RunResult, Services
+from ..agent.loop import close_calls, may_go_on, save_partial_reply, wrap_up
+from ..agent.supervision import run_supervised
+from ..agent.tool_calls import stop
+from ..limits.budget import LimitReached
+from ..protocol.agent_path import parent_of
+from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
+from ..protocol.messages import Message, estimate_message
+from ..protocol.receipt import OWN, audit, checked
+from .node import AgentRun
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class RunHost(Protocol):
+    """What a life needs of the tree it is lived in."""
+
+    world: Services
+
+    def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
+
+    async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
+        """Stop what must not outlive `node`."""
+        ...
+
+    async def on_run_ended(self, node: AgentRun) -> None:
+        """The end of `node` is written."""
+        ...
+
+
+async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
+    """One run of an agent. Only a defect could escape; cancelling its task is an abort."""
+    node.begun = True
+    agent = node.agent
+    begun = asyncio.get_running_loop().time()
+    try:
+        await _announce(home, node, message)
+        if node.why:
+            raise asyncio.CancelledError
+        await agent.slot.start()
+        if agent.time_s:
+            agent.slot.clock.alarm(agent.time_s, lambda: home.request_wrap_up(node, "time"))
+        outcome = await _at_work(home, node)
+        while outcome.stop_reason == "done" and may_go_on(agent):  # it came after the last look into the inbox
+            outcome = await _at_work(home, node)
+    except asyncio.CancelledError:
+        outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
+    except Exception as error:
+        log.exception("agent %s", agent.path)
+        words = f"Friday itself failed: {type(error).__name__}: {error}"
+        outcome = RunResult("interrupted", "process", agent.partial, words, partial=True)
+    node.ending = True
+    await finish_despite_cancel(_end(home, node, outcome, begun))
+
+
+async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> None:
+    agent, spec = node.agent, node.spec
+    started = AgentStarted(
+        agent.run, agent.profile, spec.task, agent.model, parent_of(agent.path), spec.call_id, spec.background,
+        tuple(agent.tools), agent.rules.effective_mode, int(agent.budget.tokens.limit or 0), agent.budget.cost.limit,
+        agent.max_turns, agent.time_s,
+    )  # fmt: skip
+    prefix = Prefix(agent.model, agent.system, agent.specs)
+    events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
+    events += agent.news
+    agent.news.clear()
+    if node.spec.fork and agent.run == 1:
+        given = tuple(agent.history[:-1])
+        events.append(Compacted(given, 0, sum(map(estimate_message, given))))
+    if message:
+        events.append(MessageAdded(message))
+    await home.world.log.emit(agent.path, *events)
+
+
+async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
+    agent, world = node.agent, home.world
+    work = node.work = asyncio.create_task(run_supervised(agent, world, node.spec.task), name=f"work {agent.path}")
+    try:
+        await asyncio.wait([work])
+    except asyncio.CancelledError:
+        stop(work)
+        await asyncio.wait([work])
+        raise
+    why, whose = str(node.soft), agent.path if node.soft == "time" else ""
+    if not work.cancelled():
+        error = work.exception()
+        if error is None:
+            return work.result()
+        if not isinstance(error, LimitReached):
+            raise error
+        why, whose = error.limit, error.whose
+    elif node.soft is None:
+        raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
+    node.wrapping = True
+    agent.slot.clock.silence()
+    await agent.slot.resume_single(hurry=True)  # its seconds are counted: it does not queue behind others
+    return await wrap_up(agent, world, why, whose=whose)
+
+
+async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
+    """Leave nothing of the run behind, then write its end. Runs to its last line whatever happens."""
+    agent, world = node.agent, home.world
+    agent.slot.clock.silence()
+    agent.slot.end()
+    await home.stop_children(node, stopped=outcome.status == "cancelled")
+    await save_partial_reply(agent, world)
+    await close_calls(agent, world)
+    await _release(world, agent)
+    agent.budget.close_reserve()
+    able = not node.spec.self_contained and bool(agent.tools.keys() - OWN)
+    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.result, able=able))
+    node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
+    wall = asyncio.get_running_loop().time() - begun
+    await world.log.emit(
+        agent.path,
+        AgentFinished(
+            agent.run, outcome.status, outcome.stop_reason, outcome.result, outcome.error, outcome.limit_of,
+            outcome.partial, agent.usage, agent.tree_usage, agent.slot.clock.elapsed, wall, agent.receipt,
+            node.outcome.findings,
+        ),
+        durable=agent.path == "a",
+    )  # fmt: skip
+    node.ended = True
+    await home.on_run_ended(node)
+
+
+async def _release(world: Services, agent: Agent) -> None:
+    try:
+        await agent.workspace.release(agent.path)
+    except Exception as error:  # an end must be written whatever the machine says
+        log.exception("processes of %s", agent.path)
+        await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
+
+
+async def finish_despite_cancel(work: Awaitable[T]) -> T:
+    """Await `work` to its end even if this task is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

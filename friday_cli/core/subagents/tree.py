@@ -1,0 +1,363 @@
+"""The tree of agents: starting, waiting, sending, continuing and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+
+from ..agent.agent import Agent, Services, Source
+from ..agent.tool_calls import stop
+from ..eventlog import notices
+from ..limits.budget import Clock, LimitReached
+from ..protocol.agent_path import depth_of, is_under, parent_of
+from ..protocol.errors import ToolError
+from ..protocol.events import Detached, InboxMessage, StopReason
+from ..protocol.messages import Message, user
+from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
+from .run import run
+
+__all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree"]
+
+
+class SubagentTree:
+    """All agents of a session by path: those at work as nodes, those that ended as what is known of them.
+
+    `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
+    both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
+    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that, or
+    could not be begun.
+    """
+
+    def __init__(
+        self,
+        world: Services,
+        *,
+        build: Callable[[Agent, SubagentTask, str], tuple[Agent, Message]],
+        revive: Callable[[Agent, str, SubagentTask], Awaitable[Agent]],
+        known: Sequence[AgentSummary] = (),
+    ) -> None:
+        self.world = world
+        self.slots = asyncio.Semaphore(world.policy.max_concurrent)
+        self.started_now: list[SpawnEstimate] = []
+        """What was started in this turn of the user; each turn has a list of its own."""
+        self.on_news: Callable[[str], None] = lambda path: None
+        self.on_end: Callable[[str], Awaitable[None]] = _ignore_end
+        self.left: frozenset[str] = frozenset()
+        """Agents that the conversation of the root knows nothing of, for it was taken back to before them."""
+        self._build = build
+        self._revive = revive
+        self.root: Agent | None = None
+        self._nodes: dict[str, AgentRun] = {}
+        self._going: set[AgentRun] = set()  # their ends are written, and not told yet
+        self.resuming = asyncio.Lock()
+        """Held from the look at an ended agent until it runs again: two at once would not see each other's budgets, and
+        where it works must not be taken away meanwhile."""
+        self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
+        world.remember = self._remember
+
+    # ---- looking ---------------------------------------------------------------
+
+    def node(self, path: str) -> AgentRun:
+        """The run of an agent that is at work, or of the root. Raises KeyError."""
+        return self._nodes[path]
+
+    def known(self, path: str) -> AgentSummary | None:
+        """What is known of an agent, of this process or an earlier one."""
+        node = self._nodes.get(path)
+        return node.summary if node else self._past.get(path)
+
+    def below(self, path: str) -> list[AgentSummary]:
+        """All descendants of an agent, in order of their birth."""
+        return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
+
+    def running(self, path: str) -> list[AgentRun]:
+        """The runs at and below `path` that have not ended."""
+        return [n for n in self._nodes.values() if is_under(n.path, path) and not n.ended]
+
+    # ---- starting and waiting --------------------------------------------------
+
+    def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
+        """Start a child; it is queued when all places are taken. Raises ToolError when a limit forbids it."""
+        policy, node = self.world.policy, self._living_parent(parent)
+        if depth_of(parent) + 1 > policy.max_depth:
+            raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
+        count = len(self._past)
+        if count >= policy.max_agents:
+            raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
+        path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
+        try:
+            agent, message = self._build(node.agent, spec, path)
+        except LimitReached as limit:
+            raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
+        self.started_now.append(SpawnEstimate(node.agent.provider, spec.profile, spec.max_tokens))
+        return self.run(agent, spec, message)
+
+    async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
+        """Go on with a child that ended: its history, rights, depth and what is left of its budget, with `spec.task` as
+        the next message. `by` is the agent that wants it, None a person. Raises ToolError when it cannot be."""
+        known = self.known(path)
+        if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
+            raise ToolError(f"There is no sub-agent {path!r} to go on with.")
+        async with self.resuming:
+            try:
+                return await self._resumed(path, spec, by)
+            except ToolError:
+                await self.on_end(path)
+                raise
+
+    async def _resumed(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
+        self._may_resume(path, by)
+        try:
+            agent = await self._revive(await self._agent(parent_of(path)), path, spec)
+        except LimitReached as limit:
+            raise ToolError(
+                f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
+                hint="Give it max_tokens from what you have left." if limit.whose == path else "",
+            ) from None
+        try:
+            self._may_resume(path, by)  # something may have been stopped while the log was read
+        except ToolError:
+            agent.budget.close_reserve()
+            raise
+        node = self.run(agent, spec, user(spec.task, source="parent" if by else "person"))
+        node.waiter = by or ""
+        if by is None:
+            await self.notify_parent(path, notices.continued(path, node.agent.profile, spec.task))
+        return node
+
+    def _may_resume(self, path: str, by: str | None) -> None:
+        """Raises ToolError when somebody above an agent is being stopped, or it or any below it is at work."""
+        if by is not None:
+            self._living_parent(by)
+        for node in self._nodes.values():
+            if is_under(path, node.path) and path != node.path and not node.ended and node.leaving:
+                raise ToolError(f"{node.path}, above {path}, is ending just now.", hint="Try again when it has ended.")
+        living = [node.path for node in self.running(path)]
+        if path in living:
+            raise ToolError(f"{path} is still at work: send it a message instead.")
+        if living:
+            raise ToolError(
+                f"{path} has ended, but sub-agents of it are still at work: {', '.join(living)}.",
+                hint="Wait until they have ended, or stop them.",
+            )
+
+    async def _agent(self, path: str) -> Agent:
+        """An agent as it stands; one that ended is made anew from the log, without a run."""
+        if path in self._nodes:
+            return self._nodes[path].agent
+        if self.root is not None and path == self.root.path:
+            return self.root
+        for node in self.running(path):  # one below it was continued, under an agent made for that
+            above = node.agent.parent
+            while above is not None:
+                if above.path == path:
+                    return above
+                above = above.parent
+        known = self._past[path]
+        agent = await self._revive(await self._agent(parent_of(path)), path, SubagentTask(known.profile, known.task))
+        agent.budget.close_reserve()  # it will not wrap anything up
+        return agent
+
+    def _living_parent(self, parent: str) -> AgentRun:
+        node = self._nodes[parent]
+        if node.leaving:
+            raise ToolError("You are being stopped: no new agents.")
+        return node
+
+    def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
+        """Begin a run of an agent, with `message` as the newest of its history."""
+        node = self._nodes[agent.path] = AgentRun(agent, spec)
+        if depth_of(agent.path):
+            self._past.setdefault(agent.path, node.summary)
+            self.left -= {agent.path}
+        agent.run += 1
+        agent.turn = 0
+        agent.texts.clear()
+        agent.receipt_builder.begin()
+        agent.streaming = ""
+        agent.budget.keep_reserve()
+        if message is not None:
+            agent.history.append(message)
+        node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
+        return node
+
+    async def wait(self, parent: str, nodes: Sequence[AgentRun]) -> None:
+        """Returns when all `nodes` have ended or gone to the background. If the waiting call is stopped, so are they."""
+        waiter = self._nodes[parent].agent
+        try:
+            async with waiter.slot.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
+                await asyncio.gather(*(_finished_or_background(node, waiter.slot.clock) for node in nodes))
+        except asyncio.CancelledError:
+            mine = [n for n in nodes if not n.background]
+            for node in mine:
+                self._mark_stopped(node.path, "parent")
+            for node in mine:
+                await self.stop(node.path, why="parent")
+            raise
+
+    async def detach(self, path: str) -> bool:
+        """Let a child that somebody waits for go on in the background; False when it is not at work or is there already."""
+        node = self._nodes.get(path)
+        if node is None or node.background or node.ending or depth_of(path) == 0:
+            return False
+        node.background = True
+        await self.world.log.emit(path, Detached())
+        node.detached.set()
+        return True
+
+    def in_background(self) -> list[AgentRun]:
+        """The background runs that have not ended, and all of which nobody above has been told yet that they have."""
+        return [*(n for n in self._nodes.values() if n.background and not n.ended), *self._going]
+
+    async def send(self, path: str, text: str, source: Source) -> None:
+        """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
+        node = self._nodes.get(path)
+        if node is not None and not node.begun:
+            await asyncio.sleep(0)  # the log tells of its start before it tells of the message
+        if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
+            raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
+        await node.agent.inbox.put(InboxMessage(text, source))
+        if source == "person":
+            await self.notify_parent(path, notices.steered(path, node.agent.profile, text))
+
+    async def notify_parent(self, path: str, text: str) -> None:
+        """Let whoever is above an agent know what a person does with it, at their next turn, whenever that is."""
+        if depth_of(path):
+            await self._deliver(parent_of(path), InboxMessage(text, "harness", quiet=True))
+
+    # ---- stopping: the only doors ----------------------------------------------
+
+    async def stop_for(self, by: str, path: str, level: Literal["cancel", "abort"]) -> int:
+        """`stop` for the agent `by`, which reads how it ended in what its call returns, and in no note besides."""
+        node = self._nodes.get(path)
+        try:
+            if node is not None:
+                node.reports_to = by
+            return await self.stop(path, level=level, why="cancelled" if level == "cancel" else "aborted")
+        except asyncio.CancelledError:
+            if node is not None:
+                node.reports_to = ""  # its call will return nothing
+            raise
+
+    async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
+        """End an agent and all below it; returns how many runs that ended, when nothing of them is left.
+
+        `abort` ends everything now. `cancel` gives the named agent one wrap-up turn, its descendants none.
+        """
+        count = len(self.running(path))
+        if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
+            node = self._nodes[path]
+            for child in self._children(path):
+                self._mark_stopped(child, "parent")
+            self.request_wrap_up(node, "cancelled")
+            assert node.task
+            await asyncio.wait([node.task])
+            while doomed := [n.task for n in self.running(path) if n.why and n.task]:  # it may have wrapped up already
+                await asyncio.wait(doomed)
+            return count
+        while self.running(path):  # a child may be born while its parent is being stopped
+            self._mark_stopped(path, why)
+            await asyncio.wait([n.task for n in self.running(path) if n.task])
+        while going := [n.task for n in self._going if n.task and is_under(n.path, path)]:
+            await asyncio.wait(going)
+        return count
+
+    def _mark_stopped(self, path: str, why: StopReason) -> None:
+        for node in self.running(path):
+            node.why = node.why or (why if node.path == path else "parent")
+            if node.begun and not node.ending and node.task:
+                stop(node.task)
+
+    def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None:
+        """Ask a run to end with a wrap-up; without effect where it is ending already."""
+        if node.ended or node.ending or node.wrapping or node.soft or node.why:
+            return
+        node.soft = reason
+        if node.work is None:
+            self._mark_stopped(node.path, "cancelled")  # not at work yet: there is nothing to hand back
+        else:
+            stop(node.work)
+
+    def _children(self, path: str) -> list[str]:
+        """Those at work right below an agent, or below children of it that ended."""
+        below = [p for p in self._nodes if p != path and is_under(p, path)]
+        return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
+
+    # ---- what a life asks of its home -------------------------------------------
+
+    async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
+        """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
+        for path in self._children(node.path):
+            child = self._nodes.get(path)  # it may end while another is stopped
+            if child and (stopped or (child.waiter == node.path and not child.background)):
+                await self.stop(path, why="parent")
+
+    async def on_run_ended(self, node: AgentRun) -> None:
+        """Keep of an ended child only what may be known of it: the log has the rest. Then tell of its end."""
+        if not depth_of(node.path):
+            if node.agent.inbox.calls and node.outcome.status != "cancelled":
+                self.on_news(node.path)
+            return
+        self._past[node.path] = node.summary
+        del self._nodes[node.path]
+        self._going.add(node)
+        try:
+            await self.on_end(node.path)
+            if node.why != "parent":  # else whoever would be told is being stopped, too
+                await self._report_end(node)
+        finally:
+            self._going.discard(node)
+
+    async def _report_end(self, node: AgentRun) -> None:
+        """Tell those above of an end that they do not wait for, and what it did not live to read."""
+        for unread in node.agent.inbox.news():
+            await self._deliver(parent_of(node.path), unread)
+        if node.background or not node.waiter:
+            by_person, (end, agent) = not node.background, (node.outcome, node.agent)
+            told = notices.ended(
+                node.path, agent.profile, node.spec.task, end.status, end.stop_reason, by_person=by_person
+            )
+            if node.reports_to != self._nearest_running_ancestor(parent_of(node.path)):
+                await self._deliver(parent_of(node.path), told)
+
+    def _nearest_running_ancestor(self, path: str) -> str:
+        """Who hears news for an agent: the nearest living one above it where it is not at work."""
+        while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
+            path = parent_of(path)
+        return path
+
+    async def _deliver(self, path: str, message: InboxMessage) -> None:
+        """News for an agent, or the nearest living one above it."""
+        path = self._nearest_running_ancestor(path)
+        target = self._nodes.get(path)
+        agent = target.agent if target else self.root
+        if agent is None:
+            return
+        await agent.inbox.put(message)
+        stays = message.quiet or (target and target.outcome.status == "cancelled")  # who was stopped waits for a person
+        if target and target.ended and not stays:
+            self.on_news(path)
+
+    def _remember(self, path: str) -> str:
+        lines = []
+        for known in self.below(path):
+            if known.path in self.left:
+                continue
+            task = " ".join(known.task.split())[:120]
+            lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
+        return "\n".join(lines)
+
+
+async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
+    """Returns when a run has ended or went to the background; until then `clock` runs while that of its agent does."""
+    with clock.following(node.agent.slot.clock):
+        await node.finished()
+
+
+async def _ignore_end(path: str) -> None:
+    """Where nobody minds an end."""
+
+
+def _number(path: str) -> int:
+    return int(path.rpartition(".")[2])

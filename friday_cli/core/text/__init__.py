@@ -1,0 +1,1 @@
+"""Making untrusted text safe to show and to hand to a model."""

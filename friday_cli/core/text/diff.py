@@ -1,0 +1,62 @@
+"""The difference of two texts as a unified diff."""
+
+from __future__ import annotations
+
+import re
+
+DIFF_LINES, DIFF_CHARACTERS = 400, 40_000
+"""How much of a change a person is shown."""
+_COMPARED = 4_000_000
+"""Lines before times lines after, up to which a difference is sought line by line."""
+
+
+def difference(before: str, after: str) -> tuple[str, int, int]:
+    """A unified diff (its length limited), and the numbers of lines added and removed.
+
+    Equal lines at both ends are set aside first; what is too large to compare counts as replaced whole.
+    """
+    import difflib
+
+    old, new = (re.split(r"(?<=\n)", text.replace("\r\n", "\n")) for text in (before, after))
+    old, new = ([line for line in lines if line] for lines in (old, new))
+    if old == new:
+        return ("", len(new), len(old)) if before != after else ("", 0, 0)
+    top = 0
+    while top < min(len(old), len(new)) and old[top] == new[top]:
+        top += 1
+    bottom = 0
+    while bottom < min(len(old), len(new)) - top and old[-1 - bottom] == new[-1 - bottom]:
+        bottom += 1
+    start, tail = max(top - 3, 0), max(bottom - 3, 0)
+    old, new = old[start : len(old) - tail], new[start : len(new) - tail]
+    if len(old) * len(new) > _COMPARED:
+        keep = slice(top - start, None)
+        lines = [f"-{line}" for line in old[keep]] + [f"+{line}" for line in new[keep]]
+        lines.insert(0, f"@@ -{top + 1},{len(old)} +{top + 1},{len(new)} @@\n")
+    else:
+        lines = [_moved(line, start) for line in list(difflib.unified_diff(old, new))[2:]]
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    return _clipped(lines), added, removed
+
+
+def _moved(line: str, by: int) -> str:
+    """A line of a diff, its place counted from the start of the file."""
+    if by and line.startswith("@@"):
+        return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + by}", line)
+    return line
+
+
+def _clipped(lines: list[str]) -> str:
+    out: list[str] = []
+    room = DIFF_CHARACTERS
+    for line in lines[:DIFF_LINES]:
+        if not line.endswith("\n"):
+            line += "\n\\ No newline at end of file\n"
+        room -= len(line)
+        if room < 0:
+            break
+        out.append(line)
+    if len(out) < len(lines):
+        out.append(f"[{len(lines) - len(out):,} more lines of this diff]\n")
+    return "".join(out)

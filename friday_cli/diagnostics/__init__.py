@@ -1,0 +1,1 @@
+"""What Friday reports about itself: doctor, selftest, log file."""

@@ -1,0 +1,23 @@
+"""What an examination finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+Level = Literal["ok", "note", "bad"]
+
+
+class DoctorFact(msgspec.Struct, frozen=True):
+    """Something that was looked at. `level` is `bad` for what is broken; `hint` says what to do about it."""
+
+    area: str
+    name: str
+    text: str
+    level: Level = "ok"
+    hint: str = ""
+
+
+Facts = Iterator[DoctorFact]

@@ -1,0 +1,47 @@
+"""The log file of `--debug`: what happened inside, with secrets masked."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from friday_cli.core.text.sanitize import mask, sanitize_line
+from friday_cli.paths import state_dir
+
+_started: dict[Path, Path] = {}
+"""The log file of this process, by its folder."""
+
+
+class _MaskingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return mask(super().format(record))
+
+
+def start_log() -> Path:
+    """Begin to write a log file (mode 0600) in the state folder, once; gives its path. Raises OSError."""
+    folder = state_dir() / "logs"
+    if folder in _started:
+        return _started[folder]
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    handler = logging.StreamHandler(os.fdopen(handle, "w", encoding="utf-8"))
+    handler.setFormatter(_MaskingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.INFO)
+    logging.getLogger("friday_cli").setLevel(logging.DEBUG)
+    _started[folder] = path
+    return path
+
+
+def unforeseen(error: BaseException) -> str:
+    """A failure nobody foresaw, in one line for the person; its traceback goes to the log file."""
+    words = f"Friday itself failed: {type(error).__name__}: {sanitize_line(mask(str(error)), 200)}."
+    try:
+        path = start_log()
+    except OSError:
+        return words
+    logging.getLogger(__name__).error("unforeseen", exc_info=error)
+    return f"{words} The log is in {path}."

@@ -1,0 +1,1 @@
+"""What users and projects add: profiles, commands, instructions; and whether a project is trusted."""

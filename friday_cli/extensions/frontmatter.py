@@ -1,0 +1,259 @@
+"""The `---` block above a Markdown file: read with limits, and with the line of every key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.text.lazy_regex import pattern
+
+LARGEST = 256_000
+"""Bytes of a profile file."""
+LARGEST_BLOCK = 16_000
+"""Characters of its front matter."""
+DEEPEST = 4
+"""Levels of nesting in front matter."""
+
+_FENCE = pattern(r"---[ \t]*$")
+_UNPRINTABLE = pattern("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_NAME = pattern(r"""^\s*[{]?\s*["']?name["']?\s*:""", re.M)
+
+
+class MarkdownFile(msgspec.Struct, frozen=True):
+    """A Markdown file taken apart: the keys of its front matter, the line of each (from 1), and the text below."""
+
+    keys: dict[str, Any]
+    lines: dict[str, int]
+    body: str
+
+
+def contents(path: Path) -> bytes | FileError:
+    """What a file holds, of one that is too large enough for `decode` to see that; or why it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        return FileError(str(path), f"cannot be read: {error.strerror}.")
+
+
+def decode(path: str, raw: bytes) -> str:
+    """File content as text, byte order mark taken off, line ends as `\\n`. Raises FileError."""
+    if len(raw) > LARGEST:
+        raise FileError(
+            path, f"is larger than {LARGEST:,} bytes.", hint="A prompt should be some hundred lines at most."
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FileError(path, "is not UTF-8 text.", line=line, hint="Save it as UTF-8.") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """The front matter and the text below it; None when `text` has no front matter."""
+    lines = text.split("\n")
+    if not _FENCE().match(lines[0]):
+        return None
+    for number, line in enumerate(lines[1:], 1):
+        if _FENCE().match(line):
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    return None
+
+
+def named(text: str) -> bool:
+    """Whether `text` is meant as a profile: front matter with a `name`. Any other Markdown is none of ours."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    parts = split(text)
+    return parts is not None and _NAME().search(parts[0]) is not None
+
+
+def read(path: str, text: str, *, lenient: bool = False) -> MarkdownFile:
+    """Take `text` (see `decode`) apart. `lenient` accepts unquoted colons, as other tools do for their files.
+
+    Raises FileError naming line and field.
+    """
+    parts = split(text)
+    if parts is None:
+        if _FENCE().match(text.split("\n", 1)[0]):
+            raise FileError(path, "the front matter has no end.", line=1, hint="Close it with a line of three dashes.")
+        raise FileError(path, "has no front matter.", line=1, hint="Begin with ---, name: and description:, ---.")
+    block, body = parts
+    if len(block) > LARGEST_BLOCK:
+        raise FileError(path, f"the front matter is longer than {LARGEST_BLOCK:,} characters.", line=1)
+    if bad := _UNPRINTABLE().search(block):
+        line = block.count("\n", 0, bad.start()) + 2
+        raise FileError(path, "the front matter has control characters.", line=line, hint="Remove them.")
+    if (page := _simple(block, body)) is not None:
+        return page
+    try:
+        return _yaml(path, block, body)
+    except FileError:
+        if lenient and (page := _loose(block, body)) is not None:
+            return page
+        raise
+
+
+_KEY = pattern(r"([A-Za-z_][A-Za-z0-9_-]*):(?:[ ]+(.*))?$")
+_ITEM = pattern(r"([ ]*)-[ ]+(.+)$")
+_PLAIN = pattern(r"[A-Za-z][^#:?\[\]{}&*!|>%@`\"',\t\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*")
+_PROSE = pattern(r"[A-Za-z](?:[^#:\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]|:(?=[^\s\x85])|(?<=\S)#)*")
+_QUOTED = pattern(r"\"[^\"\\\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*\"|'[^'\x00-\x1f\x7f-\x9f\ufeff\u2028\u2029]*'")
+_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+
+
+def _simple(block: str, body: str) -> MarkdownFile | None:
+    """What needs no YAML parser (whose import takes longer than all else here): None where anything is not plain."""
+    keys: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    items: list[Any] | None = None
+    indent = 0
+    for number, line in enumerate(block.split("\n"), 2):
+        line = line.rstrip(" ")
+        if not line or line.startswith("#"):
+            continue
+        if item := _ITEM().match(line):
+            value = _scalar(item.group(2).strip(" "))
+            if items is None or value is None or (items and len(item.group(1)) != indent):
+                return None
+            indent = len(item.group(1))
+            items.append(value)
+            continue
+        key = _KEY().match(line)
+        if key is None or key.group(1) in keys or key.group(1).lower() in _WORDS or (items is not None and not items):
+            return None
+        name, rest = key.group(1), (key.group(2) or "").strip(" ")
+        lines[name] = number
+        items = None
+        if not rest:
+            keys[name] = items = []
+        elif rest.startswith("[") and rest.endswith("]"):
+            inner = rest[1:-1].strip(" ")
+            values = [_scalar(part.strip(" "), _PLAIN()) for part in inner.split(",")] if inner else []
+            if None in values:
+                return None
+            keys[name] = values
+        else:
+            value = _scalar(rest)
+            if value is None:
+                return None
+            keys[name] = value
+    if (items is not None and not items) or not keys:
+        return None
+    return MarkdownFile(keys, lines, body)
+
+
+def _scalar(text: str, plain: re.Pattern[str] | None = None) -> str | int | float | bool | None:
+    """A value that YAML would read the same way; None when that is not sure."""
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"0|[1-9][0-9]{0,15}", text):
+        return int(text)
+    if re.fullmatch(r"(?:0|[1-9][0-9]{0,8})\.[0-9]{1,8}", text):
+        return float(text)
+    if _QUOTED().fullmatch(text):
+        return text[1:-1]
+    if (plain or _PROSE()).fullmatch(text) and not text.endswith((":", " ")) and text.lower() not in _WORDS:
+        return text
+    return None
+
+
+def _yaml(path: str, block: str, body: str) -> MarkdownFile:
+    import yaml
+
+    loader = yaml.SafeLoader(block)
+    try:
+        _check_events(path, block)
+        node = loader.get_single_node()
+        if node is None:
+            return MarkdownFile({}, {}, body)
+        if not isinstance(node, yaml.MappingNode):
+            raise FileError(path, "the front matter is not a list of `key: value` lines.", line=2)
+        lines = _lines(path, node)
+        keys = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 2 if mark else 1
+        raise FileError(path, f"is not YAML: {error.problem or error.context}.", line=line, hint=_YAML_HINT) from None
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # SafeLoader's constructors leak these for values such as 2024-99-99 or !!int x
+        raise FileError(path, f"is not YAML: {str(error) or type(error).__name__}.", line=1, hint=_YAML_HINT) from None
+    finally:
+        loader.dispose()
+    return MarkdownFile(keys, lines, body)
+
+
+_YAML_HINT = 'Put text with : # or quotes in it between double quotes, as in description: "a: b".'
+
+
+def _check_events(path: str, block: str) -> None:
+    """Refuse what could make the reading long or deep before anything is built."""
+    import yaml
+
+    depth = 0
+    for event in yaml.parse(block, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 2 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise FileError(
+                path,
+                "the front matter uses YAML anchors (& and *).",
+                line=line,
+                hint="Write the value out, or quote it.",
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise FileError(path, f"the front matter is nested more than {DEEPEST} deep.", line=line)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _lines(path: str, node: Any) -> dict[str, int]:
+    """The line of each top key. Raises FileError for keys that are no text, and for one that comes twice."""
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        line, name = key.start_mark.line + 2, str(key.value)
+        if key.tag == "tag:yaml.org,2002:bool":
+            raise FileError(
+                path, f"the key {name} means true or false in YAML.", line=line, field=name, hint="Quote it."
+            )
+        if key.tag != "tag:yaml.org,2002:str":
+            raise FileError(path, "a key is not text.", line=line, hint="Keys are words such as name or allowedTools.")
+        if name in lines:
+            raise FileError(
+                path, f"stands twice, first in line {lines[name]}.", line=line, field=name, hint="Keep one."
+            )
+        lines[name] = line
+    return lines
+
+
+def _loose(block: str, body: str) -> MarkdownFile | None:
+    """`key: anything` lines, each value the text as it stands; indented lines go on with the value above."""
+    keys: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    for number, line in _logical(block):
+        key, colon, value = line.partition(":")
+        if not colon or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", key) or key in keys:
+            return None
+        value = value.strip()
+        keys[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+        lines[key] = number
+    return MarkdownFile(keys, lines, body) if keys else None
+
+
+def _logical(block: str) -> Iterator[tuple[int, str]]:
+    start, text = 0, ""
+    for number, line in enumerate(block.split("\n"), 2):
+        if line[:1] in (" ", "\t") and text:
+            text += " " + line.strip()
+        elif line.strip() and not line.startswith("#"):
+            if text:
+                yield start, text
+            start, text = number, line.rstrip()
+    if text:
+        yield start, text

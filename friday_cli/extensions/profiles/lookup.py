@@ -1,0 +1,192 @@
+"""Where profiles come from: your folder, a trusted project, the shipped ones; the first that has a name wins."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.suggest import closest_match
+from friday_cli.paths import config_dir
+
+from .. import frontmatter, trust
+from .parse import parse
+from .profile import TOKENS_HARD, Origin, Profile
+
+_OURS = pattern(r"^(allowed_?[tT]ools|tools|max_?[tT]oken_?[bB]udget|sub_?[aA]gents)\s*:", re.M)
+SHIPPED_NAMES = ("analyst", "coder", "general", "researcher", "summarizer")
+
+
+class Profiles(msgspec.Struct, frozen=True):
+    """All profiles that can be used, best first. `hidden` are those that another of the same name stands before.
+
+    `problems` are files (or parts of them) that could not be used; `announcements` are what a person should be told.
+    """
+
+    found: dict[str, Profile]
+    hidden: tuple[Profile, ...] = ()
+    problems: tuple[FileError, ...] = ()
+    announcements: tuple[str, ...] = ()
+
+    def names(self) -> tuple[str, ...]:
+        """Every name, sorted."""
+        return tuple(sorted(self.found))
+
+    def get(self, name: str) -> Profile:
+        """The profile called `name`. Raises UsageError naming the nearest and all there are."""
+        if (profile := self.found.get(name)) is not None:
+            return profile
+        close = closest_match(name.lower(), self.found)
+        hint = f"Did you mean {close}? " if close else ""
+        for problem in self.problems:
+            if Path(problem.path).stem == name:
+                hint = f"Its file cannot be used: {str(problem).rstrip('.')}. "
+        raise UsageError(f"There is no profile {name!r}.", hint=f"{hint}There are: {', '.join(self.names())}.")
+
+    def children(self, parent: Profile | None) -> tuple[Profile, ...]:
+        """Whom an agent with profile `parent` may delegate to, by name; None is the main agent, which may to all."""
+        return tuple(
+            self.found[name]
+            for name in self.names()
+            if parent is None or (parent.may_delegate_to(name) and name != parent.name)
+        )
+
+
+def user_folder(directory: str = "", env: Mapping[str, str] | None = None) -> Path:
+    """The folder with the user's own profiles: `agents.delegation.profiles.directory`, or the config folder's."""
+    if not directory:
+        return config_dir(env) / "profiles"
+    return Path(os.path.join(config_dir(env), os.path.expanduser(directory)))
+
+
+def shipped_folder() -> Path:
+    """The profiles that come with Friday: in the package when it was installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    inside = package / "_profiles"
+    return inside if inside.is_dir() else package.parent / "profiles"
+
+
+def load(
+    directory: str = "",
+    project: trust.Trust | None = None,
+    *,
+    token_cap: int = TOKENS_HARD,
+    env: Mapping[str, str] | None = None,
+) -> Profiles:
+    """Every profile there is. A project's count only when `project` says that it is trusted, and with the content that
+    was trusted. One bad file hides no other. Never raises for a file."""
+    search = _ProfileSearch(token_cap)
+    folder = user_folder(directory, env)
+    if directory and not folder.is_dir():
+        search.problems.append(FileError(str(folder), "is no folder.", field="agents.delegation.profiles.directory"))
+    search.folder(folder, "user")
+    if project is not None and project.ok:
+        search.project(project)
+    search.folder(shipped_folder(), "shipped")
+    return search.result()
+
+
+def check(
+    path: Path, *, token_cap: int = TOKENS_HARD, known: Collection[str] | None = None
+) -> tuple[list[Profile], list[FileError]]:
+    """The profiles in a file or folder, and everything that is wrong there. With `known`, the profiles that there are
+    elsewhere, that their sub-agents exist is looked at, too. Raises UsageError when there is no such path."""
+    if not path.exists():
+        raise UsageError(f"There is no {path}.")
+    search = _ProfileSearch(token_cap)
+    if path.is_dir():
+        search.folder(path, "user")
+    else:
+        search.file(path, "claude" if ".claude" in path.resolve().parts else "user", frontmatter.contents(path))
+    if known is not None:
+        search.assigned({*search.found, *known})
+    return list(search.found.values()), search.problems
+
+
+class _ProfileSearch:
+    def __init__(self, token_cap: int) -> None:
+        self.token_cap = token_cap
+        self.found: dict[str, Profile] = {}
+        self.hidden: list[Profile] = []
+        self.problems: list[FileError] = []
+        self.announcements: list[str] = []
+
+    def folder(self, folder: Path, origin: Origin) -> None:
+        try:
+            paths = sorted(path for path in folder.glob("*.md") if path.is_file())
+        except OSError:
+            return
+        for path in paths:
+            raw = frontmatter.contents(path)
+            if isinstance(raw, FileError) or meant(raw):
+                self.file(path, origin, raw)
+
+    def project(self, project: trust.Trust) -> None:
+        places: tuple[tuple[str, Origin], ...] = (
+            (".friday/profiles/", "project"),
+            ("profiles/", "project"),
+            (".claude/agents/", "claude"),
+        )
+        for prefix, origin in places:
+            for name, sha in sorted(project.files.items()):
+                rest = name.removeprefix(prefix)
+                if rest == name or not rest.endswith(".md") or ("/" in rest and origin != "claude"):
+                    continue
+                path = project.root / name
+                raw = frontmatter.contents(path)
+                if isinstance(raw, bytes) and trust.hash_of(raw) != sha:
+                    raw = FileError(str(path), "has changed since it was trusted.", hint="Run friday trust.")
+                if isinstance(raw, FileError) or meant(raw):
+                    self.file(path, origin, raw)
+
+    def file(self, path: Path, origin: Origin, raw: bytes | FileError) -> None:
+        try:
+            if isinstance(raw, FileError):
+                raise raw
+            profile = parse(str(path), raw, origin=origin, token_cap=self.token_cap)
+        except FileError as error:
+            self.problems.append(error)
+            return
+        before = self.found.setdefault(profile.name, profile)
+        if before is profile:
+            if origin in ("project", "claude") and profile.name in SHIPPED_NAMES:
+                self.announcements.append(
+                    f"The project's {path} takes the place of the built-in profile {profile.name}."
+                )
+            return
+        self.hidden.append(profile)
+        if Path(before.path).parent == path.parent:
+            problem = f"has the same name as {before.path}."
+            self.problems.append(
+                FileError(str(path), problem, field="name", hint="Give it another; it is not used now.")
+            )
+
+    def result(self) -> Profiles:
+        self.assigned(self.found)
+        return Profiles(self.found, tuple(self.hidden), tuple(self.problems), tuple(self.announcements))
+
+    def assigned(self, names: Collection[str]) -> None:
+        """Take out sub-agents that are none of `names`, and say so."""
+        for profile in list(self.found.values()):
+            if profile.sub_agents == "*":
+                continue
+            missing = [name for name in profile.sub_agents if name not in names]
+            if missing:
+                close = closest_match(missing[0], names)
+                hint = f"Did you mean {close}?" if close else f"There are: {', '.join(sorted(names))}."
+                problem = f"there is no profile {', '.join(missing)}."
+                self.problems.append(FileError(profile.path, problem, field="subAgents", hint=hint))
+                kept = tuple(name for name in profile.sub_agents if name in names)
+                self.found[profile.name] = msgspec.structs.replace(profile, sub_agents=kept)
+
+
+def meant(raw: bytes) -> bool:
+    """Whether a Markdown file is meant as a profile: front matter with a name, or with keys that only profiles have."""
+    text = raw.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    parts = frontmatter.split(text)
+    return parts is not None and (frontmatter.named(text) or _OURS().search(parts[0]) is not None)

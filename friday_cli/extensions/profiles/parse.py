@@ -1,0 +1,233 @@
+"""Turns a Markdown file with front matter into a Profile, or says what to change in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.protocol.provider import EFFORTS
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.core.text.suggest import closest_match
+
+from .. import frontmatter
+from . import claude_import
+from .profile import (
+    KNOWN,
+    MEMORIES,
+    MODES,
+    READ_ONLY,
+    SUPERVISION,
+    TOKENS_HARD,
+    TOKENS_USEFUL,
+    TURNS_HARD,
+    Memory,
+    Origin,
+    Profile,
+)
+from .schema import ProfileFields, listed
+
+NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
+SELF = "An agent cannot assign itself as a sub-agent"
+LONGEST = 86_400
+
+Tools = tuple[str, ...] | Literal["*"] | None
+
+
+def parse(path: str, raw: bytes, *, origin: Origin = "user", token_cap: int = TOKENS_HARD) -> Profile:
+    """The profile in `raw`, the content of the file `path`.
+
+    `token_cap` is the most tokens the settings allow. Raises FileError naming line, field and remedy.
+    """
+    text = frontmatter.decode(path, raw)
+    page = frontmatter.read(path, text, lenient=origin == "claude")
+    imported = origin == "claude" or any(key in claude_import.MARKS for key in page.keys)
+    return _FieldReader(ProfileFields(path, page, imported=imported), origin, page.body).profile(token_cap)
+
+
+class _FieldReader:
+    """What the keys of one file mean."""
+
+    def __init__(self, fields: ProfileFields, origin: Origin, body: str) -> None:
+        self._fields, self._origin, self._body = fields, origin, body
+
+    def profile(self, token_cap: int) -> Profile:
+        name = self._name()
+        tools, only, delegates = self._allowed()
+        refused, deny = self._refused()
+        sub_agents = self._sub_agents(name, delegates)
+        if "delegate_task" in refused:
+            sub_agents = ()
+        body = self._body.strip()
+        prompt = sanitize(body)
+        if len(prompt) < len(body):
+            self._fields.note(f"{len(body) - len(prompt)} invisible characters were taken out of the prompt.")
+        if not prompt:
+            raise FileError(self._fields.path, "has no prompt.", hint="Write it below the second line of three dashes.")
+        return Profile(
+            name=name,
+            description=self._fields.text("description", required=not self._fields.imported)
+            or prompt.split("\n")[0][:200],
+            prompt=prompt,
+            max_token_budget=self._tokens(token_cap),
+            allowed_tools=tools,
+            disallowed_tools=refused,
+            only=only,
+            deny=deny,
+            max_iterations=self._turns(),
+            timeout=self._timeout(),
+            max_cost=self._fields.number("max_cost"),
+            model=self._model(),
+            effort=self._fields.choice("effort", EFFORTS),
+            sub_agents=sub_agents,
+            supervision=self._fields.choice("supervision", SUPERVISION),
+            isolation=self._fields.choice("isolation", ("worktree",)),
+            memory=self._memory(tools),
+            mode=self._fields.choice("mode", MODES, claude_import.MODES),
+            project_context=self._fields.flag("project_context", default=self._origin == "claude"),
+            path=self._fields.path,
+            origin=self._origin,
+            imported=self._fields.imported,
+            notices=tuple(self._fields.notices),
+        )
+
+    # ---- keys ---------------------------------------------------------------
+
+    def _name(self) -> str:
+        name = self._fields.text("name", required=True)
+        if self._fields.imported and not NAME().fullmatch(name):
+            slug = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
+            if slug:
+                self._fields.note(f"is called {slug} here; its own name is {name!r}.")
+                return slug
+        if not NAME().fullmatch(name):
+            raise self._fields.fail("name", f"{name!r} is no name.", "Use small letters, digits, - and _, at most 64.")
+        return name
+
+    def _model(self) -> str:
+        model = self._fields.text("model")
+        return "" if model == "inherit" else model
+
+    def _tokens(self, cap: int) -> int | None:
+        tokens: int | None = self._fields.number("max_token_budget", whole=True)
+        if tokens is not None and tokens > cap:
+            self._fields.note(f"{tokens:,} tokens are more than the cap of {cap:,}, which holds.")
+            return cap
+        if tokens is not None and tokens < TOKENS_USEFUL:
+            self._fields.note(
+                f"{tokens:,} tokens are seldom enough for a result; {TOKENS_USEFUL:,} is a useful minimum."
+            )
+        return tokens
+
+    def _turns(self) -> int | None:
+        turns: int | None = self._fields.number("max_iterations", whole=True)
+        if turns is not None and turns > TURNS_HARD:
+            self._fields.note(f"{turns} turns are more than the cap of {TURNS_HARD}, which holds.")
+            return TURNS_HARD
+        return turns
+
+    def _timeout(self) -> float | None:
+        timeout = self._fields.number("timeout")
+        if timeout is None:
+            return None
+        seconds = timeout * 60.0 if self._fields.written["timeout"] == "timeout_mins" else float(timeout)
+        if seconds > LONGEST:
+            hint = f"For {timeout:g} milliseconds write {timeout / 1000:g}."
+            raise self._fields.fail("timeout", f"{timeout:g} looks like milliseconds: durations are in seconds.", hint)
+        return seconds
+
+    # ---- tools --------------------------------------------------------------
+
+    def _allowed(self) -> tuple[Tools, tuple[str, ...], tuple[str, ...] | Literal["*"]]:
+        """The allowlist, rules that narrow it, and whom `Agent(x, y)` in it names."""
+        if "allowed_tools" not in self._fields.values:
+            return ("*" if self._origin == "claude" else None), (), ()
+        entries = self._fields.entries("allowed_tools")
+        if "*" in entries:
+            return "*", (), ()
+        names: list[str] = []
+        whole: set[str] = set()
+        only: list[str] = []
+        delegates: list[str] = []
+        anyone = False
+        for entry in entries:
+            ours, pattern = claude_import.take_apart(entry)
+            if not self._known("allowed_tools", entry, ours):
+                continue
+            names += ours
+            if ours[0] == "delegate_task":
+                anyone = anyone or not pattern
+                delegates += claude_import.items(pattern or "")
+            elif pattern and pattern != "*":
+                only.append(claude_import.rule(ours[0], pattern))
+            else:
+                whole.add(ours[0])
+        if entries and not names:
+            raise self._fields.fail("allowed_tools", "none of these tools exists here.", f"Known: {listed(KNOWN)}.")
+        narrowed = tuple(rule for rule in dict.fromkeys(only) if rule.split("(", 1)[0] not in whole)
+        return (
+            tuple(dict.fromkeys(names)),
+            narrowed,
+            ("*" if anyone and self._fields.imported else tuple(dict.fromkeys(delegates))),
+        )
+
+    def _refused(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Tools that are taken away, and rules that refuse some of a tool's calls."""
+        names: list[str] = []
+        deny = []
+        for entry in self._fields.entries("disallowed_tools") if "disallowed_tools" in self._fields.values else ():
+            ours, pattern = claude_import.take_apart(entry)
+            if not self._known("disallowed_tools", entry, ours):
+                continue
+            if not pattern or pattern == "*":
+                names += ours
+            elif ours[0] == "delegate_task":
+                deny += [claude_import.rule("delegate_task", name) for name in claude_import.items(pattern)]
+            else:
+                deny.append(claude_import.rule(ours[0], pattern))
+        return tuple(dict.fromkeys(names)), tuple(dict.fromkeys(deny))
+
+    def _known(self, name: str, entry: str, ours: Iterable[str]) -> bool:
+        """Whether a tool list's entry counts; an unknown one is an error in our files, a remark in imported ones."""
+        unknown = [tool for tool in ours if tool not in KNOWN]
+        if not unknown:
+            return True
+        if unknown[0].startswith("mcp__"):
+            self._fields.note(f"{self._fields.written[name]}: {entry} is not available.")
+            return True
+        if self._fields.imported:
+            self._fields.note(f"{self._fields.written[name]}: {entry} is not known here and left out.")
+            return False
+        close = closest_match(unknown[0].lower(), sorted(KNOWN))
+        hint = f"Did you mean {close}?" if close else f"Known: {listed(KNOWN)}."
+        raise self._fields.fail(name, f"there is no tool {entry!r}.", hint)
+
+    def _memory(self, tools: Tools) -> Memory:
+        """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is
+        remarked on."""
+        memory = self._fields.choice("memory", MEMORIES, claude_import.MEMORIES)
+        names = READ_ONLY if tools is None else KNOWN if tools == "*" else tools
+        if not memory:
+            return "tagged" if tools != "*" and "memory_save" in names else "read"
+        if memory == "tagged" and "memory_save" not in names:
+            self._fields.note("memory: tagged has no effect without memory_save in allowedTools.")
+        elif memory == "read" and "memory_load" not in names:
+            self._fields.note("memory: read has no effect without memory_load in allowedTools.")
+        elif memory != "tagged" and tools != "*" and "memory_save" in names:
+            self._fields.note(f"memory_save has no effect with memory: {memory}.")
+        return memory
+
+    def _sub_agents(self, name: str, delegates: tuple[str, ...] | Literal["*"]) -> tuple[str, ...] | Literal["*"]:
+        if "sub_agents" in self._fields.values:
+            entries = self._fields.entries("sub_agents")
+            found: tuple[str, ...] | Literal["*"] = "*" if "*" in entries else tuple(dict.fromkeys(entries))
+        else:
+            found = delegates
+            written = self._fields.values.get("allowed_tools")
+            if not found and isinstance(written, list) and "delegate_task" in written:
+                self._fields.note("delegate_task has no effect without subAgents.")
+        if name in found:
+            raise self._fields.fail("sub_agents" if "sub_agents" in self._fields.values else "allowed_tools", SELF)
+        return found

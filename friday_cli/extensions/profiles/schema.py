@@ -1,0 +1,155 @@
+"""The keys of a profile's front matter: which there are, and their values as what they should be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.core.text.suggest import closest_match
+
+from .. import frontmatter
+from . import claude_import
+
+Choice = TypeVar("Choice", bound=str)
+NO_WORDS: Mapping[str, Literal[""]] = MappingProxyType({})
+
+LARGEST_VALUE = 4_000
+"""Characters of one text in front matter; the rest is cut off."""
+
+KEYS = (
+    *("name", "description", "max_token_budget", "allowed_tools", "disallowed_tools", "max_iterations", "timeout"),
+    *("max_cost", "model", "effort", "sub_agents", "memory", "mode", "project_context"),
+    *("supervision", "isolation"),
+)
+"""The keys of a profile, in snake_case; camelCase is the same."""
+_OTHERS = {
+    "tools": "allowed_tools",
+    "max_turns": "max_iterations",
+    "timeout_mins": "timeout",
+    "permission_mode": "mode",
+    "reasoning_effort": "effort",
+}
+_CAMEL = {
+    "max_token_budget": "maxTokenBudget",
+    "allowed_tools": "allowedTools",
+    "disallowed_tools": "disallowedTools",
+    "max_iterations": "maxIterations",
+    "max_cost": "maxCost",
+    "sub_agents": "subAgents",
+    "project_context": "projectContext",
+}
+
+
+class ProfileFields:
+    """What one file says by key, with remarks on the way. Everything here raises FileError with line, key and remedy; an
+    `imported` file, one written for another tool, is read with more patience."""
+
+    def __init__(self, path: str, page: frontmatter.MarkdownFile, *, imported: bool) -> None:
+        self.path, self.imported = path, imported
+        self.notices: list[str] = []
+        self.values: dict[str, Any] = {}
+        self.written: dict[str, str] = {}
+        self._lines = page.lines
+        for key, value in page.keys.items():
+            self._take(key, value)
+
+    def _take(self, key: str, value: object) -> None:
+        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", key).replace("-", "_").lower()
+        name = _OTHERS.get(snake, snake)
+        if name not in KEYS:
+            if key in claude_import.WITHOUT_EFFECT:
+                self.note(f"{key} has no effect in Friday.")
+                return
+            known = [*KEYS, *_CAMEL.values()]
+            close = closest_match(key, known, 0.7) or closest_match(snake, known, 0.7)
+            hint = f"Did you mean {_CAMEL.get(close, close)}?" if close else f"Known: {listed(KEYS)}."
+            if not self.imported:
+                raise self._error(key, "unknown key.", hint)
+            self.note(f"{key} is not known and ignored.")
+            return
+        if name in self.values:
+            raise self._error(key, f"says the same as {self.written[name]}.", "Keep one of them.")
+        if value is None or value == "":
+            raise self._error(key, "has no value.", "Take the line out, or write [] for an empty list.")
+        self.values[name], self.written[name] = value, key
+
+    def _error(self, key: str, problem: str, hint: str = "") -> FileError:
+        return FileError(self.path, problem, line=self._lines.get(key, 1), field=key, hint=hint)
+
+    def fail(self, name: str, problem: str, hint: str = "") -> FileError:
+        """The error to raise of the key `name`."""
+        return self._error(self.written.get(name, name), problem, hint)
+
+    def note(self, text: str) -> None:
+        """Remark on something that is no error."""
+        self.notices.append(text)
+
+    def text(self, name: str, *, required: bool = False) -> str:
+        """One line of text, "" where the key is left out."""
+        value = self.values.get(name)
+        if value is None:
+            if required:
+                raise FileError(self.path, "is missing.", line=1, field=name, hint=f"Add a line {name}: ...")
+            return ""
+        if isinstance(value, bool):
+            raise self.fail(name, "YAML reads yes, no, on and off as true or false.", "Put the value in quotes.")
+        if isinstance(value, (dict, list)):
+            raise self.fail(name, "expected one text.")
+        if not isinstance(value, str):
+            raise self.fail(name, f"expected text, got {value}.", "Put the value in quotes.")
+        return sanitize_line(value, LARGEST_VALUE)
+
+    def choice(
+        self, name: str, choices: tuple[Choice, ...], foreign_words: Mapping[str, Choice | Literal[""]] = NO_WORDS
+    ) -> Choice | Literal[""]:
+        """One of `choices`, "" where none is said; `foreign_words` are what another tool calls them."""
+        value = self.text(name) if not isinstance(self.values.get(name), bool) or not self.imported else ""
+        for known in choices:
+            if value == known:
+                return known
+        if not value:
+            return ""
+        if self.written[name] == "permissionMode" or self.imported:
+            if value in foreign_words:
+                return foreign_words[value]
+            self.note(f"{self.written[name]}: {value} is not taken over.")
+            return ""
+        close = closest_match(value, choices)
+        hint = f"Did you mean {close}?" if close else ""
+        raise self.fail(name, f"{value!r} is none of {', '.join(choices)}.", hint)
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """True or false."""
+        value = self.values.get(name, default)
+        if not isinstance(value, bool):
+            raise self.fail(name, "expected true or false.")
+        return value
+
+    def number(self, name: str, *, whole: bool = False) -> Any:
+        """A number above 0, None where the key is left out."""
+        value = self.values.get(name)
+        if isinstance(value, str) and self.imported and re.fullmatch(r"\d{1,12}", value):
+            value = int(value)
+        if value is None:
+            return None
+        kinds = int if whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < 1e12:
+            raise self.fail(name, f"expected a {'whole ' if whole else ''}number above 0, got {str(value)[:40]}.")
+        return value
+
+    def entries(self, name: str) -> list[str]:
+        """A list of texts, or one text that is a list as other tools write them."""
+        value = self.values.get(name)
+        entries = claude_import.items(value) if isinstance(value, str) else value
+        if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+            raise self.fail(name, "expected a list of names.", "Write [a, b], or one `- name` a line.")
+        return [entry.strip() for entry in entries]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a profile writes them, in one line; a tuple keeps its order."""
+    return ", ".join(_CAMEL.get(name, name) for name in (names if isinstance(names, tuple) else sorted(names)))

@@ -1,0 +1,280 @@
+"""Three ways to write a run down: text, one JSON document, one event a line. Each is a fold of the same events."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from friday_cli.core.agent.agent import RunResult
+from friday_cli.core.protocol.events import (
+    LIMIT_REASONS,
+    LIVE,
+    AttemptFailed,
+    Envelope,
+    MessageAdded,
+    Notice,
+    SessionStarted,
+    TextDelta,
+    encode,
+)
+from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.view import AgentView, SessionView, worktree_words
+
+from .terminal import StatusArea, StreamedMarkdown, can_redraw, remark
+
+if TYPE_CHECKING:
+    from .progress import ProgressLines
+
+LONG_S = 5.0
+"""A wait for the next try that is told where no countdown can be seen."""
+MOST_DENIALS = 20
+"""Refused calls that are listed at the end."""
+RESULT_MOST = 100_000
+"""Characters of an agent's result that stand in the document; the rest is in its session."""
+
+
+class OutputWriter:
+    """Folds events; `finish` writes what belongs at the end. Standard output that went away raises BrokenPipeError.
+
+    `path` is the agent that answers.
+    """
+
+    def __init__(self) -> None:
+        self.path = "a"
+        self.state = SessionView()
+
+    def recall(self, envelope: Envelope) -> None:
+        """Take in an event from before this run."""
+        self.state.apply(envelope)
+
+    def take(self, envelope: Envelope) -> None:
+        """Take in one event."""
+        self.state.apply(envelope)
+
+    def finish(self, outcome: RunResult, code: int) -> None:
+        """The run is over and leaves with exit code `code`."""
+
+    def abandon(self, code: int) -> None:
+        """The process leaves now, with exit code `code`: leave nothing half drawn."""
+
+
+class StreamWriter(OutputWriter):
+    """`stream-json`: every event as one line, the moment it happens; the first says the schema's version."""
+
+    def recall(self, envelope: Envelope) -> None:
+        super().recall(envelope)
+        if isinstance(envelope.event, SessionStarted):
+            sys.stdout.buffer.write(_json(envelope))
+
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        sys.stdout.buffer.write(_json(envelope))
+        if not isinstance(envelope.event, LIVE):
+            sys.stdout.buffer.flush()
+
+
+def _json(envelope: Envelope) -> bytes:
+    try:
+        return encode(envelope) + b"\n"
+    except UnicodeEncodeError:  # half a character, as in a file name that is no UTF-8
+        import msgspec
+
+        return f"{json.dumps(msgspec.to_builtins(envelope), ensure_ascii=False)}\n".encode("utf-8", "replace")
+
+
+class JsonWriter(OutputWriter):
+    """`json`: one document at the end, also when the run failed."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__()
+        self._session = session
+
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        if isinstance(envelope.event, Notice) and envelope.event.level != "info":
+            remark(envelope.event.text)
+
+    def finish(self, outcome: RunResult, code: int) -> None:
+        state = self.state
+        root = state.agents.get(self.path) or AgentView(self.path)
+        total = state.totals
+        agents = [_agent(self._session, state, agent) for agent in state.agents.values()]
+        self._print(
+            session_id=self._session,
+            status=outcome.status,
+            stop_reason=outcome.stop_reason,
+            result=outcome.result,
+            model=root.model,
+            usage=_usage(total),
+            cost_usd=total.cost_usd,
+            duration_s=round(root.active_s(state.at), 3),
+            agents=agents,
+            denials=[
+                {"agent": d.agent, "tool": d.tool, "subject": d.subject, "reason": d.reason} for d in state.denials
+            ],
+            error=outcome.error or None,
+            exit_code=code,
+        )
+
+    def abandon(self, code: int) -> None:
+        root = self.state.agents.get(self.path)
+        said = root.reply.text.text if root and root.reply else ""
+        self.finish(RunResult("cancelled", "aborted", said, partial=True), code)
+
+    @classmethod
+    def failure(cls, error: str, code: int) -> None:
+        """The document of a run that never began."""
+        cls._print(
+            session_id=None, status="failed", stop_reason=None, result="", model=None, usage=_usage(Usage()),
+            cost_usd=None, duration_s=0.0, agents=[], denials=[], error=error, exit_code=code,
+        )  # fmt: skip
+
+    @staticmethod
+    def _print(**document: Any) -> None:
+        text = json.dumps(document, ensure_ascii=False) + "\n"
+        sys.stdout.write(text.encode("utf-8", "replace").decode())  # half a character cannot be written
+        sys.stdout.flush()
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "cache_read_tokens": usage.cache_read,
+        "cache_write_tokens": usage.cache_write,
+        "output_tokens": usage.output,
+        "reasoning_tokens": usage.reasoning,
+        "estimated": usage.estimated,
+    }
+
+
+def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "id": f"{session}:{agent.path}",
+        "path": agent.path,
+        "parent": agent.parent or None,
+        "profile": agent.profile,
+        "task": agent.task,
+        "model": agent.model,
+        "status": agent.status,
+        "stop_reason": agent.stop_reason,
+        "result": agent.result[:RESULT_MOST],
+        "result_chars": len(agent.result),
+        "truncated": len(agent.result) > RESULT_MOST,
+        "partial": agent.partial,
+        "error": agent.error or None,
+        "usage": _usage(agent.usage),
+        "cost_usd": agent.usage.cost_usd,
+        "duration_s": round(agent.active_s(state.at), 3),
+        "receipt": msgspec.to_builtins(agent.receipt),
+    }
+
+
+class TextWriter(OutputWriter):
+    """`text`: on a terminal the answer as it comes, with a line per working agent; through a pipe the answer only, and
+    what makes it wait."""
+
+    def __init__(self, *, quiet: bool, badge: str, kept: bool = True) -> None:
+        super().__init__()
+        self._quiet = quiet
+        self._kept = kept
+        self._badge = badge
+        self._area: StatusArea | None = None
+        self._live: ProgressLines | None = None
+        if can_redraw(sys.stderr) and not quiet:
+            from .progress import ProgressLines  # with `rich`, which a run through pipes does not need
+
+            self._area, self._live = StatusArea(sys.stderr), ProgressLines(self.state)
+        self._answer = StreamedMarkdown(self._area) if sys.stdout.isatty() else None
+        if badge and not quiet:
+            self._say(badge)
+
+    def take(self, envelope: Envelope) -> None:
+        super().take(envelope)
+        event = envelope.event
+        if self._live:
+            self._live.signs[envelope.agent] = envelope.at
+        if self._answer and envelope.agent == self.path:
+            if isinstance(event, TextDelta):
+                self._answer.feed(event.text, attempt=(event.turn, event.attempt))
+            elif isinstance(event, MessageAdded) and event.message.role == "assistant":
+                self._answer.settle(event.message.text)
+        if isinstance(event, Notice) and not self._quiet:
+            self._say(event.text)
+        if isinstance(event, AttemptFailed) and (event.retry_s or 0) >= LONG_S and not (self._quiet or self._live):
+            self._say(
+                f"{envelope.agent}: {event.message.rstrip('.')}. It tries again in {seconds(event.retry_s or 0)}."
+            )
+        if self._area:
+            self._area.update(self._lines)
+
+    def finish(self, outcome: RunResult, code: int) -> None:
+        if self._area:
+            self._area.close()
+        if self._answer is None:
+            if outcome.result:
+                sys.stdout.write(sanitize(outcome.result).rstrip("\n") + "\n")
+        else:
+            self._answer.settle(None if outcome.stop_reason == "done" and not outcome.partial else "")
+        sys.stdout.flush()
+        for words in _remarks(self.state, outcome):
+            self._say(words)
+        if not self._quiet:
+            self._say(self._summary())
+
+    def abandon(self, code: int) -> None:
+        if self._area:
+            self._area.close()
+
+    def _say(self, text: str) -> None:
+        if self._area:
+            self._area.erase()
+        remark(text)
+
+    def _lines(self, width: int) -> list[str]:
+        tail = self._answer.tail(width) if self._answer else []
+        return [*tail, *(self._live.lines(width, time.time()) if self._live else [])]
+
+    def _summary(self) -> str:
+        state = self.state
+        root = state.agents.get(self.path)
+        children = len(state.agents) - 1
+        parts = [f"session {state.session[:8]}" if self._kept else "session not kept"]
+        if children > 0:
+            parts.append(pluralize(children, "sub-agent"))
+        parts.append(f"{tokens(state.totals)} tokens{' (demo)' if self._badge.startswith('demo') else ''}")
+        parts.append("no cost (demo)" if self._badge.startswith("demo") else cost(state.totals))
+        if root:
+            parts.append(seconds(root.active_s(state.at)))
+        return " · ".join(parts)
+
+
+def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
+    """What a person must know beside the answer: how it ended, what was refused, and which work waits for a word."""
+    lines = []
+    error = f": {outcome.error}" if outcome.error else ""
+    if outcome.stop_reason in LIMIT_REASONS:
+        whose = f" of {outcome.limit_of}" if outcome.limit_of not in ("", "a") else ""
+        lines.append(f"cut short: the {outcome.stop_reason} limit{whose} was reached{error}")
+    elif outcome.status != "completed":
+        lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
+    if outcome.partial and outcome.result:
+        lines.append("what was answered so far is partial: it is not the agent's last word")
+    denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
+    for (agent, tool, subject, reason), times in list(denials.items())[:MOST_DENIALS]:
+        lines.append(f"denied{f' {times} times' if times > 1 else ''}: {agent} {tool} {subject}: {reason}")
+    if len(denials) > MOST_DENIALS:
+        lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
+    for known in state.agents.values():
+        if known.worktree is not None and known.worktree.state == "changed":
+            words, name = worktree_words(known.worktree), f"{state.session[:8]}:{known.path}"
+            lines.append(
+                f"work of {known.path} waits in a worktree {words}: `friday worktrees apply {name}`, or discard"
+            )
+    return lines

@@ -1,0 +1,247 @@
+"""What commands show: Markdown of our own, with foreign words as code so that they stay words.
+
+Interface: one function per card; those that read files or the store are async.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.format import cost, pluralize, price, tokens
+from friday_cli.core.text.sanitize import code_block, sanitize_line
+from friday_cli.view import MessageItem, SessionView, ToolRun
+
+from ..controller import SessionController
+
+if TYPE_CHECKING:
+    from friday_cli.config import Settings
+    from friday_cli.workspace.checkpoints.review import FileDiff
+
+MODES = (
+    ("ask", "reading in the folder passes, everything else asks"),
+    ("edits", "file changes in the folder pass too"),
+    ("plan", "nothing that changes anything"),
+    ("auto", "as edits, and commands where a sandbox holds them"),
+)
+"""The modes that can be chosen, and what passes in each."""
+
+INIT = (
+    "Look at this project and write a file AGENTS.md for coding agents: what it is, where things are, how to build, test "
+    "and check it, and the conventions that cannot be seen at once. Under 100 lines. If there is one already, improve it."
+)
+
+
+def code(text: str, limit: int = 120) -> str:
+    """Foreign words as a code span."""
+    short = sanitize_line(text, limit).replace("`", "ˋ")
+    return f"`{short}`" if short else ""
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; cells are made by `code` or are our own words."""
+    body = ["| " + " | ".join(cell.replace("|", "¦") for cell in row) + " |" for row in rows]
+    return "\n".join(["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *body])
+
+
+def help_card(commands: Sequence[tuple[str, str, str]], problems: Sequence[FridayError] = ()) -> str:
+    """The commands (name, what may follow it, help), how to talk, and what is wrong with commands of one's own."""
+    how = """\
+`@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its output (`!!cmd` does not).
+Enter sends; Shift+Enter, Ctrl+J or Alt+Enter makes a new line. A pasted path of a picture, or Ctrl+V, attaches it.
+While the agent works, messages wait in a queue: Enter on an empty prompt sends them at once, Up takes the last one back.
+Esc interrupts. F1 or `/keys` shows all keys."""
+    rows = [(code(f"/{name} {usage}".strip()), sanitize_line(help, 160)) for name, usage, help in commands]
+    wrong = "".join(f"\n- {code(str(problem), 300)}" for problem in problems)
+    tail = f"\n\n**Not used**:\n{wrong}" if wrong else ""
+    return how + "\n\n" + table(("command", "what it does"), rows) + tail
+
+
+async def profiles_card(cwd: Path, *, trusted: bool) -> str:
+    """The profiles that can be used in a folder; `trusted` counts it as trusted."""
+    rows = await asyncio.to_thread(_profiles, cwd, trusted)
+    return "**Profiles**: `@NAME` at the start of a message asks for one.\n\n" + table(("name", "what it is for"), rows)
+
+
+def _profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
+    named = profile_names(cwd, trusted=trusted)
+    return [(code(name, 40), sanitize_line(text, 160).replace("*", "")) for name, text in named]
+
+
+def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:
+    """(name, description) of the profiles that can be used in a folder; `trusted` counts it as trusted."""
+    from friday_cli.extensions import profiles, trust
+
+    standing = trust.is_trusted(cwd)
+    if trusted:
+        standing = msgspec.structs.replace(standing, state="trusted")
+    delegation = settings(cwd).agents.delegation
+    found = profiles.load(delegation.profiles.directory, standing, token_cap=delegation.token_budget.max)
+    return [(name, found.get(name).description) for name in found.names()]
+
+
+async def model_names(cwd: Path) -> list[str]:
+    """Full names of the models that can be used now, those of servers on this machine among them."""
+    from friday_cli.llm import models
+    from friday_cli.llm.models.local_servers import probe
+
+    known = await asyncio.to_thread(settings, cwd)
+    found = await probe(known.providers, os.environ)
+    rows = models.usable(known, found=found)
+    return [name for row in rows if row.usable for name in row.models]
+
+
+def settings(cwd: Path) -> Settings:
+    """The settings that hold in a folder."""
+    from friday_cli import config
+    from friday_cli.extensions import trust
+
+    standing = trust.is_trusted(cwd)
+    return config.load(project=standing.root if standing.ok else None).settings
+
+
+async def change_memory(rest: str) -> str:
+    """Promote or forget notes; says what was done. Raises UsageError."""
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    verb, *numbers = rest.split()
+    if verb not in ("promote", "forget") or not numbers:
+        raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
+    async with Store(store_path()) as store:
+        done = await (store.promote(numbers) if verb == "promote" else store.forget(numbers))
+    count = pluralize(len(done), "note")
+    return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
+
+
+def context_card(state: SessionView, window: int) -> str:
+    """What the root's context holds."""
+    root = state.root
+    used = root.context if root else 0
+    share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
+    counts: dict[str, int] = {}
+    for item in root.transcript if root else ():
+        name = (
+            f"calls of {item.tool}"
+            if isinstance(item, ToolRun)
+            else "messages"
+            if isinstance(item, MessageItem)
+            else "remarks"
+        )
+        counts[name] = counts.get(name, 0) + 1
+    rows = [(code(name, 40), str(n)) for name, n in sorted(counts.items(), key=lambda pair: -pair[1])]
+    return f"**Context**: {used:,} tokens{share}.\n\n" + (
+        table(("what it holds", "count"), rows) if rows else "It is empty."
+    )
+
+
+def cost_card(state: SessionView) -> str:
+    """Tokens and cost of every agent and of all."""
+    rows = [
+        (code(a.path, 30), code(a.profile, 30), f"{a.usage.input:,}", f"{a.usage.cache_read:,}", f"{a.usage.output:,}",
+         price(a.model, a.usage), price(a.model, state.usage_of(a.path)))
+        for a in state.agents.values() if a.run
+    ]  # fmt: skip
+    total = state.totals
+    head = f"**Session**: {tokens(total)} tokens that count, {cost(total)}."
+    columns = ("agent", "profile", "input", "from cache", "output", "cost", "with subtree")
+    return head + "\n\n" + (table(columns, rows) if rows else "Nothing has run yet.")
+
+
+def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
+    """(decision, rule) -> the file and line where a rule of the settings stands."""
+    from friday_cli.config.rule_locations import rule_places
+    from friday_cli.extensions import trust
+
+    standing = trust.is_trusted(cwd)
+    return rule_places(standing.root if standing.ok else None)
+
+
+def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
+    """The mode and the rules: each with its decision and where it stands, "" for what was said in this session."""
+    rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
+    body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
+    denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({sanitize_line(d.reason, 80)})" for d in state.denials[-10:]]
+    tail = "\n\nRefused lately:\n\n" + "\n".join(denied) if denied else ""
+    return f"**Mode** `{mode or 'ask'}`. Deny beats ask, ask beats allow.\n\n{body}{tail}"
+
+
+def diff_card(rows: Sequence[FileDiff]) -> str:
+    """What each agent did to each file."""
+    parts = []
+    for row in rows:
+        parts.append(f"**{code(row.agent, 30)}** {row.kind} {code(row.path)} +{row.added} -{row.removed}")
+        parts.append(code_block(row.diff, "diff") if row.diff else sanitize_line(row.remark, 100))
+    return "\n\n".join(parts)
+
+
+async def export_file(engine: SessionController, rest: str) -> Path:
+    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Gives where it is."""
+    from friday_cli import __version__
+    from friday_cli.view.export import FORMS, export
+
+    words = rest.split(maxsplit=1)
+    named = [form for form in FORMS if words[:1] == [form]]
+    form, words = (named[0], words[1:]) if named else ("md", words)
+    session = engine.session
+    if session is None:
+        raise UsageError("No session is open.")
+    name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
+    path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
+    text = export(await session.log.history(), form, version=__version__)
+
+    def write() -> None:
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise UsageError(f"{path} is there already.", hint="Name another file: /export md FILE.") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+    await asyncio.to_thread(write)
+    return path
+
+
+async def memory_card(cwd: Path) -> str:
+    """The notes that count here."""
+    from friday_cli.extensions.trust import project_root
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    async with Store(store_path()) as store:
+        notes = await store.notes(str(await asyncio.to_thread(project_root, cwd)))
+    rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
+    return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
+
+
+def config_card(options: object) -> str:
+    """The settings that are not at their default, and where they are from."""
+    from friday_cli import config
+    from friday_cli.config.load import user_file
+
+    rows = [
+        (code(n, 60), code(v, 100), code(source, 60))
+        for n, v, source in config.rows(config.load())
+        if source != "default"
+    ]
+    body = table(("setting", "value", "from"), rows) if rows else "Everything is at its default."
+    return f"Your settings: {code(str(user_file()), 200)}. `friday config` changes them.\n\n{body}"
+
+
+async def doctor_card(cwd: Path, model: str | None) -> str:
+    """What `friday doctor` says in `cwd`, where the chat's `model` was named."""
+    from friday_cli.diagnostics.doctor import examine
+
+    marks = {"ok": "", "note": "!", "bad": "✗"}
+    facts = await asyncio.to_thread(examine, cwd=cwd, model=model)
+    return table(
+        ("", "area", "what", "how it is"),
+        [(marks[f.level], f.area, code(f.name, 40), code(f.text, 160)) for f in facts],
+    )

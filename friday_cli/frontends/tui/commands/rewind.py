@@ -1,0 +1,243 @@
+"""Going back and forking, as a conversation with the person: which message, what of it, and what of files in the way.
+
+Interface: `rewind(chat, rest)`, `fork(chat, rest)`, where `rest` is what stands behind the command and is not asked then;
+`Bench(chat)` is the desk of a review.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize_line
+
+from .context import CommandContext
+
+if TYPE_CHECKING:
+    from friday_cli.session.rewind import Resolve, RewindPoint, RewindResult, What
+    from friday_cli.workspace.checkpoints.review import FileDiff
+
+    Attempt = Callable[[Resolve], Awaitable[RewindResult]]
+
+SHOWN = 8
+"""Files that are named before the rest is counted."""
+_WHATS: dict[str, What] = {"both": "both", "conversation": "conversation", "files": "files"}
+_WORDS = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
+_ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave": "leave"}
+"""What may stand behind /rewind, and what is said of it."""
+
+
+async def rewind(chat: CommandContext, rest: str) -> None:
+    """Go back to a message, or take that back. Raises UsageError, with everything as it was."""
+    session = chat.engine.require_session()
+    wanted = _RewindRequest(rest)
+    number = wanted.number or await _which(chat, await session.points())
+    if number == "undo":
+        await _undo(chat, wanted.resolve)
+    elif number:
+        what = wanted.what or await _what(chat, int(number))
+        if what:
+            done = await settled(
+                chat, lambda resolve: session.rewind(int(number), what, conflicts=resolve), wanted.resolve
+            )
+            if done is not None:
+                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo takes it back.")
+                if what != "files" and done.point is not None:
+                    chat.offer(done.point.text)
+
+
+async def _undo(chat: CommandContext, resolve: Resolve) -> None:
+    session = chat.engine.require_session()
+    done = await settled(chat, lambda resolve: session.undo_rewind(conflicts=resolve), resolve)
+    if done is not None:
+        _tell(chat, "The rewind is taken back.", done, "")
+
+
+def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
+    files = f" {summary(done)}." if done.files else ""
+    chat.say_note(f"{words}{files} {more}".rstrip())
+    if done.lost:
+        lost = "; ".join(f"{file.path}: {file.reason}" for file in done.lost[:SHOWN])
+        chat.say_note(f"Could not be brought back: {lost}.", "warning")
+
+
+async def settled(
+    chat: CommandContext, attempt: Attempt, resolve: Resolve = "ask", *, alone: bool = False
+) -> RewindResult | None:
+    """Do it; where files are not as the agents left them, ask what becomes of these. None when the person let it be. Of one
+    file, `alone`, there is no rest to do without it."""
+    done = await attempt(resolve)
+    if done.done or not done.conflicts:
+        return done
+    rows = [f"{sanitize_line(file.path, 100)}: {file.reason}" for file in done.conflicts]
+    count = f"{len(rows)} file{'s are' if len(rows) > 1 else ' is'}"
+    choices = [
+        ("leave", "Leave as they are now, and do the rest"),
+        ("overwrite", "Overwrite; what is there now is kept, and /rewind undo brings it back"),
+        ("", "Do nothing"),
+    ]
+    title = f"{count} not as the agents left {'them' if len(rows) > 1 else 'it'}:"
+    choice = await chat.choose("\n".join([title, *_short(rows)]), choices[1:][::-1] if alone else choices)
+    if choice == "leave":
+        return await attempt("leave")
+    if choice == "overwrite":
+        return await attempt("overwrite")
+    chat.say_note("Nothing was changed.")
+    return None
+
+
+class ChatReviewActions:
+    """The `review.Desk` of a chat."""
+
+    def __init__(self, chat: CommandContext) -> None:
+        self._chat = chat
+
+    async def changed_files(self) -> list[FileDiff]:
+        """What waits for a review."""
+        shown = self._chat.engine.shown
+        return await shown.changes() if shown is not None else []
+
+    async def put_back(self, key: str, agent: str | None) -> None:
+        """Take back what an agent did to a file, or all agents."""
+        chat = self._chat
+        try:
+            session = chat.engine.require_session()
+            done = await settled(chat, lambda resolve: session.restore_file(key, agent, conflicts=resolve), alone=True)
+        except FridayError as error:
+            chat.say_note(str(error), "error")
+        else:
+            if done is not None:
+                _tell(chat, "Put back.", done, "/rewind undo takes it back.")
+
+    async def accept(self, key: str) -> None:
+        """Leave what was done to a file so far out of the review."""
+        try:
+            await self._chat.engine.require_session().accept(key)
+        except FridayError as error:
+            self._chat.say_note(str(error), "error")
+
+    def name_of(self, path: str) -> str:
+        """An agent in a line."""
+        agent = self._chat.engine.state.agents.get(path)
+        return sanitize_line(f"{path} {agent.profile}: {agent.task}", 120) if agent is not None and path != "a" else "a"
+
+
+async def fork(chat: CommandContext, rest: str) -> None:
+    """Begin a second session before a message, and go there. Raises UsageError."""
+    session = chat.engine.require_session()
+    if not session.kept:
+        raise UsageError("Nothing of this session is kept, so it cannot be forked.")
+    points = await session.points()
+    if not points:
+        raise UsageError("There is nothing to fork yet.")
+    rows = [*_rows(points[1:]), ("all", "All of it")]  # before the first one there is nothing
+    about = {**_about(points, files=False), "all": "The second session begins with the whole conversation."}
+    number = rest or await chat.choose("Fork before which message?", rows, at=len(rows) - 1, about=about)
+    if not number:
+        return
+    if number != "all" and not number.isdecimal():
+        raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
+    at = None if number == "all" else int(number)
+    name = await session.fork(at)
+    if chat.engine.working:
+        chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
+        return
+    if await chat.reopen(resume=name):
+        chat.say_note(
+            f"This is the fork, session {name[:8]}. `/resume {session.id[:8]}` goes back. Files are as they were."
+        )
+    if at is not None:
+        chat.offer(points[at - 1].text)
+
+
+class _RewindRequest:
+    """What stands behind /rewind: a number or `undo`, what goes back, and what becomes of files in the way."""
+
+    def __init__(self, rest: str) -> None:
+        self.number = ""
+        self.what: What | None = None
+        self.resolve: Resolve = "ask"
+        for word in rest.split():
+            if word == "undo" or word.isdecimal():
+                self.number = word
+            elif word in _WHATS:
+                self.what = _WHATS[word]
+            elif word in _ANSWERS:
+                self.resolve = _ANSWERS[word]
+            else:
+                raise UsageError(
+                    f"{sanitize_line(word, 40)} means nothing behind /rewind.",
+                    hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
+                )
+
+
+async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
+    """The number of the message that the person chooses, "undo", or "" for none."""
+    rows, about = _rows(points), _about(points)
+    try:
+        last = await chat.engine.require_session().undo_rewind(dry_run=True)
+    except UsageError:
+        pass  # there is none
+    else:
+        rows.append(("undo", f"Take the last rewind back ({_WORDS[last.what]})"))
+        about["undo"] = summary(last)
+    if not rows:
+        raise UsageError("There is nothing to go back to yet.")
+    return await chat.choose("Back to before which message?", rows, at=max(len(points) - 1, 0), about=about) or ""
+
+
+async def _what(chat: CommandContext, number: int) -> What | None:
+    told = await chat.engine.require_session().rewind(number, "both", dry_run=True)
+    if not (told.files or told.conflicts or told.lost):
+        return "conversation"
+    rows = [
+        ("both", "Conversation and files"),
+        ("conversation", "The conversation; files stay as they are"),
+        ("files", "The files; the conversation stays as it is"),
+    ]
+    text = sanitize_line(told.point.text, 100) if told.point else ""
+    choice = await chat.choose(f"Back to before: {text}\n{_files(told)}", rows)
+    return _WHATS.get(choice or "")
+
+
+def _rows(points: Sequence[RewindPoint]) -> list[tuple[str, str]]:
+    return [(str(p.number), f"{_when(p.at)}{_count(p)} · {sanitize_line(p.text, 200)}") for p in points]
+
+
+def _count(point: RewindPoint) -> str:
+    return f" · {pluralize(len(point.files), 'file')}" if point.files else ""
+
+
+def _when(at: float) -> str:
+    then, now = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M" if then[:3] == now[:3] else "%d %b %H:%M", then)
+
+
+def _about(points: Sequence[RewindPoint], *, files: bool = True) -> dict[str, str]:
+    """The whole words of each message, and the files that were changed since."""
+    found = {}
+    for point in points:
+        changed = "Changed since: " + ", ".join(_short(point.files)) if point.files else "No file was changed since."
+        found[str(point.number)] = f"{point.text[:2_000]}\n{changed}" if files else point.text[:2_000]
+    return found
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    left = len(names) - SHOWN
+    return [*names[:SHOWN], *([f"and {left} more"] if left > 0 else [])]
+
+
+def summary(done: RewindResult) -> str:
+    """Which files come back, in a line."""
+    names = _short([f"{file.path} ({file.seen})" if file.seen else file.path for file in done.files])
+    return f"{pluralize(len(done.files), 'file')}: {', '.join(names)}" if names else "No files"
+
+
+def _files(told: RewindResult) -> str:
+    rows = [f"{sanitize_line(f.path, 100)}  {f.seen or f'+{f.added} -{f.removed}'}" for f in told.files]
+    rows += [f"{sanitize_line(f.path, 100)}  in the way: {f.reason}" for f in told.conflicts]
+    rows += [f"{sanitize_line(f.path, 100)}  cannot come back: {f.reason}" for f in told.lost]
+    return "\n".join(_short(rows))

@@ -1,0 +1,345 @@
+"""The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
+
+Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`. What the
+engine cannot do is not in the table. The person's own commands stand behind Friday's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from friday_cli.core.permissions.rules import MODES
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.provider import EFFORTS
+from friday_cli.extensions.commands import CustomCommands, called
+
+from ..state.keymap import file as keys_file
+from ..widgets.completion_popup import Completion
+from ..widgets.message_queue import Draft
+from . import command_output, rewind
+from .context import CommandContext
+
+Run = Callable[[CommandContext, str], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    """One command. `usage` names what may follow it; `idle` means that no agent may be at work."""
+
+    name: str
+    help: str
+    run: Run
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    idle: bool = False
+
+
+COMMANDS: list[SlashCommand] = []
+
+
+def command(
+    name: str, help: str, *, usage: str = "", aliases: tuple[str, ...] = (), idle: bool = False
+) -> Callable[[Run], Run]:
+    """Put a function into the table."""
+
+    def add(run: Run) -> Run:
+        COMMANDS.append(SlashCommand(name, help, run, usage, aliases, idle))
+        return run
+
+    return add
+
+
+def find(name: str) -> SlashCommand | None:
+    """The command of a name or another name of it."""
+    return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
+
+
+def listed(customs: CustomCommands) -> list[tuple[str, str, str]]:
+    """(name, what may follow it, help) of every command, the person's own ones behind Friday's."""
+    own = sorted(customs.found.items())
+    return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
+
+
+def choices(query: str, customs: CustomCommands) -> list[Completion]:
+    """The commands for what is typed after `/`: the one that it names, those that begin with it, then those that have it."""
+    query = query.lower()
+    aliases = {c.name: c.aliases for c in COMMANDS}
+
+    def names(name: str) -> tuple[str, ...]:
+        return (name, *aliases.get(name, ()))
+
+    def begins(name: str) -> bool:
+        return any(n.startswith(query) for n in names(name))
+
+    rows = [row for row in listed(customs) if begins(row[0]) or query in f"{row[0]} {row[2].lower()}"]
+    return [
+        Completion(f"/{name} " if usage and not usage.startswith("[") else f"/{name}", f"/{name} {usage}".strip(), help)
+        for name, usage, help in sorted(rows, key=lambda row: (query not in names(row[0]), not begins(row[0])))
+    ]
+
+
+async def run(chat: CommandContext, draft: Draft) -> bool:
+    """Run what stands behind a `/`; False when it is no command. Failures are said."""
+    text = draft.text
+    name, _, rest = text[1:].partition(" ")
+    found = find(name.lower())
+    if found is None:
+        if called(text, chat.customs) is None:
+            await chat.load_customs()
+        own = called(text, chat.customs)
+        if own is not None:
+            await chat.send_custom(*own, draft)
+        return own is not None
+    try:
+        if found.idle and chat.engine.working:
+            raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
+        await found.run(chat, rest.strip())
+    except FridayError as error:
+        chat.say_note(str(error), "error")
+    return True
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+@command("help", "Commands and keys", aliases=("?",))
+async def _help(chat: CommandContext, rest: str) -> None:
+    await chat.load_customs()
+    chat.show_card(command_output.help_card(listed(chat.customs), chat.customs.problems))
+
+
+@command("keys", "All keys, by where the focus is")
+async def _keys(chat: CommandContext, rest: str) -> None:
+    from ..keys.keys import keys_page
+
+    wrong = "".join(f"\n- {command_output.code(text, 300)}" for text in chat.keys.problems)
+    tail = f"\n\nNot used:\n{wrong}" if wrong else ""
+    chat.show_card(f"{keys_page(chat.keys.chosen)}\nYour own keys: {command_output.code(str(keys_file()), 200)}.{tail}")
+
+
+@command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
+async def _model(chat: CommandContext, rest: str) -> None:
+    if not rest:
+        session = chat.engine.session
+        now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
+        names = await command_output.model_names(chat.engine.options.cwd)
+        rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
+    if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
+        chat.say_note(f"The session goes on with {rest}.")
+
+
+@command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
+async def _effort(chat: CommandContext, rest: str) -> None:
+    if rest and rest not in EFFORTS:
+        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
+    session = chat.engine.session
+    now = session.root.effort if session else None
+    title = f"The effort is {now or 'the default of the model'}."
+    rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
+    if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
+        chat.say_note(f"The effort is {rest} now.")
+
+
+def _resumable(chat: CommandContext) -> str | None:
+    """The open session, if anything was said in it. Raises UsageError while another process drives it."""
+    if chat.engine.shown is None:
+        return None
+    session = chat.engine.require_session()
+    return session.id if chat.engine.state.root is not None else None
+
+
+@command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
+async def _mode(chat: CommandContext, rest: str) -> None:
+    names = [name for name, _ in command_output.MODES]
+    if rest and rest not in names:
+        raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
+    now = chat.engine.mode or "ask"
+    labels = [(name, f"{name}: {about}") for name, about in command_output.MODES]
+    rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
+    for mode in MODES:
+        if mode == rest:
+            await chat.engine.set_mode(mode)
+
+
+@command("plan", "Mode plan: nothing that changes anything")
+async def _plan(chat: CommandContext, rest: str) -> None:
+    await chat.engine.set_mode("plan")
+
+
+@command("agents", "The tree of all agents of the session", aliases=("tasks",))
+async def _agents(chat: CommandContext, rest: str) -> None:
+    chat.focus_tree()
+
+
+@command("profiles", "The kinds of sub-agents there are here")
+async def _profiles(chat: CommandContext, rest: str) -> None:
+    options = chat.engine.options
+    chat.show_card(await command_output.profiles_card(options.cwd, trusted=options.trusted))
+
+
+@command("context", "What the context window holds")
+async def _context(chat: CommandContext, rest: str) -> None:
+    session, root = chat.engine.session, chat.engine.state.root
+    window = (root.window if root else 0) or (session.root.provider.window if session else 0)
+    chat.show_card(command_output.context_card(chat.engine.state, window))
+
+
+@command("cost", "Tokens and cost, by agent", aliases=("usage",))
+async def _cost(chat: CommandContext, rest: str) -> None:
+    chat.show_card(command_output.cost_card(chat.engine.state))
+
+
+@command("permissions", "The mode and the rules that hold; take one back", usage="[remove [RULE]]")
+async def _permissions(chat: CommandContext, rest: str) -> None:
+    session = chat.engine.session
+    verb, _, wanted = rest.partition(" ")
+    if not rest:
+        state = chat.engine.state
+        places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
+        found = session.rules.rules if session else []
+        rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
+        rows = rows or [(added.rule, added.decision, "") for added in state.rules]
+        chat.show_card(command_output.rules_card(chat.engine.mode, state, rows))
+    elif verb == "remove":
+        await _revoke(chat, wanted.strip())
+    else:
+        raise UsageError("Write /permissions, or /permissions remove [RULE].")
+
+
+async def _revoke(chat: CommandContext, wanted: str) -> None:
+    """Take a rule back that was allowed for the session or for always."""
+    session = chat.engine.require_session()
+    found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
+    if not found:
+        raise UsageError("No rule was allowed for this session or for always.")
+    places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
+    rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
+    wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
+    if not wanted:
+        return
+    if wanted not in found:
+        raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
+    await session.revoke(found[wanted])
+    chat.say_note(f"{wanted} is not allowed by a rule any more.")
+
+
+@command("rewind", "Go back to a message of yours, with the files or without", usage="[NUMBER | undo]")
+async def _rewind(chat: CommandContext, rest: str) -> None:
+    await rewind.rewind(chat, rest)
+
+
+@command("fork", "A second session that begins before a message of yours", usage="[NUMBER | all]")
+async def _fork(chat: CommandContext, rest: str) -> None:
+    await rewind.fork(chat, rest)
+
+
+@command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
+async def _compact(chat: CommandContext, rest: str) -> None:
+    chat.say_note("Compacting the conversation. An interrupt stops it, and then nothing has changed.")
+    await chat.engine.compact(rest)
+
+
+@command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))
+async def _diff(chat: CommandContext, rest: str) -> None:
+    bench = rewind.ChatReviewActions(chat)
+    rows = await bench.changed_files()
+    if not rows:
+        raise UsageError("No change of an agent waits for a review.")
+    await chat.review(rows, bench)
+
+
+@command("resume", "Go on with an earlier session of this folder", usage="[ID]", idle=True)
+async def _resume(chat: CommandContext, rest: str) -> None:
+    if not rest:
+        await chat.pick_session()
+        return
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    async with Store(store_path()) as store:
+        found = await store.find(rest)
+    await chat.reopen(resume=found)
+
+
+@command("new", "Begin a new session; this one is kept", aliases=("clear",), idle=True)
+async def _new(chat: CommandContext, rest: str) -> None:
+    await chat.reopen(resume=None)
+
+
+@command("rename", "Give the session a title", usage="TITLE")
+async def _rename(chat: CommandContext, rest: str) -> None:
+    from friday_cli.paths import store_path
+    from friday_cli.store import Store
+
+    session = chat.engine.session
+    if not rest or session is None:
+        raise UsageError("Write the title behind it: /rename TITLE.")
+    async with Store(store_path()) as store:
+        await store.rename(session.id, rest)
+    chat.say_note("Renamed.")
+
+
+@command("export", "Write the session to a file: md, json or atif", usage="[FORMAT] [FILE]")
+async def _export(chat: CommandContext, rest: str) -> None:
+    chat.say_note(f"Written to {await command_output.export_file(chat.engine, rest)}.")
+
+
+@command("copy", "Copy the last answer")
+async def _copy(chat: CommandContext, rest: str) -> None:
+    text = chat.last_reply()
+    if not text:
+        raise UsageError("There is no answer to copy yet.")
+    await chat.copy_text(text)
+
+
+@command("find", "Search the transcript", usage="[TEXT]")
+async def _find(chat: CommandContext, rest: str) -> None:
+    chat.look_for(rest)
+
+
+@command("memory", "Notes kept for later sessions", usage="[promote ID | forget ID]")
+async def _memory(chat: CommandContext, rest: str) -> None:
+    if rest:
+        chat.say_note(await command_output.change_memory(rest))
+        return
+    chat.show_card(await command_output.memory_card(chat.engine.options.cwd))
+
+
+@command("init", "Let the agent write an AGENTS.md for this project", idle=True)
+async def _init(chat: CommandContext, rest: str) -> None:
+    await chat.send(command_output.INIT)
+
+
+@command("add-dir", "Let the agents work in another folder too", usage="DIR", idle=True)
+async def _add_dir(chat: CommandContext, rest: str) -> None:
+    path = Path(os.path.realpath(os.path.expanduser(rest)))  # noqa: ASYNC240 - one look at one folder
+    if not rest or not os.path.isdir(path):  # noqa: ASYNC240
+        raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
+    dirs = (*chat.engine.options.add_dirs, path)
+    if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
+        chat.say_note(f"{path} belongs to the workspace now.")
+
+
+@command("theme", "Colours: auto, dark, light, ansi, or another theme by name; the next without one", usage="[NAME]")
+async def _theme(chat: CommandContext, rest: str) -> None:
+    chat.use_theme(rest)
+
+
+@command("config", "Where the settings are, and which are not at their default")
+async def _config(chat: CommandContext, rest: str) -> None:
+    chat.show_card(command_output.config_card(chat.engine.options))
+
+
+@command("doctor", "What Friday sees on this machine")
+async def _doctor(chat: CommandContext, rest: str) -> None:
+    options = chat.engine.options
+    chat.show_card(await command_output.doctor_card(options.cwd, options.model))
+
+
+@command("quit", "Leave; the session is kept", aliases=("exit", "q"))
+async def _quit(chat: CommandContext, rest: str) -> None:
+    await chat.leave()

@@ -1,0 +1,1 @@
+"""Key bindings of the chat."""

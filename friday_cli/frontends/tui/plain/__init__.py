@@ -1,0 +1,1 @@
+"""The chat as linear text (`--plain`)."""

@@ -1,0 +1,102 @@
+"""What is new in a session, told in lines: the reply as it is written, tools and how they ended, sub-agents, the end of a turn.
+
+Interface: `Telling(say)`, `follow(state)` (call it when anything has happened), `idle` (whether the main agent is at rest).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import takewhile
+
+from friday_cli.core.protocol.format import price, seconds, tokens
+from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun
+
+
+class PlainWriter:
+    """The lines of one session; `say` prints one of them, or several."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.idle = True
+        self._say = say
+        self._taken = 0
+        self._shown: list[Item] = []
+        self._said = ""
+        """How much of the reply that is being written was printed."""
+        self._agents: dict[str, tuple[int, bool]] = {}
+        self._open_calls: list[ToolRun] = []
+
+    def follow(self, state: SessionView) -> None:
+        """Say what has come since."""
+        root = state.root
+        if root is not None:
+            self._root(root)
+        self._children(state)
+        idle = root is None or root.ended
+        if idle and not self.idle and root is not None:
+            usage = state.usage_of("a")
+            self._say(f"Done: {sanitize_line(root.status, 40)}, {tokens(usage)} tokens, {price(root.model, usage)}.")
+        self.idle = idle
+
+    def _root(self, root: AgentView) -> None:
+        if root.transcript is not self._shown:  # the conversation was rewound: what both have was said
+            both = zip(root.transcript, self._shown, strict=False)
+            self._taken = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
+            self._shown = root.transcript
+        for item in root.transcript[self._taken :]:
+            self._item(item)
+        self._taken = len(root.transcript)
+        self._calls()
+        self._writing(root.reply.text.text if root.reply is not None and not root.ended else "")
+
+    def _item(self, item: MessageItem | ToolRun | NoteItem) -> None:
+        if isinstance(item, NoteItem):
+            self._say(f"{item.level.capitalize() if item.level != 'info' else 'Note'}: {item.text}")
+        elif isinstance(item, ToolRun):
+            self._open_calls.append(item)
+        elif item.role == "assistant":
+            self._writing(item.text, whole=True)
+            self._said = ""
+        elif item.source != "person":
+            self._say(f"Note: {sanitize_line(item.text, 500)}")
+
+    def _writing(self, text: str, *, whole: bool = False) -> None:
+        """Print the lines of a reply that are complete; a new attempt begins anew."""
+        text = sanitize(text).strip("\n")
+        if not text.startswith(self._said):
+            self._say("The reply begins anew:")
+            self._said = ""
+        end = len(text) if whole else text.rfind("\n") + 1
+        if end > len(self._said):
+            piece = text[len(self._said) : end]
+            self._say(piece.removesuffix("\n"))
+            self._said = text[:end]
+
+    def _calls(self) -> None:
+        """Say of calls how they ended; sub-agents have lines of their own."""
+        left = []
+        for call in self._open_calls:
+            if call.status in ("pending", "running", "waiting"):
+                left.append(call)
+            elif not call.agents:
+                failed = f": {sanitize_line(call.text, 300)}" if call.status in ("error", "denied") else ""
+                self._say(
+                    f"Tool {sanitize_line(call.tool, 40)} {sanitize_line(call.title, 200)}: {call.status}{failed}"
+                )
+        self._open_calls = left
+
+    def _children(self, state: SessionView) -> None:
+        for agent in state.agents.values():
+            now = (agent.run, agent.ended)
+            before = self._agents.get(agent.path)
+            if agent.path == "a" or now == before:
+                continue
+            self._agents[agent.path] = now
+            name = f"Agent {agent.path} ({sanitize_line(agent.profile, 40)})"
+            if before is None or before[0] != agent.run:
+                self._say(f"{name} starts: {sanitize_line(agent.task, 300)}")
+            if agent.ended:
+                words = sanitize_line(agent.result or agent.error, 300)
+                spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
+                self._say(f"{name} has ended: {agent.status}, {spent}. {words}")

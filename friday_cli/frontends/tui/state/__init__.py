@@ -1,0 +1,1 @@
+"""What the chat remembers between starts."""

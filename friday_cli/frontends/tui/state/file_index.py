@@ -1,0 +1,176 @@
+"""The files of a folder for `@`: listed in the background, matched fuzzily, shown before all of them are known.
+
+Interface: `Files(root)`, `async for found in files.found(query, anew=...)`, `stop()`, `await close()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from heapq import nsmallest
+from pathlib import Path
+
+from .file_listing import listed
+
+SHOWN, MOST = 200, 300_000
+"""Names offered, and files known, at most."""
+ENOUGH = 20
+"""So many names that have the words as they stand, and none that only has their letters in order is looked for."""
+FRESH, FRESH_S = 20, 20.0
+"""A list is fresh for so many times as long as it took to make, and for so many seconds at most."""
+PACE_S = 0.25
+"""Seconds between two looks at what a listing has found so far."""
+PIECE = 100_000
+"""Characters searched letter by letter between two breaths of the event loop."""
+
+
+@dataclass(frozen=True)
+class FileMatches:
+    """What is known for a query: names, the best first; whether they are the best of all files; what a person should
+    know about that."""
+
+    names: list[str]
+    final: bool
+    note: str = ""
+
+
+class FileIndex:
+    """File names below `root`, relative to it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known, self._whole = _SearchableNames([]), False
+        self._due = 0.0
+        self._listing: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+
+    async def found(self, query: str, *, anew: bool) -> AsyncGenerator[FileMatches, None]:
+        """What is known for `query` at once, and again whenever more is, until all files are. `anew` says that what is
+        known may be out of date: they are listed again, while nobody waits for it."""
+        if self._listing is None and (not self._whole or (anew and time.monotonic() >= self._due)):
+            self._listing = asyncio.create_task(self._list(), name="list files")
+            self._tasks.add(self._listing)
+            self._listing.add_done_callback(self._tasks.discard)
+        shown = None
+        while True:
+            news, known, whole = self._news, self._known, self._whole
+            if shown != (known, whole):
+                shown = known, whole
+                yield FileMatches(await known.best(query), whole, self._note())
+            elif self._listing is None:
+                return
+            else:
+                await news.wait()
+
+    def _note(self) -> str:
+        count = len(self._known.by_name)
+        if not self._whole and self._listing is not None:
+            return f"still listing: {count:,} files so far"
+        return f"among the first {count:,} files" if count >= MOST else ""
+
+    def stop(self) -> None:
+        """List no further; what was found so far stays known."""
+        if self._listing is not None:
+            self._listing.cancel()
+            self._listing = None
+            self._tell()
+
+    async def close(self) -> None:
+        """Stop, and wait until nothing is left of it."""
+        self.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _list(self) -> None:
+        begun, names, came = time.monotonic(), list[str](), asyncio.Event()
+        reading = asyncio.create_task(self._read(names, came), name="read names of files")
+        try:
+            while not reading.done():
+                await came.wait()
+                came.clear()
+                since = time.monotonic()
+                if not self._whole and not reading.done() and len(names) > len(self._known.by_name):
+                    self._known = await asyncio.to_thread(_SearchableNames.of, names.copy(), self._known)
+                    self._tell()
+                await asyncio.wait({reading}, timeout=max(PACE_S, 4 * (time.monotonic() - since)))
+            reading.result()
+            self._known, self._whole = await asyncio.to_thread(_SearchableNames.of, names, self._known), True
+            self._due = (now := time.monotonic()) + min(FRESH * (now - begun), FRESH_S)
+        finally:
+            if self._listing is asyncio.current_task():
+                self._listing = None
+                self._tell()
+            reading.cancel()
+            await asyncio.wait({reading})
+
+    async def _read(self, names: list[str], came: asyncio.Event) -> None:
+        """Add to `names` what is found; a name that a terminal cannot show as it is cannot be typed either."""
+        try:
+            async with aclosing(listed(self._root)) as parts:
+                async for some in parts:
+                    names += [name for name in some if name.isprintable()]
+                    came.set()
+                    if len(names) >= MOST:
+                        del names[MOST:]
+                        return
+        finally:
+            came.set()
+
+
+class _SearchableNames:
+    """Names in the form in which they are searched: the shortest first, each in lower case between two line ends."""
+
+    def __init__(self, by_name: list[str]) -> None:
+        self.by_name = by_name
+        self.first = nsmallest(SHOWN, by_name, key=lambda name: name.count("/"))
+        self.names = sorted(by_name, key=len)
+        self.paths = "\n".join(["", *self.names, ""]).lower()
+        self.bases = "\n".join([name.rpartition("/")[2] for name in self.paths.split("\n")])
+
+    @classmethod
+    def of(cls, names: list[str], before: _SearchableNames) -> _SearchableNames:
+        """These names; what was made of them `before` where they are the same."""
+        names.sort()
+        return before if names == before.by_name else cls(names)
+
+    async def best(self, query: str) -> list[str]:
+        """The best names for `query`: those that have it as it stands, in the file's name before the folder's, then those
+        with its letters in order; the shortest first."""
+        wanted = query.lower()
+        if not wanted:
+            return self.first
+        found: dict[int, None] = {}
+        for text, needle in ((self.bases, f"\n{wanted}"), (self.bases, wanted), (self.paths, wanted)):
+            row, counted, at = -1, 0, text.find(needle)
+            while at >= 0 and len(found) < SHOWN:
+                end = at + len(needle)
+                row += text.count("\n", counted, end)
+                found[row] = None
+                counted, at = end, text.find(needle, text.find("\n", end))
+        if len(found) < ENOUGH:
+            await self._spelled(wanted, found)
+        return [self.names[row] for row in found]
+
+    async def _spelled(self, wanted: str, found: dict[int, None]) -> None:
+        """Find the rows that have these letters in order."""
+        spelled = re.compile("\n" + "".join(f"[^{(e := re.escape(c))}\n]*+{e}" for c in wanted))
+        row, counted, start = -1, 0, 0
+        while start + 1 < len(self.paths) and len(found) < SHOWN:
+            stop = self.paths.find("\n", min(start + PIECE, len(self.paths) - 1))
+            for match in spelled.finditer(self.paths, start, stop):
+                row += self.paths.count("\n", counted, match.end())
+                counted = match.end()
+                found[row] = None
+                if len(found) >= SHOWN:
+                    break
+            start = stop
+            await asyncio.sleep(0)

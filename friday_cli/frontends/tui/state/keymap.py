@@ -1,0 +1,76 @@
+"""The person's own keys: `keys.toml` in Friday's config folder. Interface: `Keys`, `read(known)`, `file()`, `held(widget)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from textual.binding import Binding
+from textual.dom import DOMNode
+
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.paths import config_dir
+
+_KEY = re.compile(r"(?:(?:ctrl|alt|shift|meta|super|hyper)\+)*(?:[a-z][a-z0-9_]*|[^\s,])")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """`chosen` maps names of bindings to keys; `problems` are lines for the person."""
+
+    chosen: dict[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def file() -> Path:
+    """Where a person writes keys."""
+    return config_dir() / "keys.toml"
+
+
+def read(known: Collection[str]) -> Keys:
+    """What is in the file, as far as it is right; `known` are the names there are. A key that was asked for twice, or is
+    none, keeps its old one."""
+    path = file()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return Keys()
+    except (OSError, UnicodeDecodeError) as error:
+        return _unread(path, error)
+    import tomllib
+
+    try:
+        data = _flat(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        return _unread(path, error)
+    chosen: dict[str, str] = {}
+    problems: list[str] = []
+    for name, keys in data.items():
+        if name not in known:
+            problems.append(f"{path}: there is no {sanitize_line(name, 60)!r}; /keys has the names.")
+        elif not isinstance(keys, str) or not all(_KEY.fullmatch(key.strip()) for key in keys.split(",")):
+            problems.append(f'{path}: {name}: write keys such as "ctrl+f,slash", not {sanitize_line(str(keys), 60)!r}.')
+        else:
+            chosen[name] = ",".join(key.strip() for key in keys.split(","))
+    return Keys(chosen, tuple(problems))
+
+
+def _unread(path: Path, error: Exception) -> Keys:
+    return Keys(problems=(f"{path}: {sanitize_line(str(error), 200)}; the keys are as they were.",))
+
+
+def held(widget: DOMNode) -> dict[str, list[Binding]]:
+    """The keys of one widget with what they do, the person's own ones among them; also while it has no focus."""
+    bindings = widget._bindings.copy()
+    bindings.apply_keymap(widget.app._keymap)
+    return bindings.key_to_bindings
+
+
+def _flat(data: dict[str, object], above: str = "") -> dict[str, object]:
+    """`tree.up = "w"` without quotes around the name is a table in TOML; it means the same."""
+    out: dict[str, object] = {}
+    for name, value in data.items():
+        out |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return out

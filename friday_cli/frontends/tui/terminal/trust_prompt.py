@@ -1,0 +1,80 @@
+"""The question whether a folder may steer Friday: put once, on the plain terminal, before anything of it is used.
+
+Interface: `decided(cwd, standing)`: False when the person wants to leave.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import Literal
+
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.extensions import trust, trust_review
+
+Word = Literal["trust", "not", "quit"]
+_WORDS: dict[str, Word] = {word[:length]: word for word in ("trust", "not", "quit") for length in (1, len(word))}
+
+
+def decided(cwd: Path, standing: trust.Trust) -> bool:
+    """Ask about the project of `cwd` where it holds something that could steer and was not decided on as it is now.
+
+    False when the person wants to leave. Raises FridayError when the decision cannot be kept, or the project changed
+    while it was asked about.
+    """
+    if not trust_review.asks(standing):
+        return True
+    print("\n".join(_question(standing)), flush=True)
+    word = _answer()
+    if word == "quit":
+        return False
+    trust.decide(cwd, word == "trust", seen=standing.files)
+    return True
+
+
+def _question(standing: trust.Trust) -> list[str]:
+    root = sanitize(str(standing.root), keep="")
+    rows = [f"This folder brings things that can steer Friday: {root}", ""]
+    if standing.changed:
+        rows = [
+            f"What can steer Friday in {root} has changed since you decided on it",
+            "(+ new, ~ changed, - gone):",
+            "",
+        ]
+        rows += [f"  {row}" for row in trust_review.differences(standing)]
+        rows += ["", "It holds now:", ""]
+    for file, text in trust_review.lines(standing):
+        rows += _wrapped(f"  {file}: ", text)
+    return [*rows, "", "Trust it if you know who wrote this. Nothing of it has been used so far."]
+
+
+def _wrapped(head: str, text: str) -> list[str]:
+    width = max(40, shutil.get_terminal_size().columns - 1)
+    return textwrap.wrap(head + text, width, subsequent_indent="      ", break_on_hyphens=False)
+
+
+def _answer() -> Word:
+    """What the person says; the end of the input and Ctrl+C mean quit. What was typed before the question counts not."""
+    import termios
+
+    before = termios.tcgetattr(sys.stdin)
+    asking = termios.tcgetattr(sys.stdin)
+    asking[
+        3
+    ] &= ~termios.ISIG  # Ctrl+C ends a line like Enter: as a signal it could come just before the reading begins
+    asking[6][termios.VEOL] = b"\x03"
+    termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, asking)
+    try:
+        while True:
+            print("[t] trust it  [n] not: go on without it  [q] quit > ", end="", flush=True)
+            typed = os.read(sys.stdin.fileno(), 4096).decode("utf-8", "replace")  # one line, as the terminal gives it
+            if not typed or "\x03" in typed:
+                print()
+                return "quit"
+            if word := _WORDS.get(typed.strip().lower()):
+                return word
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -1,0 +1,235 @@
+"""The tree of agents: everybody who works or worked in the session, two lines each, never dropped.
+
+Interface: `AgentTree(scene)`, `follow()` (call it when any agent is dirty or the clock moved), `selected` (a path),
+`select(path)`, `told` (what is left out and in which order, "" for everything by birth). Messages: `Picked(path)` the cursor
+moved, `Opened(path)`, `Answer(path)`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from friday_cli.view import AgentView, doing
+
+from .agent_row import Branch, draw
+from .blocks import RenderContext
+
+Filter = Literal["all", "running", "failed", "needs you"]
+Order = Literal["birth", "cost", "newest"]
+_NEXT: dict[Order, Order] = {"birth": "cost", "cost": "newest", "newest": "birth"}
+FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
+
+
+class AgentTree(ScrollView, can_focus=True):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Agent above", show=False, id="tree.up"),
+        Binding("down,j", "move(1)", "Agent below", show=False, id="tree.down"),
+        Binding("home", "move(-10000)", "First agent", show=False, id="tree.home"),
+        Binding("end", "move(10000)", "Last agent", show=False, id="tree.end"),
+        Binding("enter,o", "open", "Open its transcript; again: full screen", id="tree.open"),
+        Binding("space,left,right", "fold", "Fold or unfold its sub-agents", id="tree.fold"),
+        Binding("f", "filter", "Show all, running, failed, or those that need you", id="tree.filter"),
+        Binding("s", "sort", "Sort by birth, by cost, or the newest first", id="tree.sort"),
+        Binding("a", "answer", "Answer what it asks", id="tree.answer"),
+    ]
+
+    class AgentMessage(Message):
+        """Something about the agent at `path`."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
+            super().__init__()
+
+    class Picked(AgentMessage):
+        """The cursor stands on it now, by the person's own move."""
+
+    class OpenTranscript(AgentMessage):
+        """Its transcript is wanted."""
+
+    class Arranged(Message):
+        """`told` says something else now."""
+
+    class AnswerRequested(AgentMessage):
+        """What it asks is to be answered."""
+
+    def __init__(self, scene: RenderContext, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.scene = scene
+        self.selected = "a"
+        self.filter: Filter = "all"
+        self.order: Order = "birth"
+        self._folded: set[str] = set()
+        self._rows: list[tuple[AgentView, Branch]] = []
+        self._paper = Style()
+        self._drawn: dict[str, tuple[object, list[Strip]]] = {}
+        self._seen: dict[int, tuple[bool, list[Strip]]] = {}
+        """What is on the screen, by row: whether it is chosen, and its lines."""
+
+    # ---- rows -------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Look at every agent again; only rows that changed are drawn anew."""
+        self._rows = self._listed()
+        size = Size(self.scrollable_content_region.width, 2 * len(self._rows))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        self._refresh_changed()
+
+    def _refresh_changed(self) -> None:
+        """Draw again what looks different."""
+        top, width = int(self.scroll_y) // 2, self.scrollable_content_region.width
+        shown = self._rows[top : top + self.size.height // 2 + 1]
+        for number, (agent, branch) in enumerate(shown, top):
+            if self._seen.get(number) != (agent.path == self.selected, self._row(agent, branch, width)):
+                self.refresh_lines(2 * number, 2)
+
+    @property
+    def told(self) -> str:
+        parts = [] if self.filter == "all" else [f"{self.filter}: {len(self._rows)}"]
+        return " · ".join([*parts, *([] if self.order == "birth" else [f"by {self.order}"])])
+
+    def reset(self, scene: RenderContext) -> None:
+        """Begin anew with another session."""
+        self.scene, self.selected = scene, "a"
+        self._folded, self._drawn = set(), {}
+        self.follow()
+
+    def redraw(self) -> None:
+        """The look has changed."""
+        self._drawn = {}
+        self.refresh()
+
+    def _listed(self) -> list[tuple[AgentView, Branch]]:
+        rows: list[tuple[AgentView, Branch]] = []
+        agents = self.scene.state.agents
+
+        def grow(agent: AgentView, first: str, rest: str) -> None:
+            flat = self.filter != "all"
+            folded = agent.path in self._folded and bool(agent.children) and not flat
+            hidden = [a for path, a in agents.items() if path.startswith(agent.path + ".")] if folded else []
+            if not flat or self._fits(agent):
+                asked = any(a.asks for a in hidden)
+                rows.append((agent, Branch(first, rest, folded, len(hidden), asked, flat)))
+            if folded:
+                return
+            children = self._sorted([agents[path] for path in agent.children if path in agents])
+            for child in children:
+                last = child is children[-1]
+                if flat:
+                    grow(child, "", "")
+                else:
+                    grow(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
+
+        if (root := self.scene.state.root) is not None:
+            grow(root, "", "")
+        return rows
+
+    def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
+        if self.order == "newest":
+            return agents[::-1]
+        if self.order == "cost":
+            return sorted(agents, key=lambda a: -self.scene.state.usage_of(a.path).billed)
+        return agents
+
+    def _fits(self, agent: AgentView) -> bool:
+        if self.filter == "running":
+            return not agent.ended
+        if self.filter == "failed":
+            return agent.status in ("failed", "timeout", "interrupted")
+        return bool(agent.asks)
+
+    # ---- drawing ------------------------------------------------------------------------
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._paper = self.rich_style
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        number, row = divmod(int(self.scroll_y) + y, 2)
+        width = self.scrollable_content_region.width  # without the scrollbar
+        if number >= len(self._rows):
+            self._seen.pop(number, None)
+            return Strip.blank(width, self._paper)
+        agent, branch = self._rows[number]
+        strips = self._row(agent, branch, width)
+        self._seen[number] = (agent.path == self.selected, strips)
+        strip = strips[row]
+        if agent.path == self.selected:
+            look = self.scene.pen.look
+            strip = strip.extend_cell_length(width).apply_style(self._paper + look.selected)
+            return strip
+        return strip.extend_cell_length(width).apply_style(self._paper)
+
+    def _row(self, agent: AgentView, branch: Branch, width: int) -> list[Strip]:
+        now = self.scene.now()
+        clock = 0 if agent.ended else int(now)
+        usage = self.scene.state.usage_of(agent.path)
+        key = (
+            width, branch, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
+            len(agent.children), len(agent.asks), agent.task,
+            id(agent.current) if agent.current else 0, agent.worktree, doing(self.scene.state, agent),
+        )  # fmt: skip
+        known = self._drawn.get(agent.path)
+        if known is None or known[0] != key:
+            lines = draw(self.scene, agent, branch, width, now)
+            known = self._drawn[agent.path] = (key, lines)
+        return known[1]
+
+    # ---- keys ------------------------------------------------------------------------------
+
+    def select(self, path: str) -> None:
+        """Put the cursor on an agent."""
+        self.selected = path
+        index = next((i for i, (agent, _) in enumerate(self._rows) if agent.path == path), None)
+        if index is not None and self.is_mounted:
+            height = self.scrollable_content_region.height
+            if not self.scroll_y <= 2 * index <= self.scroll_y + height - 2:
+                self.scroll_to(y=max(2 * index - height // 2, 0), animate=False)
+        self.refresh()
+
+    def action_move(self, by: int) -> None:
+        if not self._rows:
+            return
+        paths = [agent.path for agent, _ in self._rows]
+        here = paths.index(self.selected) if self.selected in paths else 0
+        self.select(paths[min(max(here + by, 0), len(paths) - 1)])
+        self.post_message(self.Picked(self.selected))
+
+    def on_click(self, event: events.Click) -> None:
+        number = (int(self.scroll_y) + event.get_content_offset_capture(self).y) // 2
+        if 0 <= number < len(self._rows):
+            path = self._rows[number][0].path
+            self.select(path)
+            self.post_message(self.OpenTranscript(path) if event.chain > 1 else self.Picked(path))
+
+    def action_open(self) -> None:
+        self.post_message(self.OpenTranscript(self.selected))
+
+    def action_fold(self) -> None:
+        self._folded ^= {self.selected}
+        self.follow()
+
+    def action_filter(self) -> None:
+        self.filter = FILTERS[(FILTERS.index(self.filter) + 1) % len(FILTERS)]
+        self.follow()
+        if self._rows and all(agent.path != self.selected for agent, _ in self._rows):
+            self.select(self._rows[0][0].path)
+        self.post_message(self.Arranged())
+
+    def action_sort(self) -> None:
+        self.order = _NEXT[self.order]
+        self.follow()
+        self.post_message(self.Arranged())
+
+    def action_answer(self) -> None:
+        self.post_message(self.AnswerRequested(self.selected))

@@ -1,0 +1,55 @@
+"""What stands in the prompt for more than itself: long pastes and pictures, as `[Pasted #1 +40 lines]`, `[Image #1 a.png]`.
+
+Interface: `Chips`, `pasted(text)` and `pictured(image, name)` give what to insert; `full(text)` has the pastes in place of
+their chips, `images(text)` the pictures whose chips are in it, `bare(text)` is `full` without the chips of pictures.
+"""
+
+from __future__ import annotations
+
+import re
+
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.protocol.messages import Image
+from friday_cli.core.text.sanitize import sanitize_line
+
+LINES, CHARS = 10, 1_000
+"""A paste with more than this becomes a chip."""
+_PASTE = re.compile(r"\[Pasted #(\d+) \+\d+ lines?\]")
+_IMAGE = re.compile(r"\[Image #(\d+)(?: [^\]\n]*)?\]")
+
+
+class Chips:
+    """The chips of one prompt."""
+
+    def __init__(self) -> None:
+        self._pastes: dict[int, str] = {}
+        self._images: dict[int, Image] = {}
+
+    def pasted(self, text: str) -> str:
+        """What a paste becomes: itself, or a chip where it is long."""
+        lines = text.count("\n") + 1
+        if lines <= LINES and len(text) <= CHARS:
+            return text
+        number = max(self._pastes, default=0) + 1
+        self._pastes[number] = text
+        return f"[Pasted #{number} +{pluralize(lines, 'line')}]"
+
+    def pictured(self, image: Image, name: str = "") -> str:
+        """The chip of a picture; its number is never used again, so that a queued message keeps its own."""
+        number = max(self._images, default=0) + 1
+        self._images[number] = image
+        return f"[Image #{number}{' ' + sanitize_line(name, 40).replace(']', ')') if name else ''}]"
+
+    def full(self, text: str) -> str:
+        return _PASTE.sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
+
+    def images(self, text: str) -> tuple[Image, ...]:
+        numbers = dict.fromkeys(int(found[1]) for found in _IMAGE.finditer(text))
+        return tuple(self._images[number] for number in numbers if number in self._images)
+
+    def bare(self, text: str) -> str:
+        return _IMAGE.sub(lambda found: "" if int(found[1]) in self._images else found[0], self.full(text)).strip(" ")
+
+    def clear(self) -> None:
+        """The prompt is empty: pastes are forgotten."""
+        self._pastes.clear()

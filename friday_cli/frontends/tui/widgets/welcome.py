@@ -1,0 +1,136 @@
+"""The first run: no model is configured, and there are three ways on. Interface: `Welcome`; message `Chosen(model)`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from rich.table import Table
+from rich.text import Text
+from textual import events, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize_line
+
+from .text_input import TextField
+
+_PREFIXES = (
+    ("sk-ant-", "anthropic"),
+    ("sk-or-", "openrouter"),
+    ("gsk_", "groq"),
+    ("AIza", "gemini"),
+    ("sk-", "openai"),
+)
+_WORDS = "Welcome to Friday. No model is configured yet; there are three ways on:"
+_WAYS = (
+    "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
+    "before you start Friday",
+    "a local server, if one is listed here",
+    "the offline demo: a script plays the model; tools, sub-agents and your folder are real",
+)
+
+
+class Welcome(Vertical):
+    """See the module."""
+
+    class Chosen(Message):
+        """Go on with a model; None takes what is configured now."""
+
+        def __init__(self, model: str | None) -> None:
+            self.model = model
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._models = ["demo"]
+
+    def compose(self) -> ComposeResult:
+        ways = Table.grid(padding=(0, 1))
+        for way in _WAYS:
+            ways.add_row("•", Text(way))
+        yield Static(Text(_WORDS + "\n"))
+        yield Static(ways)
+        yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
+        yield TextField(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
+        yield Static(id="trouble")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).focus()
+        self._look_for_servers()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A key that is pasted needs no field first."""
+        if not self.key.has_focus:
+            event.stop()
+            self.key.focus()
+            self.key.insert_text_at_cursor(event.text.strip().partition("\n")[0])
+
+    def on_key(self, event: events.Key) -> None:
+        """So does one that is typed."""
+        if not self.key.has_focus and event.is_printable and event.character and event.character != " ":
+            event.stop()
+            self.key.focus()
+            self.key.insert_text_at_cursor(event.character)
+
+    @property
+    def key(self) -> Input:
+        return self.query_one("#key", Input)
+
+    @work
+    async def _look_for_servers(self) -> None:
+        try:
+            found = await _local_models()
+        except FridayError:
+            return
+        ways = self.query_one(OptionList)
+        for name in found[:6]:
+            self._models.append(name)
+            ways.add_option(Option(Content(f"Use {sanitize_line(name, 80)}, on this machine")))
+
+    async def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        model = self._models[event.option_index]
+        if model != "demo":
+            from friday_cli.config.edit import set_value
+
+            try:
+                await asyncio.to_thread(set_value, "model", model)
+            except FridayError as error:
+                self._say(str(error))
+        self.post_message(self.Chosen(model))
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        key = event.value.strip()
+        provider = next((name for prefix, name in _PREFIXES if key.startswith(prefix)), "")
+        if not provider:
+            self._say("That looks like no key Friday knows. For another service: `friday auth set PROVIDER`.")
+            return
+        from friday_cli.llm.models.credentials import set_key
+
+        try:
+            path = await asyncio.to_thread(set_key, provider, key)
+        except FridayError as error:
+            self._say(str(error))
+            return
+        self.notify(f"The key of {provider} is kept in {path}.", markup=False, timeout=6)
+        self.post_message(self.Chosen(None))
+
+    def _say(self, text: str) -> None:
+        self.query_one("#trouble", Static).update(Text(text, style="bold"))
+
+
+async def _local_models() -> list[str]:
+    """Full names of the models that servers on this machine offer."""
+    from friday_cli import config
+    from friday_cli.llm.models.local_servers import probe
+
+    settings = await asyncio.to_thread(config.load)
+    found = await probe(settings.settings.providers, os.environ)
+    return [f"{server.provider}/{model.id}" for server in found.servers for model in server.models]

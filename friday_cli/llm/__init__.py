@@ -1,0 +1,1 @@
+"""Model services: transport, providers, models."""

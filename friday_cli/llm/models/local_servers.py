@@ -1,0 +1,208 @@
+"""Model servers on this machine, found by asking. They are offered to a person and never used by themselves.
+
+Only loopback addresses are asked, without credentials, proxies or redirects; what answers is data, not trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import structs
+
+from friday_cli.config.settings import ProviderSettings, Settings
+from friday_cli.core.protocol.errors import UsageError
+
+from .local_servers_data import LocalModel, LocalServer, LocalServers
+from .presets import PRESETS, ModelService, is_loopback, service
+from .resolve import ModelChoice
+
+if TYPE_CHECKING:
+    import httpx2
+
+SECONDS = 0.3
+"""How long a server may take for one answer."""
+_LARGEST = 4_000_000
+_MOST = 64
+
+
+async def probe(
+    providers: Mapping[str, ProviderSettings], env: Mapping[str, str], *, seconds: float = SECONDS
+) -> LocalServers:
+    """Ask every local service at once; `seconds` bounds each answer. Takes no longer than three of them."""
+    asked, notes = [], []
+    for name in (n for n, preset in PRESETS.items() if preset.local):
+        try:
+            of = service(name, providers, env)
+        except UsageError as error:
+            notes.append(str(error))
+            continue
+        if is_loopback(of.base_url):
+            asked.append(of)
+        else:
+            notes.append(f"{of.title}: {of.moved_by} points to {of.host}, another machine: not asked.")
+    answers = await asyncio.gather(*(ask(of, seconds=seconds) for of in asked))
+    return LocalServers(tuple(a for a in answers if a is not None), tuple(notes))
+
+
+async def ask(of: ModelService, *, seconds: float = SECONDS) -> LocalServer | None:
+    """What one service says of itself, or None where nothing of its kind answers."""
+    import httpx2
+
+    parts = urlsplit(of.base_url)  # without a user's name and password
+    base = f"{parts.scheme}://{of.host}{parts.path.removesuffix('/v1')}"
+    async with httpx2.AsyncClient(base_url=base, trust_env=False, follow_redirects=False, timeout=seconds) as client:
+        get = _ServerProbe(client, seconds)
+        models, hint = await _READERS[of.name](get)
+    return None if models is None else LocalServer(of.name, of.title, of.base_url, tuple(models), hint)
+
+
+async def measured(
+    choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None, seconds: float = 1.0
+) -> ModelChoice:
+    """A choice with the window that its local server really gives it, and notes on what will not work.
+
+    Any other choice, and one whose server does not answer, comes back as it is.
+    """
+    if choice.provider not in _READERS:
+        return choice
+    of = service(choice.provider, settings.providers, os.environ if env is None else env)
+    server = await ask(of, seconds=seconds)
+    if server is None:
+        return choice
+    names = (choice.model, f"{choice.model}:latest")
+    model = next((m for m in server.models if m.id in names), None)
+    if model is None:
+        has = ", ".join(m.id for m in server.models[:8]) or "none yet"
+        return structs.replace(
+            choice, notes=(*choice.notes, f"{of.title} has no model {choice.model!r}. It has: {has}.")
+        )
+    notes = [f"{choice.model}: {text}." for text in model.warnings]
+    window = choice.window
+    if not of.own.window:
+        window = model.window or min(window, model.trained or window)
+        notes += [] if model.window or not server.hint else [server.hint]
+    longest = min(choice.max_output, window // 2)
+    return structs.replace(choice, window=window, max_output=longest, notes=(*choice.notes, *notes))
+
+
+class _ServerProbe:
+    def __init__(self, client: httpx2.AsyncClient, seconds: float) -> None:
+        self._client, self._seconds = client, seconds
+
+    async def __call__(self, path: str, body: object = None) -> dict[str, Any]:
+        """The JSON object at `path`, {} for anything else."""
+        import httpx2
+
+        read = b""
+        try:
+            async with asyncio.timeout(self._seconds):
+                method = "GET" if body is None else "POST"
+                content = None if body is None else msgspec.json.encode(body)
+                async with self._client.stream(method, path, content=content) as response:
+                    if response.status_code != 200:
+                        return {}
+                    async for piece in response.aiter_bytes():
+                        read += piece
+                        if len(read) > _LARGEST:
+                            return {}
+            answer = msgspec.json.decode(read)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError, msgspec.DecodeError):
+            return {}
+        return answer if isinstance(answer, dict) else {}
+
+
+_Answer = tuple[list[LocalModel] | None, str]
+
+
+async def _ollama(get: _ServerProbe) -> _Answer:
+    tags, running = await asyncio.gather(get("/api/tags"), get("/api/ps"))
+    if not isinstance(tags.get("models"), list):
+        return None, ""
+    loaded = {_name(row): _count(row.get("context_length")) for row in _rows(running, "models")}
+    ids = [_name(row) for row in _rows(tags, "models")]
+    shown = await asyncio.gather(*(get("/api/show", {"model": name}) for name in ids))
+    models = []
+    for name, show in zip(ids, shown, strict=True):
+        info = show.get("model_info")
+        lengths = [v for k, v in info.items() if k.endswith(".context_length")] if isinstance(info, dict) else []
+        can = show.get("capabilities")
+        if isinstance(can, list) and "completion" not in can and "tools" not in can:
+            continue  # an embedding model
+        tools = "tools" in can if isinstance(can, list) else None
+        window = loaded.get(name) or _num_ctx(show.get("parameters"))
+        models.append(LocalModel(name, window, _count(next(iter(lengths), 0)), tools))
+    unsure = any(not m.window for m in models)
+    hint = "Ollama may give a model as little as 4,096 tokens: start it with OLLAMA_CONTEXT_LENGTH=32768 or more."
+    return models, hint if unsure else ""
+
+
+async def _lmstudio(get: _ServerProbe) -> _Answer:
+    rich, plain = await asyncio.gather(get("/api/v0/models"), get("/v1/models"))
+    if not isinstance(plain.get("data"), list):
+        return None, ""
+    details = {_name(row): row for row in _rows(rich, "data")}
+    models = []
+    for name in (_name(row) for row in _rows(plain, "data")):
+        row = details.get(name, {})
+        if row.get("type") == "embeddings":
+            continue
+        can = row.get("capabilities")
+        tools = "tool_use" in can if isinstance(can, list) else None
+        models.append(
+            LocalModel(name, _count(row.get("loaded_context_length")), _count(row.get("max_context_length")), tools)
+        )
+    return models, ""
+
+
+async def _llamacpp(get: _ServerProbe) -> _Answer:
+    listing, props = await asyncio.gather(get("/v1/models"), get("/props"))
+    settings = props.get("default_generation_settings")
+    rows = _rows(listing, "data")
+    if not isinstance(settings, dict) and not any(row.get("owned_by") == "llamacpp" for row in rows):
+        return None, ""
+    window = _count(settings.get("n_ctx")) if isinstance(settings, dict) else 0
+    models = []
+    for row in rows:
+        meta = row.get("meta")
+        trained = _count(meta.get("n_ctx_train")) if isinstance(meta, dict) else 0
+        models.append(LocalModel(_name(row), window, trained))
+    return models, ""
+
+
+async def _vllm(get: _ServerProbe) -> _Answer:
+    rows = _rows(await get("/v1/models"), "data")
+    if not any(row.get("owned_by") == "vllm" or "max_model_len" in row for row in rows):
+        return None, ""
+    return [LocalModel(_name(row), _count(row.get("max_model_len"))) for row in rows], ""
+
+
+_READERS = {"ollama": _ollama, "lmstudio": _lmstudio, "llamacpp": _llamacpp, "vllm": _vllm}
+
+
+def _rows(answer: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = answer.get(key)
+    return [r for r in rows if isinstance(r, dict) and _name(r)][:_MOST] if isinstance(rows, list) else []
+
+
+def _name(row: dict[str, Any]) -> str:
+    """A row's id; "" for one that could not be shown or typed."""
+    name = row.get("id") or row.get("name")
+    good = isinstance(name, str) and name.isprintable() and " " not in name and 0 < len(name) <= 200
+    return name if isinstance(name, str) and good else ""
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else 0
+
+
+def _num_ctx(parameters: object) -> int:
+    for line in parameters.splitlines() if isinstance(parameters, str) else ():
+        words = line.split()
+        if len(words) == 2 and words[0] == "num_ctx" and words[1].isdecimal():
+            return _count(int(words[1][:10]))
+    return 0

@@ -1,0 +1,115 @@
+"""Makes prices.json, the packaged extract of genai-prices: `python -m friday_cli.llm.models.update_prices`.
+
+Importing genai-prices costs 130-270 ms, so it is a tool of development only; tests compare the extract with it.
+Each model is `[names, window, prices]`. A name is an exact id, or `^start`, `$end`, `*part`, `/regular expression`; a list of
+names means all of them at once.
+`prices` is a list of `{in, out, read, write, reasoning, search, since, hours}`: dollars per million tokens (`search`: per
+thousand web searches that the service runs by itself), a number or
+`[base, [tokens, price], ...]` where more input than `tokens` sets the price of everything. The last one whose
+`since` (a UTC date) or `hours` (UTC, from and to) holds is meant, the first where none does.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+LISTS = ("anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "aws", "azure")
+"""The price lists of genai-prices that Friday's services need."""
+_FIELDS = {
+    "in": "input_mtok",
+    "out": "output_mtok",
+    "read": "cache_read_mtok",
+    "write": "cache_write_mtok",
+    "reasoning": "output_reasoning_mtok",
+    "search": "web_searches_kcount",
+}
+
+
+def extract() -> dict[str, Any]:
+    """The extract, from the installed genai-prices."""
+    from genai_prices import __version__, data_snapshot
+
+    made: dict[str, Any] = {"source": f"genai-prices {__version__}", "lists": {}}
+    known = {provider.id: provider for provider in data_snapshot.get_snapshot().providers}
+    for name in LISTS:
+        provider = known[name]
+        rows = [row for model in provider.models if (row := _row(model))]
+        made["lists"][name] = {"also": list(provider.fallback_model_providers or ()), "models": rows}
+        made["lists"][name]["also"] = [other for other in made["lists"][name]["also"] if other in LISTS]
+    return made
+
+
+def write(path: Path) -> None:
+    """Write the extract to `path`, a model a line."""
+    made = extract()
+    lines = ["{", f'"source": {json.dumps(made["source"])},', '"lists": {']
+    for last, (name, entry) in _marked(made["lists"].items()):
+        lines.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [')
+        for end, row in _marked(entry["models"]):
+            lines.append(json.dumps(row, separators=(",", ":")) + ("" if end else ","))
+        lines.append("]}" + ("" if last else ","))
+    path.write_text("\n".join([*lines, "}}", ""]), encoding="utf-8")
+
+
+def _marked(items: Any) -> list[tuple[bool, Any]]:
+    rows = list(items)
+    return [(index == len(rows) - 1, row) for index, row in enumerate(rows)]
+
+
+def _row(model: Any) -> list[Any] | None:
+    """A model's line, or None where its tokens have no price in both directions (embeddings, speech, ...)."""
+    conditional = model.prices if isinstance(model.prices, list) else None
+    prices = [_price(c.prices, c.constraint) for c in conditional] if conditional else [_price(model.prices, None)]
+    if not all(("in" in price and "out" in price) for price in prices):
+        if any("in" in price or "out" in price for price in prices) or not model.id.endswith(":free"):
+            return None
+        prices = [{"in": 0, "out": 0}]
+    return [_names(model.match), model.context_window or 0, prices]
+
+
+def _price(price: Any, constraint: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for short, field in _FIELDS.items():
+        value = getattr(price, field)
+        if isinstance(value, Decimal):
+            out[short] = _number(value)
+        elif value is not None:
+            out[short] = [_number(value.base), *([tier.start, _number(tier.price)] for tier in value.tiers)]
+    if constraint is not None:
+        if hasattr(constraint, "start_date"):
+            out["since"] = constraint.start_date.isoformat()
+        else:
+            out["hours"] = [f"{t:%H:%M}" for t in (constraint.start_time, constraint.end_time)]
+    return out
+
+
+def _number(value: Decimal) -> int | float:
+    return int(value) if value == int(value) else float(value)
+
+
+def _names(clause: Any) -> list[Any]:
+    marks = {"equals": "", "starts_with": "^", "ends_with": "$", "contains": "*", "regex": "/"}
+    for field, mark in marks.items():
+        if hasattr(clause, field):
+            value = getattr(clause, field)
+            text = value if isinstance(value, str) else value.pattern
+            if not mark and text[:1] in tuple("^$*/"):
+                raise ValueError(f"an id that looks like a pattern: {text}")
+            return [mark + (text if mark == "/" else text.lower())]
+    if hasattr(clause, "or_"):
+        return [name for inner in clause.or_ for name in _names(inner)]
+    if hasattr(clause, "and_"):
+        parts = [_names(inner) for inner in clause.and_]
+        if all(len(part) == 1 for part in parts):
+            return [[part[0] for part in parts]]
+    raise ValueError(f"a rule that the extract cannot hold: {clause}")
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("prices.json")
+    write(target)
+    print(f"{target}: {target.stat().st_size} bytes")

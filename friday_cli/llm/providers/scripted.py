@@ -1,0 +1,210 @@
+"""A model that plays a scenario: same requests, same replies. For demos, tests and trying out profiles.
+
+A scenario is a YAML or TOML file (`scripted:PATH` as the model name) or a dict. Turns are keyed by agent path:
+
+    badge: scripted
+    agents:
+      a:                                   # the root; `a.1` a child, `a.*` any child of it, `a.**` any below, `*` all
+        - text: Two helpers first.
+          calls: [{name: delegate_task, arguments: {profile: researcher, task: look}}]
+        - text: "They found: {results}"    # also {results[0]}, {task}, {last}
+      "*":
+        turns:
+          - {when: "count", text: "42"}    # a rule: used whenever the last message has this text, before the list
+          - {fail: {kind: rate, message: slow down, retry_after: 1}}
+        repeat: last
+
+Each request takes the next turn of its agent's list, a failed one too. The most exact path pattern wins. All keys are
+in `friday_cli.llm.providers.scenario`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.messages import AnyPart, Message, Text, Thinking, ToolCall, Usage, estimate_message
+from friday_cli.core.protocol.provider import (
+    CallChunk,
+    Chunk,
+    ReplyDone,
+    Request,
+    Stop,
+    TextChunk,
+    ThinkingChunk,
+    estimate_request,
+)
+
+from ..transport.tool_arguments import call_of
+from .scenario import AgentScript, Scenario, ScriptedCall, ScriptedTurn
+
+__all__ = ["Scenario", "ScriptedProvider"]
+
+_SLOT = re.compile(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
+_NOTHING = AgentScript(wrap_up="done")
+
+
+class ScriptedProvider:
+    """Plays a `Scenario`. `count` is the number of requests so far; with `record` they are kept in `requests`."""
+
+    name = "scripted"
+    lane = "scripted"
+
+    def __init__(self, scenario: Scenario | Mapping[str, Any], *, record: bool = False) -> None:
+        self.scenario = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
+        self.model = self.scenario.name
+        self.window = self.scenario.window
+        self.max_output = self.scenario.max_output
+        self.badge = self.scenario.badge
+        self.count = 0
+        self.requests: list[Request] = []
+        self._record = record
+        self._asked: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+
+    @classmethod
+    def from_file(cls, path: str, *, record: bool = False) -> ScriptedProvider:
+        """The provider behind the model name `scripted:PATH`. Raises `FileError`."""
+        return cls(Scenario.load(path), record=record)
+
+    def cost(self, usage: Usage) -> float | None:
+        """US dollars for `usage`; None where the scenario has no price."""
+        price = self.scenario.price
+        if price is None:
+            return None
+        cache = usage.cache_read * price.cache_read + usage.cache_write * price.cache_write
+        return (usage.input * price.input + usage.output * price.output + cache) / 1_000_000
+
+    async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of the agent's next turn; raises `ProviderError` where the turn says so."""
+        self.count += 1
+        self._asked[request.agent] += 1
+        if self._record:
+            self.requests.append(request)
+        script = self.scenario.script(request.agent)
+        turn = self._turn(script or _NOTHING, request)
+        message = self._message(turn, script or _NOTHING, request)
+        usage = self._usage(turn, request, message)
+        await asyncio.sleep(turn.delay_s)
+        limit = turn.truncate_after if turn.truncate_after is not None else 0 if turn.fail else None
+        for index, chunk in enumerate(list(_chunks(turn, message))[:limit]):
+            if index and turn.chunk_delay_s:
+                await asyncio.sleep(turn.chunk_delay_s)
+            yield chunk
+        spent = usage if turn.usage else None
+        if (f := turn.fail) is not None:
+            raise ProviderError(f.kind, f.message, status=f.status, retry_after=f.retry_after, usage=spent)
+        if limit is not None:
+            raise ProviderError("truncated", "The scripted reply ended before it was complete.", usage=spent)
+        stop: Stop = turn.stop or ("tool_use" if message.calls else "end_turn")
+        yield ReplyDone(message, usage, stop, turn.note)
+
+    def _turn(self, script: AgentScript, request: Request) -> ScriptedTurn:
+        last = _words(request.messages[-1]) if request.messages else ""
+        listed = []
+        for turn in script.turns:
+            if turn.when is None:
+                listed.append(turn)
+            elif turn.when in last:
+                return turn
+        index = self._taken[request.agent]
+        if script.count == "history":
+            index = sum(m.role == "assistant" for m in request.messages)
+        self._taken[request.agent] += 1
+        if index < len(listed):
+            return listed[index]
+        if script.repeat and listed:
+            return listed[-1]
+        if script.otherwise is not None:
+            return script.otherwise
+        if self.scenario.strict:
+            raise ProviderError("config", f"The scenario has no turn {index + 1} for agent {request.agent}.")
+        return ScriptedTurn(text="done")
+
+    def _message(self, turn: ScriptedTurn, script: AgentScript, request: Request) -> Message:
+        text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
+        calls = turn.calls
+        if calls and request.tool_choice == "none" and not turn.stubborn:
+            text, calls = script.wrap_up if turn.wrap_up is None else turn.wrap_up, ()
+        thinking, text = _filled(turn.thinking, request), _filled(text, request)
+        parts: list[AnyPart] = [Thinking(thinking, "scripted")] if thinking else []
+        parts += [Text(text)] if text else []
+        before = sum(len(m.calls) for m in request.messages)
+        stem = f"call_{request.agent.replace('.', '_')}_{self._asked[request.agent]}"
+        parts += [_call(c, c.id or f"{stem}_{before + i}", request) for i, c in enumerate(calls, 1)]
+        return Message("assistant", tuple(parts))
+
+    def _usage(self, turn: ScriptedTurn, request: Request, message: Message) -> Usage:
+        if (u := turn.usage) is not None:
+            usage = Usage(u.input, u.cache_read, u.cache_write, u.output, u.reasoning, None, u.cached)
+        else:
+            usage = Usage(
+                estimate_request(request), output=estimate_message(message), cost_usd=None, cached=False, estimated=True
+            )
+        return msgspec.structs.replace(usage, cost_usd=self.cost(usage))
+
+
+def _call(call: ScriptedCall, call_id: str, request: Request) -> ToolCall:
+    if call.raw is not None:
+        return call_of(call_id, call.name, call.raw)
+    return ToolCall(call_id, call.name, _filled_in(call.arguments, request))
+
+
+def _chunks(turn: ScriptedTurn, message: Message) -> Iterator[Chunk]:
+    """The reply in pieces: thinking whole, the text as the turn cuts it (by words where it is slow), then the calls."""
+    for part in message.parts:
+        if isinstance(part, Thinking):
+            yield ThinkingChunk(part.text)
+        elif isinstance(part, Text):
+            yield from (TextChunk(piece) for piece in _pieces(turn, part.text))
+    for index, call in enumerate(message.calls):
+        yield CallChunk(index, call.name, len(call.raw or str(call.arguments)))
+
+
+def _pieces(turn: ScriptedTurn, text: str) -> Iterable[str]:
+    if isinstance(turn.chunks, tuple) and text == "".join(turn.chunks):
+        return turn.chunks
+    if isinstance(turn.chunks, int) and turn.chunks > 0:
+        size = -(-len(text) // turn.chunks)
+        return (text[i : i + size] for i in range(0, len(text), size))
+    return re.findall(r"\s*\S+\s*", text) if turn.chunk_delay_s else (text,)
+
+
+def _words(message: Message) -> str:
+    return "\n".join([message.text, *(r.text for r in message.results)]).strip("\n")
+
+
+def _filled(text: str, request: Request) -> str:
+    """`text` with its slots filled; one that has nothing to put in stays as it is, to be seen."""
+    if "{" not in text:
+        return text
+    results = next((m.results for m in reversed(request.messages) if m.role == "tool"), ())
+    task = next((m.text for m in request.messages if m.role == "user"), "")
+
+    def fill(found: re.Match[str]) -> str:
+        if found[2]:
+            return task
+        if found[3]:
+            return _words(request.messages[-1]) if request.messages else ""
+        if found[1] is None:
+            return "\n".join(r.text for r in results)
+        index = int(found[1])
+        return results[index].text if -len(results) <= index < len(results) else found[0]
+
+    return _SLOT.sub(fill, text)
+
+
+def _filled_in(value: Any, request: Request) -> Any:
+    if isinstance(value, str):
+        return _filled(value, request)
+    if isinstance(value, dict):
+        return {key: _filled_in(item, request) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_filled_in(item, request) for item in value]
+    return value

@@ -1,0 +1,109 @@
+"""Where a model service is and how to speak to it; knows its secrets and keeps them to itself."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from typing import Any, Literal
+from urllib.parse import SplitResult, urlsplit
+
+import msgspec
+
+from friday_cli.core.text.lazy_regex import pattern
+
+_SECRET_NAME = pattern(r"auth|key|token|secret|cookie|password|credential", re.I)
+_SECRET_TEXT = pattern(
+    r"(?i:bearer)\s+[^\s\"',]{6,}"
+    r"|\b(?:sk|rk|pk|gsk|xai|ghp|github_pat)[-_][A-Za-z0-9*._-]{6,}"
+    r"|\b(?:AKIA|AIza)[A-Za-z0-9_-]{10,}"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{8,}"
+)
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """A model service. All durations are seconds.
+
+    `service` is its name in messages; `headers` go with every request, the key included; `key_name` is the variable
+    or config key that a refused key is blamed on. `idle_s` bounds the wait for any byte, `event_idle_s` the wait for
+    an event that is no ping. `sdk` and `platform` say which client class of which SDK the `sdk` transport uses, with
+    `options` as its further arguments (region, project, resource, API version...). `models` are ids known of it, for an
+    error that names near ones.
+    """
+
+    service: str
+    base_url: str
+    headers: dict[str, str] = {}
+    key_name: str = ""
+    connect_s: float = 10.0
+    idle_s: float = 180.0
+    event_idle_s: float = 300.0
+    sdk: Literal["anthropic", "openai"] = "openai"
+    platform: Literal["", "profile", "bedrock", "mantle", "vertex", "foundry", "azure"] = ""
+    options: dict[str, Any] = {}
+    models: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.service!r}, {self.host!r})"
+
+    def __rich_repr__(self) -> Any:
+        yield self.service
+        yield self.host
+
+    @property
+    def address(self) -> SplitResult:
+        """The parts of the base URL; all empty where it is none."""
+        try:
+            return urlsplit(self.base_url)
+        except ValueError:
+            return urlsplit("")
+
+    @property
+    def host(self) -> str:
+        """Host and port as a person writes them, without user name and password; the platform where there is no URL."""
+        return self.address.netloc.rpartition("@")[2] or self.platform or self.service
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        return f"{self.address.scheme}://{self.host}"
+
+    def url(self, path: str) -> str:
+        """The address of `path` below the base; a query in the base stays behind it."""
+        base, mark, query = self.base_url.partition("?")
+        return base.rstrip("/") + path + mark + query
+
+    @staticmethod
+    def is_secret(header: str) -> bool:
+        """Whether a header of this name is likely to carry a secret."""
+        return _SECRET_NAME().search(header) is not None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every value that must not be shown, longest first."""
+        found = [v for k, v in self.headers.items() if _SECRET_NAME().search(k)]
+        found += [v for k, v in self.options.items() if isinstance(v, str) and _SECRET_NAME().search(k)]
+        found += [v for v in (self.address.password, self.address.query) if v]
+        found += [word for value in found for word in value.split() if word != value]
+        return tuple(sorted({v for v in found if len(v) > 5}, key=len, reverse=True))
+
+    @property
+    def lane(self) -> str:
+        """Equal for endpoints that share a rate limit: the service and a short hash of the key, never the key."""
+        material = "\0".join((self.origin, self.platform, *self.secrets))
+        return f"{self.service}-{hashlib.sha256(material.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the service is on this machine; no proxy is asked for it."""
+        host = self.address.hostname or ""
+        try:
+            return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    def redact(self, text: str) -> str:
+        """`text` with this endpoint's secrets, and whatever looks like a key, replaced."""
+        for secret in self.secrets:
+            text = text.replace(secret, "[key]")
+        return _SECRET_TEXT().sub("[key]", text)

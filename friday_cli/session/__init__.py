@@ -1,0 +1,1 @@
+"""Opens and runs sessions."""

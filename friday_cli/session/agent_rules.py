@@ -1,0 +1,84 @@
+"""The rules a session starts with: those of the settings and those of the command line; and what a profile makes of them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from friday_cli.config import Settings
+from friday_cli.config.settings import RuleSetting
+from friday_cli.core.permissions.rule import BEYOND, Decision, Rule, parse_rule
+from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.text.suggest import closest_match
+from friday_cli.extensions.profiles import KNOWN, Profile
+
+NOWHERE: Mapping[tuple[str, str], str] = {}
+
+
+def session_rules(
+    settings: Settings,
+    *,
+    allow: Sequence[str],
+    deny: Sequence[str],
+    mode: Mode,
+    profile: str,
+    places: Mapping[tuple[str, str], str] = NOWHERE,
+) -> Rules:
+    """The rights of the root, whose profile is `profile`: the settings' rules and the command line's.
+
+    `places` tells where a rule of the settings stands: (decision, rule) -> place. Raises UsageError for a bad rule.
+    """
+    permissions = settings.permissions
+    rules: list[Rule] = []
+    listed: dict[Decision, Sequence[str]] = {
+        "deny": permissions.deny,
+        "ask": permissions.ask,
+        "allow": permissions.allow,
+    }
+    for decision, texts in listed.items():
+        rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
+    rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
+    rules += [_known(parse_rule(text, "deny", source="command line")) for text in deny]
+    rules += [_known(parse_rule(text, "allow", source="command line")) for text in allow]
+    return Rules(mode=mode, rules=rules, profile=profile)
+
+
+def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
+    """A rule of the settings. Raises UsageError with the place where it stands."""
+    place = (named.decision, named.rule)
+    try:
+        rule = parse_rule(
+            named.rule, named.decision, profile=named.profile, reason=named.reason, source=places.get(place, "")
+        )
+        return _known(rule)
+    except UsageError as error:
+        from friday_cli.config.rule_locations import rule_places
+
+        with suppress(FileError):
+            places = places or rule_places()
+        where = f"{places[place]}: {field}" if place in places else field
+        raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
+
+
+def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
+    """The rights of an agent with `profile` and these tools: never more than its parent's."""
+    source = f"profile {profile.name}"
+    return parent.child(
+        allowed=frozenset(tools),
+        mode=profile.mode or None,
+        rules=[parse_rule(text, "deny", source=source) for text in profile.deny],
+        only=[parse_rule(text, "allow", source=source) for text in profile.only],
+        profile=profile.name,
+    )
+
+
+def _known(rule: Rule) -> Rule:
+    """The rule itself. Raises UsageError when it speaks of no tool there is: a misspelt one would protect nothing."""
+    beyond = rule.decision == "allow" and rule.tool in {f"bash_{reach}" for reach in BEYOND}
+    if beyond or rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
+        return rule
+    near = closest_match(rule.tool, KNOWN)
+    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(KNOWN))}."
+    raise UsageError(f"The rule {rule} names no tool.", hint=hint)

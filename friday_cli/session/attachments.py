@@ -1,0 +1,85 @@
+"""Files named with `@` in a prompt: their content joins the message."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Collection
+
+from friday_cli.core.permissions.dangerous import is_secret
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.messages import Image
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.text.lazy_regex import pattern
+
+from .mentions import addressed, misspelt, task_of
+
+MOST_CHARS = 100_000
+MOST_IMAGE_BYTES = 5_000_000
+_NAMED = pattern(r"""(?<![\w@/.])@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`]+))""")
+_IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+async def attached(
+    prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
+) -> tuple[str, tuple[Image, ...], list[str]]:
+    """The prompt with the files it names behind it, the images among them, and remarks for the person.
+
+    What names no file of the workspace stays as it is: an `@` is not always a file. At the start it may name one of
+    `profiles`, which then is meant; `@./NAME` is the file all the same.
+    """
+    texts, images, remarks = [], [], []
+    rest = task_of(prompt) if addressed(prompt, profiles) else prompt
+    meant = misspelt(prompt, profiles)
+    for name in dict.fromkeys(next(filter(None, match.groups())) for match in _NAMED().finditer(rest)):
+        try:
+            found = await _find(name, workspace)
+            if found is None:
+                if meant and name.startswith(rest.split()[0][1:]):
+                    remarks.append(f"@{name}: no profile and no file, so it is text. Did you mean @{meant}?")
+                    meant = ""
+                elif "/" in name or "." in name.strip("."):
+                    remarks.append(f"@{name}: not attached: the workspace has no such file.")
+                continue
+            part = await _read(*found, workspace)
+        except ToolError as error:
+            remarks.append(f"@{name}: {error}")
+            continue
+        if isinstance(part, Image):
+            images.append(part)
+        else:
+            texts.append(part)
+    return "\n\n".join([prompt, *texts]), tuple(images), remarks
+
+
+async def _find(name: str, workspace: Workspace) -> tuple[str, str] | None:
+    """(path, label) of the file that is meant; punctuation after a name is not part of it."""
+    for candidate in dict.fromkeys((name, name.rstrip(".,;:!?)]}"))):
+        try:
+            path = workspace.resolve(candidate)
+        except ToolError:
+            continue
+        if await asyncio.to_thread(path.exists):
+            return str(path), workspace.label(path)
+    return None
+
+
+async def _read(path: str, label: str, workspace: Workspace) -> str | Image:
+    resolved = workspace.resolve(path)
+    if is_secret(label):
+        raise ToolError("it may hold secrets and was not attached.")
+    if await asyncio.to_thread(resolved.is_dir):
+        names = sorted(p.name + ("/" if p.is_dir() else "") for p in resolved.iterdir())
+        return f'<folder path="{label}">\n' + "\n".join(names[:500]) + "\n</folder>"
+    kind = _IMAGES.get(resolved.suffix.lower())
+    if kind:
+        data = await workspace.read(resolved, limit=MOST_IMAGE_BYTES + 1)
+        if len(data) > MOST_IMAGE_BYTES:
+            raise ToolError(f"the image is larger than {MOST_IMAGE_BYTES // 1_000_000} MB.")
+        return Image(kind, base64.b64encode(data).decode())
+    data = await workspace.read(resolved, limit=MOST_CHARS * 4)
+    if b"\0" in data[:8192]:
+        raise ToolError("it is not a text file.")
+    text = data.decode("utf-8-sig", "replace")
+    cut = f"\n[... {label} goes on; read_file shows the rest]" if len(text) > MOST_CHARS else ""
+    return f'<file path="{label}">\n{text[:MOST_CHARS]}{cut}\n</file>'

@@ -1,0 +1,88 @@
+"""Once a day, beside a session that is open: what is kept no longer is removed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from friday_cli.config.settings import Retention
+from friday_cli.paths import data_dir, state_dir, store_path
+from friday_cli.store import prune
+from friday_cli.store.locks import is_owned
+from friday_cli.workspace.checkpoints import blobs
+
+DAY_S = 86_400.0
+LEAP_S = 30 * DAY_S
+"""After so long without it the clock is believed only on the day after: one that leapt ahead must not remove everything."""
+log = logging.getLogger(__name__)
+
+
+def daily(
+    limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000
+) -> threading.Thread | None:
+    """Begin to tidy up in a thread of its own, which may die with the process; None where it was done within a day.
+
+    Nobody waits for it and nobody hears of its failures, but for the log of `--debug`.
+    """
+    if not _is_due(state_dir(env) / "tidied"):
+        return None
+    thread = threading.Thread(target=_quietly, args=(limits, env, megabytes), name="friday-tidy", daemon=True)
+    thread.start()
+    return thread
+
+
+def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000) -> None:
+    """Remove sessions beyond the limits, earlier contents of files beyond `megabytes`, and logs older than their days.
+    Raises StoreError or OSError."""
+    now = time.time()
+    gone = prune(store_path(env), days=limits.days, gigabytes=limits.gigabytes, now=now)
+    place, locks = data_dir(env) / "checkpoints", store_path(env).parent / "locks"
+    blobs.prune(place, most=megabytes * blobs.MEGABYTE, live=lambda session: is_owned(locks, session))
+    log.debug("removed %d sessions: %s", len(gone), " ".join(gone))
+    if limits.days:
+        _remove_old(state_dir(env) / "logs", "*.log", before=now - limits.days * DAY_S)
+    _remove_old(state_dir(env) / "lanes", "*", before=now - DAY_S)
+
+
+def _is_due(stamp: Path) -> bool:
+    """Whether a day has passed since the last time, which is now from here on. The first day is none, nor is one after a
+    leap of the clock."""
+    try:
+        since = time.time() - stamp.stat().st_mtime
+        if 0 <= since < DAY_S:
+            return False
+        os.utime(stamp)
+        return since < LEAP_S
+    except FileNotFoundError:
+        _make(stamp)
+        return False
+    except OSError:
+        return False
+
+
+def _make(stamp: Path) -> None:
+    try:
+        stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stamp.touch(mode=0o600)
+    except OSError:
+        pass  # no state can be kept here, so there is none to tidy
+
+
+def _quietly(limits: Retention, env: Mapping[str, str] | None, megabytes: int) -> None:
+    try:
+        tidy(limits, env, megabytes=megabytes)
+    except Exception:
+        log.info("tidying up failed", exc_info=True)
+
+
+def _remove_old(folder: Path, pattern: str, *, before: float) -> None:
+    for file in folder.glob(pattern):
+        try:
+            if file.stat(follow_symlinks=False).st_mtime < before:
+                file.unlink()
+        except OSError:
+            continue  # somebody else was quicker

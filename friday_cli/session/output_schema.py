@@ -1,0 +1,41 @@
+"""JSON Schemas that an answer must fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.lazy_regex import pattern
+
+_FENCED = pattern(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.S)
+
+
+def unfenced(answer: str) -> str:
+    """The JSON of an answer that a model put between code marks, which is no fault of form."""
+    match = _FENCED().fullmatch(answer)
+    return match[1] if match else answer
+
+
+def checker(schema: dict[str, Any]) -> Callable[[str], str]:
+    """A function that says what is wrong with an answer, "" when it fits. Raises UsageError for a schema that is none."""
+    import jsonschema
+
+    validator = jsonschema.validators.validator_for(schema)
+    try:
+        validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise UsageError(f"The JSON schema is not valid: {error.message}.") from None
+    check = validator(schema)
+
+    def complaint(answer: str) -> str:
+        try:
+            document = json.loads(unfenced(answer))
+        except ValueError as problem:
+            return f"it is not JSON ({problem})"
+        wrong = jsonschema.exceptions.best_match(check.iter_errors(document))
+        return "" if wrong is None else f"at {wrong.json_path}: {wrong.message}"
+
+    return complaint

@@ -1,0 +1,117 @@
+"""How many sub-agents one turn of the user may start, and at what estimate, before a person is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from friday_cli.config.settings import DelegationSettings
+from friday_cli.core.agent.agent import Services
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
+from friday_cli.core.subagents.tree import SubagentTree
+
+
+class SpawnLimiter:
+    """Counts what was started in this turn of the user, and what is about to be; what was refused counts no more.
+
+    A yes holds until the next multiple of the number or the price in the settings. `price(started)` is the most that one
+    may cost in US dollars, None where nobody knows.
+    """
+
+    def __init__(
+        self, world: Services, limits: DelegationSettings, price: Callable[[SpawnEstimate], float | None]
+    ) -> None:
+        self._world = world
+        self._limits = limits
+        self._price = price
+        self._turn: list[SpawnEstimate] = []
+        self._coming: list[SpawnEstimate] = []
+        self._asking: asyncio.Future[ApprovalAnswer | None] | None = None
+        self._number = limits.ask_above
+        self._dollars = limits.ask_above_cost
+        self._unpriced = False
+
+    @asynccontextmanager
+    async def allow(
+        self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
+    ) -> AsyncIterator[None]:
+        """Inside, the agent `path` may start `specs`. Raises ToolError where a person said no, or nobody can be asked."""
+        provider = tree.node(path).agent.provider
+        wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
+        self._coming += wanted
+        try:
+            await self._agreed(tree, path, call_id, len(specs))
+            yield
+        finally:
+            for one in wanted:
+                self._coming.remove(one)
+
+    async def _agreed(self, tree: SubagentTree, path: str, call_id: str, more: int) -> None:
+        presence = tree.node(path).agent.slot
+        while True:
+            if self._turn is not tree.started_now:  # another turn of the user
+                self._turn, self._number, self._dollars = (
+                    tree.started_now,
+                    self._limits.ask_above,
+                    self._limits.ask_above_cost,
+                )
+                self._unpriced = False
+            count, price = self._sums()
+            if not (over := self._over(count, price)):
+                return
+            cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
+            words = f"{pluralize(more, 'more agent')}, {count} in this turn; {cost}"
+            if not self._world.approvals.interactive:
+                raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
+            async with presence.waiting("waiting_user", call_id):
+                answer = await self._answer(path, call_id, words, over)
+            if answer is None:
+                continue  # whoever had asked was stopped
+            if answer.decision == "deny":
+                raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
+            self._raise(count, price)
+
+    async def _answer(self, path: str, call_id: str, words: str, over: str) -> ApprovalAnswer | None:
+        """What the person says, to this question or to the one that stands open already; None when that was withdrawn."""
+        if self._asking is not None:
+            asking = self._asking
+            await asyncio.wait([asking])
+            return asking.result()
+        asking = self._asking = asyncio.get_running_loop().create_future()
+        answer = None
+        try:
+            call = RuleInput("delegate_task", "spawn", (words,))
+            answer = await self._world.approvals.permission(path, call_id, call, reason=over)
+        finally:
+            self._asking = None
+            asking.set_result(answer)
+        return answer
+
+    def _sums(self) -> tuple[int, float | None]:
+        """How many there are with those that are about to start, and what they may cost; None where a price is unknown."""
+        all_of_them = [*self._turn, *self._coming]
+        prices = {one: self._price(one) for one in dict.fromkeys(all_of_them)}
+        known = [price for one in all_of_them if (price := prices[one]) is not None]
+        return len(all_of_them), sum(known) if len(known) == len(all_of_them) else None
+
+    def _over(self, count: int, price: float | None) -> str:
+        """What is too much, "" when nothing is."""
+        if self._dollars is not None and (not self._unpriced if price is None else price > self._dollars):
+            return f"{'possibly ' if price is None else ''}more than ${self._dollars:.2f}"
+        return f"more than {self._number} agents in one turn" if count > self._number else ""
+
+    def _raise(self, count: int, price: float | None) -> None:
+        """A person said yes to so many: up to the next multiple nobody is asked again."""
+        step = self._limits.ask_above
+        self._number = max(self._number, math.ceil(count / step) * step if step else count)
+        if price is None:
+            self._unpriced = True
+        elif self._dollars is not None:
+            each = self._limits.ask_above_cost
+            self._dollars = max(self._dollars, price, math.ceil(price / each) * each if each else price)

@@ -1,0 +1,51 @@
+"""What a process left open when it died is closed by the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from friday_cli.core.eventlog.notices import DIED
+from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.protocol.agent_path import is_under
+from friday_cli.core.protocol.events import AgentFinished, AskWithdrawn, Envelope, ToolFinished
+from friday_cli.core.protocol.messages import Usage
+
+
+def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
+    """The events that end every agent, call and question of a log whose process is gone, children before their parents."""
+    records = replay(envelopes)
+    last = max((e.seq or 0 for e in envelopes), default=0)
+    made: list[Envelope] = []
+
+    def add(agent: str, event: AskWithdrawn | ToolFinished | AgentFinished) -> None:
+        made.append(Envelope(last + len(made) + 1, now, agent, event))
+
+    for record in sorted(records.values(), key=lambda r: -r.path.count(".")):
+        for ask in record.asks:
+            add(record.path, AskWithdrawn(ask, "its process ended"))
+        for call in record.open.values():
+            record.tally.add(call.tool, "cancelled", call.facts)
+            add(record.path, ToolFinished(call.call_id, call.tool, "cancelled", facts=call.facts))
+        if record.end is None:
+            add(record.path, _interrupted(record, records))
+    return made
+
+
+def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentFinished:
+    tree = Usage()
+    for other in records.values():
+        if is_under(other.path, record.path):
+            tree = tree + other.usage
+    return AgentFinished(
+        run=record.run,
+        status="interrupted",
+        stop_reason="process",
+        result=record.text,
+        error=DIED,
+        partial=True,
+        usage=record.usage,
+        tree_usage=tree,
+        duration_s=record.active_s,
+        wall_s=max(0.0, record.seen_at - record.started),  # a clock may have been set back
+        receipt=record.receipt,
+    )

@@ -1,0 +1,183 @@
+"""Finding the text that an edit replaces: exactly, or in one place with other blanks, or not at all."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+
+import msgspec
+
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.text.lazy_regex import pattern
+
+_NAMED = 10
+"""How many places an error names."""
+_PLACEHOLDER = pattern(
+    r"^[ \t]*(?:(?://|\#|--|;|%|/?\*|<!--|\{/\*)[ \t]*)?(?:\.{3}|…)[ \t]*[(\[]?"
+    r"(?=[^\n]*\b(?:rest|remaining|remainder|existing|unchanged|previous|omitted|same|other)\b)"
+    r"[\w \t,'()\[\]/-]{0,70}(?:\.{3}|…)?[ \t]*(?:\*/\}?|-->)?[ \t]*$"
+    r"|^[ \t]*(?://|\#|--|;|%|/?\*|<!--|\{/\*)[ \t]*(?:the[ \t]+)?(?:rest|remainder|existing|remaining)\b[\w \t,'()-]{0,50}"
+    r"(?:unchanged|same|here|\.{3}|…)[.…]{0,3}[ \t]*(?:\*/\}?|-->)?[ \t]*$",
+    re.I | re.M,
+)
+
+
+class TextEdit(msgspec.Struct, frozen=True):
+    """Replace `old` by `new`, at its one place or (`everywhere`) at each."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+
+
+def refuse_placeholder(new: str, present: str) -> None:
+    """Raises ToolError where `new` stands for text it leaves out, unless that very line is in the file already."""
+    for found in _PLACEHOLDER().finditer(new):
+        line = found[0].strip()
+        if line not in present:
+            raise ToolError(
+                f"{line!r} stands for text that is not there; it would replace it.",
+                hint="Give the full text, or edit only the part that changes.",
+            )
+
+
+def apply(text: str, edit: TextEdit, newline: str) -> tuple[str, str]:
+    """`text` after the edit, and a remark ("" where it matched exactly). Raises ToolError.
+
+    Line ends do not count in matching: those of what stays are kept, what is new gets `newline`.
+    """
+    if edit.old == edit.new:
+        raise ToolError("old and new are the same text.")
+    flat = text.replace("\r\n", "\n")
+    old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
+    if not old:
+        if flat:
+            raise ToolError("old is empty, but the file is not.", hint="Give the text to be replaced.")
+        return new.replace("\n", newline), ""
+    remark = ""
+    starts = _occurrences(flat, old)
+    spans = [(start, start + len(old), new) for start in starts]
+    if not starts:
+        spans = [_loose(flat, old, new)]
+        first = flat.count("\n", 0, spans[0][0]) + 1
+        last = first + flat.count("\n", *spans[0][:2])
+        remark = f"matched at lines {first}-{last} by ignoring differences of indentation or trailing blanks"
+    elif len(starts) > 1 and not edit.everywhere:
+        lines = [flat.count("\n", 0, start) + 1 for start in starts]
+        named = ", ".join(map(str, lines[:_NAMED])) + (", ..." if len(lines) > _NAMED else "")
+        raise ToolError(
+            f"old is found {len(starts)} times, at lines {named}.",
+            hint="Add lines around it until it is unique, or set replace_all.",
+        )
+    return _spliced(text, spans, newline), remark
+
+
+def _occurrences(text: str, part: str) -> list[int]:
+    starts, at = [], text.find(part)
+    while at >= 0:
+        starts.append(at)
+        at = text.find(part, at + len(part))
+    return starts
+
+
+def _spliced(text: str, spans: list[tuple[int, int, str]], newline: str) -> str:
+    """`text` with spans replaced; their places count each CR LF as one character."""
+    pairs = [found.start() - number for number, found in enumerate(re.finditer("\r\n", text))]
+
+    def real(place: int) -> int:
+        return place + bisect_right(pairs, place - 1)
+
+    out, at = [], 0
+    for start, end, new in spans:
+        out += [text[at : real(start)], new.replace("\n", newline)]
+        at = real(end)
+    return "".join((*out, text[at:]))
+
+
+def _loose(text: str, old: str, new: str) -> tuple[int, int, str]:
+    """The one place where whole lines equal `old` but for trailing blanks or one common indentation. Raises ToolError."""
+    lines, wanted = text.split("\n"), old.split("\n")
+    ends = wanted[-1] == ""
+    if ends:
+        wanted.pop()
+    places = []
+    if any(line.strip() for line in wanted):
+        key = [line.strip() for line in wanted]
+        stripped = [line.strip() for line in lines]
+        for at in range(len(lines) - len(wanted) + 1):
+            if stripped[at] == key[0] and stripped[at : at + len(key)] == key:
+                shift = _shift(lines[at : at + len(key)], wanted)
+                if shift is not None:
+                    places.append((at, shift))
+    if len(places) == 1:
+        at, shift = places[0]
+        start = sum(len(line) + 1 for line in lines[:at])
+        end = start + sum(len(line) + 1 for line in lines[at : at + len(wanted)]) - 1
+        fresh = shift.apply(new[:-1] if ends and new.endswith("\n") else new)
+        return start, end, fresh
+    if places:
+        numbers = ", ".join(str(at + 1) for at, _ in places[:_NAMED])
+        raise ToolError(
+            f"old is not found as it is; but for blanks it is at lines {numbers}.",
+            hint="Give it with the exact blanks, and enough lines around it to be unique.",
+        )
+    raise ToolError(f"old is not found in the file.{_nearest(lines, wanted)}")
+
+
+class _IndentShift(msgspec.Struct, frozen=True):
+    """What all lines of a text have too little (`add`) or too much (`drop`) in front."""
+
+    add: str = ""
+    drop: str = ""
+
+    def apply(self, text: str) -> str:
+        return "\n".join(self.add + line.removeprefix(self.drop) if line.strip() else line for line in text.split("\n"))
+
+
+def _shift(have: list[str], wanted: list[str]) -> _IndentShift | None:
+    """How the indentation of `wanted` differs from that of `have`, if by the same for all lines."""
+    found: _IndentShift | None = None
+    for mine, theirs in zip(have, wanted, strict=True):
+        if not mine.strip():
+            continue
+        a, b = (line[: len(line) - len(line.lstrip())] for line in (mine, theirs))
+        if a.endswith(b):
+            one = _IndentShift(add=a[: len(a) - len(b)])
+        elif b.endswith(a):
+            one = _IndentShift(drop=b[: len(b) - len(a)])
+        else:
+            return None
+        if found is not None and one != found:
+            return None
+        found = one
+    return found
+
+
+def _nearest(lines: list[str], wanted: list[str]) -> str:
+    """The part of the file most like `wanted`, with line numbers, in words for an error; "" when nothing is like it."""
+    import difflib
+
+    words = Counter(word for line in wanted for word in set(re.findall(r"\w+", line)))
+    if not words:
+        return ""
+    scores = [
+        sum(words[word] for word in set(re.findall(r"\w+", line[:500])) & words.keys()) for line in lines[:200_000]
+    ]
+    span = min(len(wanted), 12)
+    running = sum(scores[:span])
+    sums = [running]
+    for at in range(span, len(scores)):
+        running += scores[at] - scores[at - span]
+        sums.append(running)
+    best = sorted(range(len(sums)), key=lambda at: (-sums[at], at))[:8]
+    target = "\n".join(wanted[:span])[:2000]
+    ratio, at = max(
+        (difflib.SequenceMatcher(None, "\n".join(lines[at : at + span])[:2000], target, False).ratio(), -at)
+        for at in best
+    )
+    if ratio < 0.5:
+        return " Nothing in it is like it: read the file again."
+    at = -at
+    shown = "\n".join(f"{number}\t{line[:300]}" for number, line in enumerate(lines[at : at + span], at + 1))
+    return f" The nearest text in the file:\n{shown}"

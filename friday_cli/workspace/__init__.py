@@ -1,0 +1,1 @@
+"""The workspace on this machine: files, processes, sandbox, checkpoints, worktrees."""

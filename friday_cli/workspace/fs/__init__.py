@@ -1,0 +1,1 @@
+"""Files below the roots of a workspace."""

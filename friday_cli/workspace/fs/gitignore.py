@@ -1,0 +1,126 @@
+"""What git ignores below a folder: .gitignore files, nested, and .git/info/exclude; standard library only."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+from . import globs
+
+_SIZE = 1024 * 1024
+
+
+class IgnoreFile:
+    """The lines of one ignore file."""
+
+    def __init__(self, text: str) -> None:
+        self._rules: list[tuple[re.Pattern[str], bool, bool]] = []
+        for line in text.removeprefix("\ufeff").split("\n"):
+            if rule := _rule(line.removesuffix("\r")):
+                self._rules.insert(0, rule)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def verdict(self, path: str, folder: bool) -> bool | None:
+        """Whether `path`, relative to the file's folder, is ignored (True), kept all the same (False), or not spoken of."""
+        for pattern, keeps, folders_only in self._rules:
+            if (folder or not folders_only) and pattern.fullmatch(path):
+                return not keeps
+        return None
+
+
+def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
+    if line.startswith("#"):
+        return None
+    stripped = line.rstrip(" \t")
+    if stripped.endswith("\\") and len(stripped) < len(line):  # an escaped blank belongs to the name
+        stripped += line[len(stripped)]
+    keeps = stripped.startswith("!")
+    text = stripped[1:] if keeps else stripped
+    folders_only = text.endswith("/") and not text.endswith("\\/")
+    if folders_only:
+        text = text[:-1]
+    anchored = "/" in text
+    text = text.removeprefix("/")
+    if not text:
+        return None
+    try:
+        inner = globs.body(text, braces=False)
+    except (ValueError, re.error):
+        return None
+    return re.compile(inner if anchored else f"(?:.*/)?{inner}", re.S), keeps, folders_only
+
+
+class Level:
+    """The rules that hold in one folder: its own, and those of the folders above up to the top of the repository."""
+
+    def __init__(self, folder: str, above: Level | None) -> None:
+        self._prefix = len(folder.rstrip("/")) + 1
+        self._own = IgnoreFile(_text(folder + "/.gitignore"))
+        git = folder + "/.git"
+        self.repository = os.path.lexists(git)
+        self._above = None if self.repository else above
+        self._exclude = IgnoreFile(_text(_common(git) + "/info/exclude")) if self.repository else IgnoreFile("")
+
+    def below(self, folder: str) -> Level:
+        """The level of a folder in this one; this one itself where that folder adds nothing."""
+        if os.path.lexists(folder + "/.gitignore") or os.path.lexists(folder + "/.git"):
+            return Level(folder, self)
+        return self
+
+    def hides(self, path: str, folder: bool) -> bool:
+        """Whether `path` (absolute, in this level's folder or below) is ignored, its parents not being so."""
+        level: Level | None = self
+        while level is not None:
+            verdict = level._own.verdict(path[level._prefix :], folder) if level._own else None
+            if verdict is not None:
+                return verdict
+            if level._exclude:
+                return level._exclude.verdict(path[level._prefix :], folder) or False
+            level = level._above
+        return False
+
+
+def top_of(folder: Path) -> Path | None:
+    """The top of the repository `folder` lies in, None where it is in none."""
+    return next((path for path in (folder, *folder.parents) if os.path.lexists(path / ".git")), None)
+
+
+def level_of(folder: Path) -> tuple[Level, bool]:
+    """The rules that hold in `folder`, and whether `folder` itself is ignored."""
+    top = top_of(folder) or folder
+    level = Level(str(top), None)
+    path = str(top)
+    for name in folder.relative_to(top).parts:
+        path = f"{path.rstrip('/')}/{name}"
+        if level.hides(path, True):
+            return level, True
+        level = level.below(path)
+    return level, False
+
+
+def rules_in(path: Path) -> IgnoreFile:
+    """The rules of one file, none where it does not exist."""
+    return IgnoreFile(_text(str(path)))
+
+
+def _common(git: str) -> str:
+    """The folder with `info/exclude`: of a worktree (where .git is a file) that of its repository."""
+    if not os.path.isfile(git):
+        return git
+    pointed = os.path.join(os.path.dirname(git), _text(git).removeprefix("gitdir:").strip())
+    common = _text(pointed + "/commondir").strip()
+    return os.path.join(pointed, common) if common else pointed
+
+
+def _text(path: str) -> str:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            return file.read(_SIZE).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""

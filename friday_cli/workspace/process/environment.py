@@ -1,0 +1,54 @@
+"""The environment of commands: nothing secret, nothing that waits for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.core.text.sanitize import mask
+
+_SECRET_NAME = pattern(
+    r"(?:^|_)[A-Z0-9]*(?:TOKENS?|SECRETS?|KEYS?|PASSWORDS?|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIES?)(?:_|$)"
+    r"|(?:^|[_/:])(?:PASS|PWD|PAT|DSN)$|(?:TOKEN|SECRET|PASSWORD|CREDENTIAL|APIKEY)(?:S|$)"
+)
+_ALWAYS_KEPT = frozenset(("PWD", "OLDPWD"))
+
+PLAIN = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "GIT_EDITOR": "true",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+}
+"""Set for every command: no pager, no editor, no prompt, no colour."""
+_PROMPTERS = frozenset(("GIT_ASKPASS", "SSH_ASKPASS", "FORCE_COLOR", "CLICOLOR_FORCE"))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a variable looks like a key or password, by its name or by what it holds."""
+    if name in _ALWAYS_KEPT:
+        return False
+    if _SECRET_NAME().search(name.upper()):
+        return True
+    return mask(value) != value and not name.upper().endswith(
+        "_PROXY"
+    )  # without its proxy no command reaches the network
+
+
+def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
+    """What commands see of `environ`; the variables named in `keep` pass whatever they look like."""
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if name in keep or not (name in _PROMPTERS or is_secret(name, value))
+    }
+    return {**passed, **PLAIN}

@@ -1,0 +1,65 @@
+"""Whether a command failed because of its sandbox, as far as its output tells."""
+
+from __future__ import annotations
+
+import re
+
+from friday_cli.core.text.lazy_regex import pattern
+
+from .plan import SandboxPlan, inside
+
+_READ_ONLY = pattern(r"read-only file system|\bEROFS\b", re.I)
+_REFUSED = pattern(
+    r"permission denied|operation not permitted|device or resource busy|\b(?:EACCES|EPERM|EBUSY)\b", re.I
+)
+_OFFLINE = pattern(
+    r"could not resolve|couldn't resolve|temporary failure in name resolution|name or service not known|"
+    r"network is unreachable|no address associated|nodename nor servname|getaddrinfo|\bEAI_AGAIN\b|\bENOTFOUND\b|"
+    r"\bENETUNREACH\b|failed to lookup address|unable to resolve host|no such host|dial (?:tcp|udp)|unknown host|"
+    r"connection refused|failed to establish a new connection|could not connect to server",
+    re.I,
+)
+_PATH = pattern(r"(?<![\w.])/[^\s'\":;,()<>`\[\]]+")
+LOOKED = 20_000
+"""Characters at the end of an output that are looked through."""
+
+
+def blocked(output: str, plan: SandboxPlan) -> str:
+    """What the sandbox seems to have refused, in words for the model; "" where nothing points to it."""
+    plan = plan.resolved()
+    rows = output[-LOOKED:].splitlines()
+    if rows and rows[0].startswith("bwrap: "):
+        return f"The sandbox itself failed, and the command did not run ({rows[0][:200]})."
+    found = []
+    if any(_READ_ONLY().search(row) or (_REFUSED().search(row) and _elsewhere(row, plan)) for row in rows):
+        found.append(
+            "writing is allowed in the workspace and $TMPDIR only, never in .git/hooks, .git/config or .friday"
+        )
+        found.append("keys and other secrets cannot be read")
+    if not plan.network and any(_OFFLINE().search(row) or _tcp_refused(row, plan) for row in rows):
+        found.append(
+            "the network is off, and each command has one of its own"
+            if plan.kind == "bubblewrap"
+            else "the network is off"
+        )
+    return f"The sandbox ({plan.kind}) may be the reason: {'; '.join(found)}." if found else ""
+
+
+def _elsewhere(row: str, plan: SandboxPlan) -> bool:
+    """Whether a row names a path that the sandbox keeps from being written or read."""
+    if re.search(r"\.git\b|\.friday\b|(?<![\w./])\.\./", row):
+        return True
+    for path in _PATH().findall(row):
+        if any(inside(path, root) for root in (*plan.write, plan.tmp, "/tmp", "/dev")):
+            if any(inside(path, kept) for kept in (*plan.freeze, *plan.deny)):
+                return True
+        else:
+            return True
+    return False
+
+
+def _tcp_refused(row: str, plan: SandboxPlan) -> bool:
+    """Landlock refuses a connection with the words for a missing right."""
+    return (
+        plan.kind == "landlock" and bool(_REFUSED().search(row)) and bool(re.search(r"connect|bind|socket", row, re.I))
+    )

@@ -1,0 +1,190 @@
+"""Which sandbox works on this machine. Found out by really confining a program, once, and remembered."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from friday_cli import __version__, atomic_file
+from friday_cli.core.protocol.errors import UsageError
+
+from .plan import Kind, SandboxPlan
+
+Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
+PROBE_S = 10.0
+"""How long trying a sandbox may take."""
+_LANDLOCK = """\
+import os, sys
+sys.path.append(sys.argv[1])
+from friday_cli.workspace.sandbox import landlock
+from friday_cli.workspace.sandbox.plan import Plan
+landlock.restrict(Plan("landlock", "", sys.argv[2], "/", False, (sys.argv[2],)))
+open(os.path.join(sys.argv[2], "inside"), "w").close()
+try:
+    open(os.path.join(sys.argv[2], "..", "friday-probe-outside"), "x").close()
+except PermissionError:
+    print(landlock.version())
+"""
+
+
+class SandboxChoice(msgspec.Struct, frozen=True):
+    """A sandbox that works here. `program` is what confines, `detail` its version, `why` why it is not a better one."""
+
+    kind: Kind
+    program: str = ""
+    detail: str = ""
+    why: str = ""
+
+    @property
+    def abi(self) -> int:
+        """The version of Landlock, 0 for another kind."""
+        return int(self.detail) if self.kind == "landlock" else 0
+
+
+def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None) -> SandboxChoice:
+    """What confines commands: what is `wanted`, or with `auto` the best that works. `cache` is the folder where the
+    answer is kept. Blocks for some milliseconds when it is not there yet.
+
+    Raises UsageError where something else than `auto` and `none` is wanted and does not work.
+    """
+    if wanted == "none":
+        return SandboxChoice("none", why="switched off in the settings")
+    path = environ.get("PATH", os.defpath)
+    file = cache / "sandbox.json" if cache else None
+    key = _key(wanted, path)
+    found = _known.get(key) or _kept(file, key)
+    if found is None:
+        found = _try(wanted, path)
+        _keep(file, key, found)
+    _known[key] = found
+    if found.kind != wanted and wanted != "auto":
+        hint = 'Set it to "auto" for what works, or to "none" for no sandbox.'
+        raise UsageError(f"[sandbox] kind: {wanted} does not work here: {found.why}.", hint=hint)
+    return found
+
+
+def _try(wanted: Wanted, path: str) -> SandboxChoice:
+    tries = {"bubblewrap": _bubblewrap, "landlock": _landlock} if sys.platform == "linux" else {"seatbelt": _seatbelt}
+    reasons: list[str] = []
+    for kind, attempt in tries.items():
+        if wanted in ("auto", kind):
+            made = attempt(path)
+            if made.kind != "none":
+                return msgspec.structs.replace(made, why="; ".join(reasons))
+            reasons.append(f"{kind}: {made.why}")
+    return SandboxChoice("none", why="; ".join(reasons) or f"there is no {wanted} on {sys.platform}")
+
+
+def _bubblewrap(path: str) -> SandboxChoice:
+    from . import bubblewrap
+
+    program = shutil.which("bwrap", path=path)
+    true = shutil.which("true", path=path)
+    if program is None or true is None:
+        return SandboxChoice("none", why="the program bwrap was not found")
+    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
+        plan = SandboxPlan("bubblewrap", program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
+        words = [os.fsdecode(word) for word in bubblewrap.wrapped(plan.resolved(), [os.fsencode(true)])]
+        problem = _run(words)[1]
+    version = re.search(r"\d[\d.]*", _run([program, "--version"])[0])
+    return (
+        SandboxChoice("none", why=problem)
+        if problem
+        else SandboxChoice("bubblewrap", program, version[0] if version else "")
+    )
+
+
+def _landlock(path: str) -> SandboxChoice:
+    package = str(Path(__file__).parents[3])
+    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
+        said, problem = _run([sys.executable, "-I", "-S", "-c", _LANDLOCK, package, folder + "/."])
+    if not problem and not said.strip().isdigit():
+        problem = "it let a file be written outside"
+    return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=said.strip())
+
+
+def _seatbelt(path: str) -> SandboxChoice:
+    from . import seatbelt
+
+    if not os.access(seatbelt.PROGRAM, os.X_OK):
+        return SandboxChoice("none", why=f"{seatbelt.PROGRAM} was not found")
+    with tempfile.TemporaryDirectory(prefix="friday-") as folder:
+        plan = SandboxPlan("seatbelt", seatbelt.PROGRAM, folder, "/", False, (folder,))
+        problem = _run([os.fsdecode(word) for word in seatbelt.wrapped(plan.resolved(), [b"/usr/bin/true"])])[1]
+    return SandboxChoice("none", why=problem) if problem else SandboxChoice("seatbelt", seatbelt.PROGRAM)
+
+
+def _run(words: Sequence[str]) -> tuple[str, str]:
+    """What a program printed, and why it did not work ("" when it did)."""
+    try:
+        ran = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", f"{type(error).__name__}: {error}"
+    if ran.returncode:
+        lines = ran.stderr.decode("utf-8", "replace").strip().splitlines()
+        return "", lines[-1][:200] if lines else f"exit {ran.returncode}"
+    return ran.stdout.decode("utf-8", "replace"), ""
+
+
+# ---- remembering ------------------------------------------------------------------
+
+_known: dict[str, SandboxChoice] = {}
+"""What this process found out."""
+
+
+def _key(wanted: Wanted, path: str) -> str:
+    """What the answer hangs on: the program, the kernel, the namespaces we are in, and what was taken from us."""
+    parts = [__version__, wanted, sys.executable, str(os.getuid()), os.uname().release]
+    program = shutil.which("bwrap", path=path)
+    if program is not None:
+        status = os.stat(program)
+        parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]
+    for name in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/status"):
+        parts.append(_about(name))
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _about(name: str) -> str:
+    try:
+        if "/ns/" in name:
+            return os.readlink(name)
+        with open(name, encoding="ascii", errors="replace") as file:
+            rows = file.read().splitlines()
+    except OSError:
+        return ""
+    return "\n".join(row for row in rows if ":" not in row or row.startswith(("NoNewPrivs", "Seccomp:", "CapBnd")))
+
+
+class _KeptChoice(msgspec.Struct, frozen=True):
+    key: str
+    choice: SandboxChoice
+
+
+def _kept(file: Path | None, key: str) -> SandboxChoice | None:
+    try:
+        kept = msgspec.json.decode(file.read_bytes(), type=_KeptChoice) if file else None
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return kept.choice if kept and kept.key == key else None
+
+
+def _keep(file: Path | None, key: str, choice: SandboxChoice) -> None:
+    if file is None:
+        return
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic_file.replace(file, msgspec.json.encode(_KeptChoice(key, choice)).decode())
+    except OSError:
+        pass  # found out again next time

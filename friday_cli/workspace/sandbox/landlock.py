@@ -1,0 +1,119 @@
+"""A command confined by the kernel's Landlock. The launcher imports this: standard library only.
+
+Landlock can only grant, and what is granted for a folder holds for all below it. So reading is granted beside the way to
+what is secret, never above it; names there can still be listed. A folder that may be written cannot hold anything that
+may not. Of the network it knows TCP alone. (Facts: Documentation/userspace-api/landlock.rst of the kernel.)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+
+from .plan import SandboxPlan, inside
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION_3 = 0x20080522
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_TCP, _SCOPES = 0b11, 0b11
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
+"""The devices that can be used. No terminal is among them: its owner's keys could be read there, and its screen written."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def version() -> int:
+    """The version of Landlock this kernel speaks, 0 where it has none."""
+    found: int = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(found, 0)
+
+
+def rights(abi: int) -> int:
+    """Every right over files that version `abi` knows."""
+    known = 13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16
+    return (1 << known) - 1
+
+
+def restrict(plan: SandboxPlan) -> None:
+    """Confine this process, and all it will become, as `plan` (resolved) says. Raises OSError."""
+    abi = version()
+    if abi < 1:
+        raise OSError("Landlock is gone from this kernel")
+    handled = rights(abi)
+    tcp = 0 if plan.network or abi < 4 else _TCP
+    shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
+    ruleset = _call(_CREATE, shape, ctypes.c_size_t(len(shape)), ctypes.c_uint32(0))
+    try:
+        _grant(ruleset, "/", _EXECUTE | _READ_DIR)
+        for path in readable(plan):
+            _grant(ruleset, path, _READ_FILE)
+        for path in plan.show:
+            _grant(ruleset, path, _READ_FILE)
+        for path in DEVICES:
+            _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
+        for path in (*plan.write, plan.tmp):
+            _grant(ruleset, path, handled & ~_IOCTL_DEV)
+        _give_up()
+        _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+def _give_up() -> None:
+    """Gain no rights from here on, and keep none but the person's own: root could read what others hold in memory."""
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "no_new_privs")
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    if _libc.capset(header, bytes(24)):
+        raise OSError(ctypes.get_errno(), "capabilities")
+
+
+def readable(plan: SandboxPlan) -> list[str]:
+    """Folders and files that together are all there is but the denied ones. What is denied inside a folder that may be
+    written cannot be kept from being read."""
+    denied = [path for path in (*plan.deny, "/dev") if not any(inside(path, root) for root in plan.write)]
+    found: list[str] = []
+    waiting = ["/"]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue  # what cannot be listed need not be granted
+        for name in names:
+            path = os.path.join(folder, name)
+            if any(inside(path, other) for other in denied):
+                continue
+            if any(inside(other, path) for other in denied):
+                waiting.append(path)
+            else:
+                found.append(path)
+    return found
+
+
+def _grant(ruleset: int, path: str, allowed: int) -> None:
+    """Allow `allowed` at `path` and below; a link is no way to anything, and what is gone needs nothing."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISLNK(mode):
+            return
+        if not stat.S_ISDIR(mode):
+            allowed &= _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+        _call(_ADD, ctypes.c_int(ruleset), ctypes.c_int(1), struct.pack("=Qi", allowed, fd), ctypes.c_uint32(0))
+    finally:
+        os.close(fd)
+
+
+def _call(number: int, *words: object) -> int:
+    result: int = _libc.syscall(number, *words)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"Landlock: {os.strerror(ctypes.get_errno())}")
+    return result

@@ -1,0 +1,40 @@
+"""A command confined by macOS's own sandbox-exec. The launcher imports this: standard library only."""
+
+from __future__ import annotations
+
+import os
+
+from .plan import SandboxPlan
+
+PROGRAM = "/usr/bin/sandbox-exec"
+
+
+def wrapped(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
+    """`words` as a call of sandbox-exec that confines them as `plan` (resolved) says."""
+    return [os.fsencode(plan.program), b"-p", os.fsencode(profile(plan)), *words]
+
+
+def profile(plan: SandboxPlan) -> str:
+    """The rules, of which the last that fits an access holds."""
+    rows = ["(version 1)", "(allow default)", "(deny file-write*)"]
+    rows.append('(allow file-write* (regex #"^/dev/(null|zero|tty|dtracehelper)$"))')
+    layers = [("deny", path) for path in plan.deny] + [("show", path) for path in plan.show]
+    layers += [("write", path) for path in (*plan.write, os.path.realpath(plan.tmp))]
+    layers += [("freeze", path) for path in plan.freeze]
+    for act, path in sorted(layers, key=lambda layer: layer[1].count("/")):
+        rows.append(_RULES[act].format(f"(subpath {_quoted(path)})"))
+    if not plan.network:
+        rows.append("(deny network*)")
+    return "\n".join(rows)
+
+
+_RULES = {
+    "deny": "(deny file-read* file-write* {})",
+    "show": "(allow file-read* {})",
+    "write": "(allow file-read* file-write* {})",
+    "freeze": "(deny file-write* {})",
+}
+
+
+def _quoted(path: str) -> str:
+    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,145 @@
+"""Repositories that were made by somebody else: settings written so that they read otherwise than git reads them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from friday_cli.command_safety import analyze
+from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.tools.files.read import READ_FILE
+from friday_cli.tools.search.grep import GREP
+from friday_cli.workspace.local import LocalWorkspace
+from tests.command_safety import workspace_fixture
+from tests.command_safety.test_analyze import only_looks
+from tests.tools.tool_workspace import Desk
+
+
+def passes(command: str, root: Path) -> bool:
+    return only_looks(analyze(command, workspace_fixture.ground(root)))
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"[core]\n\tx = a\x0c[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tx = a\\\n[foo]\n\tfsmonitor = ./run.sh\n",
+        b"\xef\xbb\xbf[core]\n\tfsmonitor = ./run.sh\n", b'[filter "x"] clean = ./run.sh #"]\n',
+        b'[filter "lfs"]\n\tclean = "git-lfs x; ./run.sh"\n', b'[filter "a\\"]b"]\n\tclean = ./run.sh\n',
+        b"[core]\r[foo]\n\tfsmonitor = ./run.sh\n", b"[core]\n\tworktree = /\n", b"[core\n\tfsmonitor = ./run.sh\n",
+        b'[remote "o"]\n\turl = .\n\tpromisor = true\n\tuploadpack = ./run.sh\n',
+        b'[extensions]\n\tpartialClone = o\n[core]\n\tsshCommand = ./run.sh\n',
+        b'[remote "o"]\n\turl = ext::./run.sh\n\tpromisor = true\n',
+    ],
+)  # fmt: skip
+def test_settings_that_are_written_to_be_misread_are_asked_about(tmp_path: Path, config: bytes) -> None:
+    root = workspace_fixture.furnish(tmp_path)
+    (root / ".git/config").write_bytes(config)
+    assert not passes("git status", root)
+    assert passes("ls", root)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[core]\n\tbare = false\n\tworktree = ..\n", '[filter "lfs"]\n\tsmudge = git-lfs smudge --skip -- %f\n\trequired = true\n',
+        '[remote "o"]\n\turl = https://example.org/x.git\n\tpromisor = true\n\tpartialclonefilter = blob:none\n',
+        '[branch "a \\"b\\""]\n\tremote = o ; said here\n# [core] fsmonitor = ./x\n', "[remote \"o\"]\n\turl = ../other\n\tuploadpack = x\n",
+    ],
+)  # fmt: skip
+def test_settings_as_people_have_them_are_not(tmp_path: Path, config: str) -> None:
+    root = workspace_fixture.furnish(tmp_path)
+    (root / ".git/config").write_text(config)
+    assert passes("git status", root)
+
+
+def test_a_hook_that_looking_runs_is_asked_about(tmp_path: Path) -> None:
+    root = workspace_fixture.furnish(tmp_path)
+    (root / ".git/hooks").mkdir()
+    (root / ".git/hooks/post-index-change.sample").write_text("")
+    assert passes("git status", root)
+    (root / ".git/hooks/post-index-change").write_text("")
+    assert not passes("git status", root)
+    assert not passes("cd src && git diff", root)
+
+
+def test_a_repository_inside_another_that_git_looks_into_is_asked_about(tmp_path: Path) -> None:
+    """The index names it as one of its own: `git status` runs what its settings say."""
+    root, sub = tmp_path / "ws", tmp_path / "ws/deep/sub"
+    sub.mkdir(parents=True)
+    for folder in (root, sub):
+        git(folder, "init", "-q")
+        (folder / "f").write_text("a\n")
+        git(folder, "add", "f")
+        git(folder, "commit", "-qm", "x")
+    (sub / ".git/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    assert passes("git status", root)  # not yet one of its own
+    (sub / ".git/config").write_text("[core]\n\tbare = false\n")
+    git(root, "add", "deep/sub")
+    assert passes("git status", root)
+    (sub / ".git/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    assert not passes("git status", root)
+    assert not passes("git diff", root)
+
+
+def test_an_index_that_is_not_understood_is_asked_about(tmp_path: Path) -> None:
+    root = workspace_fixture.furnish(tmp_path)
+    (root / ".git/index").write_bytes(b"DIRC\0\0\0\4" + b"\0\0\0\1" + b"\0" * 24 + b"\0\0\xe0\0" + b"\0" * 60)
+    assert not passes("git status", root)
+
+
+@pytest.mark.parametrize(
+    "setting", ["url = https://me:s3cr3t@example.org/x.git", "url = https://ghp_0123456789abcdefghij@example.org/x", "ExtraHeader = Authorization: x"]
+)  # fmt: skip
+async def test_a_password_in_git_s_settings_is_not_shown_unasked(tmp_path: Path, setting: str) -> None:
+    root = workspace_fixture.furnish(tmp_path)
+    asking = ("cat .git/config", "cd .git && head con*", "cat < .git/config", "git remote -v", "git config --get remote.o.url",
+              "git -C src remote -v", "grep -r x .", "git config remote.o.url")  # fmt: skip
+    assert [command for command in asking if passes(command, root)] == ["cat .git/config", "cd .git && head con*",
+        "cat < .git/config", "git remote -v", "git config --get remote.o.url", "git -C src remote -v", "git config remote.o.url"]  # fmt: skip
+    for name in (".env", "server.pem"):
+        (root / name).unlink()
+    (root / "linked/out.md").unlink()
+    (root / "link.txt").unlink()
+    assert passes("grep -r x .", root)
+    (root / ".git/config").write_text(f'[remote "o"]\n\t{setting}\n')
+    assert [command for command in asking if passes(command, root)] == []
+    assert passes("git status", root)
+    assert passes("git log", root)
+    workspace = LocalWorkspace(root)
+    try:
+        desk = Desk(root, READ_FILE, GREP, workspace=workspace)
+        for text in (
+            await desk.text("read_file", path=".git/config"),
+            await desk.text("grep", path=".git/config", pattern="="),
+        ):
+            assert "[masked]" in text
+            assert not any(word in text for word in ("s3cr3t", "ghp_", "Authorization"))
+    finally:
+        await workspace.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git -C src push", "git --no-pager push o", "git -c a.b=c push", "git --git-dir .git push", "git --git-dir=.git push",
+     "sudo git -C src push", "/usr/bin/git -C . -P push", "git -C src diff b.py"],
+)  # fmt: skip
+def test_a_deny_rule_sees_git_behind_its_options(tmp_path: Path, command: str) -> None:
+    ground = workspace_fixture.ground(workspace_fixture.furnish(tmp_path))
+    rules = [
+        parse_rule("bash", "allow"),
+        parse_rule("bash(git push *)", "deny"),
+        parse_rule("read_file(src/b.py)", "deny"),
+    ]
+    assert Rules(mode="yolo", rules=rules).decide(workspace_fixture.bash(command, ground)).decision == "deny"
+    assert (
+        Rules(mode="yolo", rules=rules).decide(workspace_fixture.bash("git -C src diff c.py", ground)).decision
+        == "allow"
+    )

@@ -1,0 +1,70 @@
+"""A folder as a person has it, for judging commands in: files, links, secrets, a repository, another one inside."""
+
+from __future__ import annotations
+
+import os.path
+from pathlib import Path
+from typing import Any
+
+from friday_cli.command_safety import AnalysisContext, analyze
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.workspace.local import LocalWorkspace
+
+ENVIRONMENT = {"HOME": "/home/me", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+def furnish(folder: Path) -> Path:
+    """The folder `ws` below `folder`, with something of everything; next to it what is none of its business."""
+    root = folder / "ws"
+    for name in ("src/deep", "docs", "tests", "node_modules/.bin", "evil/objects", "evil/refs", "my dir", "odd"):
+        (root / name).mkdir(parents=True)
+    for name in ("README.md", "src/a.py", "src/b.py", "src/deep/c.py", "docs/x.md", "tests/test_a.py", "package.json",
+                 "Makefile", ".env", ".env.example", "server.pem", "my dir/file.txt", "x.txt", "list.txt", "run.sh"):  # fmt: skip
+        (root / name).write_text("text\n")
+    (root / "odd/-delete").write_text("")
+    (root / "evil/HEAD").write_text("ref: refs/heads/main\n")
+    (root / "evil/config").write_text("[core]\n\tfsmonitor = ./run.sh\n")
+    (root / ".gitignore").write_text("# keys\n*.pem\n/build/\n")
+    (root / ".git").mkdir()
+    (root / ".git/config").write_text('[core]\n\tbare = false\n[filter "lfs"]\n\tclean = git-lfs clean -- %f\n')
+    outside = folder / "outside"
+    outside.mkdir()
+    (outside / "key.txt").write_text("secret\n")
+    (folder / "ws-evil").mkdir()
+    (root / "link.txt").symlink_to(outside / "key.txt")
+    (root / "linked").mkdir()
+    (root / "linked/out.md").symlink_to(outside / "key.txt")
+    return root
+
+
+class Paper:
+    """A workspace that is only a name: what lies in it is told by the text of a path."""
+
+    root = Path("/nowhere/ws")
+    roots = (root,)
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        real = Path(os.path.normpath(self.root / path))
+        if not real.is_relative_to(self.root):
+            raise ToolError(f"{path} lies outside.")
+        return real
+
+    def labels(self, path: str) -> tuple[str, ...]:
+        return (self.resolve(path).relative_to(self.root).as_posix(),)
+
+
+def on_paper() -> AnalysisContext:
+    """A ground for tests in which no file counts."""
+    paper: Any = Paper()
+    return AnalysisContext(paper, ENVIRONMENT)
+
+
+def ground(root: Path) -> AnalysisContext:
+    """The folder as commands see it."""
+    return AnalysisContext(LocalWorkspace(root), ENVIRONMENT)
+
+
+def bash(command: str, place: AnalysisContext) -> RuleInput:
+    """A call of the tool `bash`, judged."""
+    return RuleInput("bash", "run", (command,), analyze(command, place))

@@ -1,0 +1,332 @@
+"""One gate for a parent and all its children: a rate limit stops all of them, and they come back one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from friday_cli.core.agent.agent import Policy
+from friday_cli.core.limits import rate_limit as gates
+from friday_cli.core.limits.rate_limit import BACKOFF_MOST_S, MOST_IN_FLIGHT, RateLimiter
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.provider import Request
+from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
+from tests.virtual import virtual
+
+
+def gate(seed: int = 1) -> RateLimiter:
+    return RateLimiter(random.Random(seed))
+
+
+@virtual
+async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
+    lane = gate()
+    assert lane.try_acquire()
+    assert lane.in_flight == 1
+    wait = lane.back_off(1, crowded=True)
+    assert 0.5 <= wait <= 1.0
+    assert not lane.try_acquire()
+    lane.release()
+    assert lane.in_flight == 0
+    assert not lane.try_acquire(), "closed for everybody, not only for who was refused"
+    await asyncio.sleep(wait)
+    assert lane.try_acquire()
+
+
+@virtual
+async def test_only_crowding_closes_the_lane() -> None:
+    lane = gate()
+    assert lane.back_off(1, crowded=False) > 0
+    assert lane.wait_s == 0
+    assert lane.try_acquire()
+
+
+@virtual
+async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
+    for attempt, base in ((1, 1.0), (2, 2.0), (4, 8.0), (9, BACKOFF_MOST_S)):
+        waits = {gate(seed).back_off(attempt, crowded=False) for seed in range(20)}
+        assert len(waits) == 20, "no two agents come back at the same moment"
+        assert min(waits) >= base / 2
+        assert max(waits) <= base
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.0, 45.0])
+@virtual
+async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> None:
+    for seed in range(20):
+        assert seconds <= gate(seed).back_off(1, retry_after=seconds, crowded=True) <= 1.1 * seconds + 0.1
+        again = gate(seed).back_off(4, retry_after=seconds, crowded=True)
+        assert max(seconds, 2.0) <= again <= max(4.0, 1.1 * seconds + 0.1), "what it said was not enough three times"
+
+
+@virtual
+async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success() -> None:
+    lane = gate()
+    for _ in range(16):
+        assert lane.try_acquire()
+    lane.release()
+    wait = lane.back_off(1, crowded=True)
+    for _ in range(15):
+        lane.release(succeeded=False)
+    await asyncio.sleep(wait)
+    first = 0
+    while lane.try_acquire():
+        first += 1
+    assert first == 7
+    for _ in range(first):
+        lane.release(succeeded=True)
+    again = 0
+    while lane.try_acquire():
+        again += 1
+    assert again == 8, "one more after a round of successes"
+    for _ in range(again):
+        lane.release()
+    for _ in range(5000):
+        lane.try_acquire()
+        lane.release(succeeded=True)
+    most = 0
+    while lane.try_acquire():
+        most += 1
+    assert most == MOST_IN_FLIGHT
+
+
+@virtual
+async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
+    lane = gate()
+    lane.back_off(1, crowded=True)
+    wait = lane.wait_s
+    waiting = [asyncio.create_task(lane.acquire()) for _ in range(4)]
+    await asyncio.sleep(wait / 2)
+    waiting[0].cancel()
+    await asyncio.sleep(wait)
+    assert waiting[1].done()
+    waiting[2].cancel()  # it is next
+    lane.release(succeeded=True)
+    async with asyncio.timeout(5):
+        await waiting[3]
+
+
+BEGUN = 1_700_000_000.0
+"""What time it is in the world when a test begins."""
+
+
+@pytest.fixture(autouse=True)
+def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes tell each other the time of the world: it, too, is that of the virtual clock."""
+    monkeypatch.setattr(gates, "time", SimpleNamespace(time=lambda: BEGUN + asyncio.get_running_loop().time()))
+
+
+class Neighbours:
+    """What other processes know, in memory; `until` counts from the beginning of the test."""
+
+    def __init__(self) -> None:
+        self.until = self.served = 0.0
+
+    def closed_until(self) -> float:
+        return BEGUN + self.until if self.until > asyncio.get_running_loop().time() else 0.0
+
+    def close_until(self, at: float) -> None:
+        self.until = max(self.until, at - BEGUN)
+
+    def served_at(self) -> float:
+        return self.served
+
+    def serve(self) -> None:
+        self.served = asyncio.get_running_loop().time()
+
+
+@virtual
+async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
+    lanes = Neighbours()
+    lane = RateLimiter(random.Random(1), lanes)
+    for _ in range(8):
+        assert lane.try_acquire()
+    lanes.until = 20.0
+    assert not lane.try_acquire()
+    assert 20 <= lane.wait_s <= 22.1
+    waiting = asyncio.create_task(lane.acquire())
+    for _ in range(8):
+        lane.release()
+    await asyncio.sleep(19)
+    assert not waiting.done()
+    await asyncio.sleep(4)
+    assert waiting.done()
+    more = 0
+    while lane.try_acquire():
+        more += 1
+    assert more == 3, "and half as many come back"
+
+
+@virtual
+async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -> None:
+    lanes = Neighbours()
+    lane = RateLimiter(random.Random(1), lanes)
+    for _ in range(4):
+        lane.try_acquire()
+    wait = lane.back_off(1, retry_after=10.0, crowded=True)
+    assert lanes.until == pytest.approx(wait)
+    assert lane.wait_s == pytest.approx(wait)
+    for _ in range(4):
+        lane.release()
+    await asyncio.sleep(wait)
+    assert lane.try_acquire()
+    assert lane.try_acquire(), "halved once, not twice"
+    lane.back_off(1, crowded=False)
+    assert lanes.until == pytest.approx(wait), "a failure that is no crowd concerns nobody else"
+
+
+@virtual
+async def test_processes_do_not_come_back_at_the_same_moment() -> None:
+    lanes = Neighbours()
+    lanes.until = 10.0
+    waits = {RateLimiter(random.Random(seed), lanes).wait_s for seed in range(20)}
+    assert len(waits) == 20
+    assert 10 <= min(waits) <= max(waits) <= 11.1
+
+
+@virtual
+async def test_no_other_process_can_close_a_lane_for_more_than_a_minute() -> None:
+    lanes = Neighbours()
+    lanes.until = 59.9
+    assert all(RateLimiter(random.Random(seed), lanes).wait_s <= 60 for seed in range(20))
+
+
+PLACES = 2
+
+
+class Slots(Model):
+    """A process whose root sends out 20 children of four replies each, to a server that works at `PLACES` requests at a
+    time, a second at each, and takes a moment to refuse the others with 429. `other` asks the same server."""
+
+    def __init__(self, retry_after: float | None, other: Slots | None = None) -> None:
+        super().__init__(self._say)
+        self._retry_after = retry_after
+        self._work: list[float] = other._work if other else []
+        self._refusals: list[float] = other._refusals if other else []
+        self.times: list[float] = other.times if other else []
+        """When each request came."""
+        self.flight: list[int] = other.flight if other else []
+        """How many were there when each one came, with it."""
+
+    def _say(self, request: Request, count: int) -> Say:
+        if request.agent == "a":
+            return Say("all of it") if count else Say("", [batch(*[{"profile": "worker"}] * 20)])
+        now = asyncio.get_running_loop().time()
+        for ends in (self._work, self._refusals):
+            ends[:] = [end for end in ends if end > now]
+        self.times.append(now)
+        self.flight.append(len(self._work) + len(self._refusals) + 1)
+        if len(self._work) >= PLACES:
+            self._refusals.append(now + 0.2)
+            refusal = ProviderError("rate", "slow down", status=429, retry_after=self._retry_after)
+            return Say(fail=refusal, delay_s=0.2)
+        self._work.append(now + 1.0)
+        turns = sum(m.role == "assistant" for m in request.messages)
+        return Say("done", delay_s=1.0) if turns >= 3 else Say(f"step {turns}", stop="pause_turn", delay_s=1.0)
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@pytest.mark.parametrize("places", [5, 20])
+@virtual
+async def test_twenty_children_against_a_server_of_two_places_all_finish(
+    retry_after: float | None, places: int
+) -> None:
+    model = Slots(retry_after)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
+    outcome = await bench.prompt()
+    assert outcome.status == "completed"
+    assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    needed = 20 * 4
+    assert len(model.times) <= 1.5 * needed, f"{len(model.times)} requests for {needed} replies"
+    assert model.flight[:places] == list(range(1, places + 1)), "at first nobody knows better than to come"
+    assert max(model.flight[places:]) <= PLACES + 1, f"in flight: {model.flight}"
+    assert bench.world.rate_limiter("fake").in_flight == 0
+
+
+async def crowd(processes: int, retry_after: float | None, policy: Policy) -> Slots:
+    """So many processes with twenty children each share a server of two places: every child is served. Gives the server."""
+    lanes, one = Neighbours(), Slots(retry_after)
+    models = [one, *(Slots(retry_after, one) for _ in range(processes - 1))]
+    benches = [
+        Bench(model, (), {"worker": Profile()}, policy=policy, batch_most=20, seed=seed)
+        for seed, model in enumerate(models)
+    ]
+    for bench in benches:
+        bench.world.shared_rate_limit = lambda lane: lanes
+    await asyncio.gather(*(bench.prompt() for bench in benches))
+    for bench in benches:
+        assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    return one
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@virtual
+async def test_two_processes_against_a_server_of_two_places_find_one_place_each(retry_after: float | None) -> None:
+    one = await crowd(2, retry_after, Policy(max_concurrent=20))
+    needed = 2 * 20 * 4
+    assert len(one.times) <= 1.5 * needed, f"{len(one.times)} requests for {needed} replies"
+    assert max(one.flight[40:]) <= PLACES + 2, f"in flight: {one.flight}"
+
+
+@pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
+@virtual
+async def test_four_processes_against_a_server_of_two_places_lose_nobody(retry_after: float | None) -> None:
+    """Each has one request in flight at least: two of four are refused at any time, some of them again and again."""
+    one = await crowd(4, retry_after, Policy())
+    needed = 4 * 20 * 4
+    assert len(one.times) <= 3 * needed, f"{len(one.times)} requests for {needed} replies"
+
+
+@pytest.mark.parametrize(("served", "fewest", "most"), [(False, 6, 6), (True, 50, 500)])
+@virtual
+async def test_a_request_comes_again_as_long_as_others_are_served_but_not_for_ever(
+    served: bool, fewest: int, most: int
+) -> None:
+    lanes, tries = Neighbours(), 0
+
+    def say(request: Request, count: int) -> Say:
+        nonlocal tries
+        tries = count + 1
+        if served:
+            lanes.serve()
+        return Say(fail=ProviderError("rate", "slow down", status=429))
+
+    bench = Bench(Model(say))
+    bench.world.shared_rate_limit = lambda lane: lanes
+    outcome = await bench.prompt()
+    assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
+    assert fewest <= tries <= most
+    assert asyncio.get_running_loop().time() <= 3700
+
+
+@virtual
+async def test_after_a_429_the_children_do_not_come_back_together() -> None:
+    model = Slots(None)
+    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=20), batch_most=20)
+    await bench.prompt()
+    later = sorted(t for t in model.times if t > 0)
+    most = max(sum(start <= t < start + 0.1 for t in later) for start in later)
+    assert most <= 4, f"{most} requests within 0.1 s"
+
+
+@virtual
+async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_run() -> None:
+    """Two requests at a time, one place to run: a.1 is at work with a tool, a.2 and a.3 must let the root go first."""
+    busy = ProviderError("rate", "slow down", retry_after=5.0)
+    script = {
+        "a": [Say("", [delegate("worker", n, background=True) for n in ("one", "two", "three")]), Say("", [call("look", seconds=10)]), Say("here I am")],
+        "a.1": [Say(fail=busy), Say("", [call("look", seconds=300)]), Say("first")],
+        "a.2": [Say("second")], "a.3": [Say("third")],
+    }  # fmt: skip
+    bench = Bench(Model(script), [make("look")], policy=Policy(max_concurrent=1))
+    node = bench.begin()
+    await until(lambda: node.ended)
+    assert node.outcome.result == "here I am"
+    assert asyncio.get_running_loop().time() < 30
+    assert bench.node("a.2").agent.slot.status == "queued"
+    await until(lambda: all(bench.node(path).ended for path in ("a.1", "a.2", "a.3")))
+    assert [bench.outcome(path).result for path in ("a.1", "a.2", "a.3")] == ["first", "second", "third"]
+    assert bench.world.rate_limiters["fake"].in_flight == 0

@@ -1,0 +1,68 @@
+"""What a sandbox changes about permissions: confined commands pass in mode auto, leaving it is always a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.command_safety import AnalysisContext, analyze
+from friday_cli.core.permissions.rule import RuleInput, parse_rule
+from friday_cli.core.permissions.rules import Rules, suggested_rule
+from friday_cli.workspace.local import LocalWorkspace
+
+
+def call(command: str, reach: str, plea: str = "") -> RuleInput:
+    script = analyze(command, AnalysisContext(LocalWorkspace(Path(__file__).parent)))
+    return RuleInput("bash", "run", (command,), script, reach, plea)  # type: ignore[arg-type]
+
+
+def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make test", plea: str = "") -> str:
+    made = Rules(mode=mode, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
+    return made.child(allowed=None).decide(call(command, reach, plea)).decision
+
+
+@pytest.mark.parametrize(
+    ("mode", "reach", "expected"),
+    [
+        ("auto", "", "ask"), ("auto", "confined", "allow"), ("auto", "network", "ask"), ("auto", "outside", "ask"),
+        ("ask", "confined", "ask"), ("edits", "confined", "ask"), ("edits", "outside", "ask"),
+        ("plan", "confined", "deny"), ("plan", "outside", "deny"), ("plan", "network", "deny"),
+        ("yolo", "outside", "allow"), ("yolo", "", "allow"),
+    ],
+)  # fmt: skip
+def test_modes(mode: str, reach: str, expected: str) -> None:
+    assert verdict(mode, reach) == expected
+
+
+def test_only_a_rule_for_just_that_lets_a_command_out() -> None:
+    for reach in ("network", "outside"):
+        assert verdict("auto", reach, ("allow", "bash")) == "ask"
+        assert verdict("auto", reach, ("allow", "bash(make *)")) == "ask"
+        assert verdict("auto", reach, ("allow", "b*")) == "ask"
+        assert verdict("ask", reach, ("allow", f"bash_{reach}(make *)")) == "allow"
+        assert verdict("ask", reach, ("allow", f"bash_{reach}(git *)")) == "ask"
+    assert verdict("ask", "outside", ("allow", "bash_network")) == "ask"
+    assert verdict("ask", "confined", ("allow", "bash_outside")) == "ask"
+
+
+def test_what_is_denied_stays_denied_and_what_destroys_is_asked_about() -> None:
+    assert verdict("yolo", "outside", ("deny", "bash(make *)")) == "deny"
+    assert verdict("auto", "outside", ("deny", "bash(make *)"), ("allow", "bash_outside")) == "deny"
+    assert verdict("auto", "confined", command="rm -rf /") == "ask"
+    assert verdict("auto", "outside", ("allow", "bash_outside"), command="rm -rf /") == "ask"
+
+
+def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
+    out = call("npm test", "outside", "needs \x1b[31mthe\nremote")
+    reason = Rules(mode="auto").decide(out).reason
+    assert "outside the sandbox" in reason
+    assert '"needs the remote"' in reason
+    assert suggested_rule(out) == ""
+    assert suggested_rule(call("npm test", "confined")) != ""
+
+
+def test_in_mode_plan_nothing_leaves_the_sandbox_not_even_to_look() -> None:
+    assert verdict("plan", "confined", command="ls") == "allow"
+    assert verdict("plan", "outside", command="ls") == "deny"
+    assert verdict("ask", "outside", command="ls") == "ask"

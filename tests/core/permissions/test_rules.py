@@ -1,0 +1,557 @@
+"""Rights: deny beats ask beats allow, a child never has more than its parent, and a rule means what it says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from friday_cli.core.eventlog.log import Log, MemoryJournal
+from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
+from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
+from friday_cli.core.permissions.rules import MODES, Mode, Rules, suggested_rule
+from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
+from friday_cli.core.protocol.tool import Effect
+from tests.command_safety import workspace_fixture
+from tests.virtual import virtual
+
+STRICT = {"allow": 0, "ask": 1, "deny": 2}
+EFFECTS: tuple[Effect, ...] = ("read", "write", "run", "net", "spawn", "save", "own")
+
+
+GROUND = workspace_fixture.on_paper()
+
+
+def bash(command: str) -> RuleInput:
+    return workspace_fixture.bash(command, GROUND)
+
+
+def edit(*paths: str) -> RuleInput:
+    return RuleInput("edit_file", "write", paths)
+
+
+def rights(*texts: str, mode: Mode = "ask") -> Rules:
+    """Rules from "allow bash(ls *)" and the like."""
+    return Rules(
+        mode=mode, rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)]
+    )  # type: ignore[arg-type]
+
+
+# ---- modes ------------------------------------------------------------------------
+
+MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
+    (
+        "ask",
+        {
+            "read": "allow",
+            "write": "ask",
+            "run": "ask",
+            "net": "ask",
+            "spawn": "allow",
+            "save": "allow",
+            "own": "allow",
+        },
+    ),
+    ("edits", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow"}),
+    ("plan", {"read": "allow", "write": "deny", "run": "deny", "net": "ask", "spawn": "allow", "save": "deny"}),
+    ("auto", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow"}),
+    ("yolo", dict.fromkeys(EFFECTS, "allow")),
+]
+
+
+@pytest.mark.parametrize(("mode", "table"), MODE_TABLE)
+def test_what_a_mode_says_where_no_rule_does(mode: Mode, table: dict[Effect, Decision]) -> None:
+    rules = Rules(mode=mode)
+    assert {effect: rules.decide(RuleInput("t", effect)).decision for effect in table} == table
+
+
+# ---- precedence ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(order=st.permutations(["allow bash", "ask bash(git push *)", "deny bash(git push --force *)"]))
+def test_deny_beats_ask_beats_allow_in_any_order_and_mode(mode: Mode, order: list[str]) -> None:
+    rules = rights(*order, mode=mode)
+    assert rules.decide(bash("git push --force origin")).decision == "deny"
+    assert rules.decide(bash("git push origin")).decision == "ask"
+    assert rules.decide(bash("git status")).decision == "allow"
+
+
+def test_the_reason_names_the_rule_or_the_mode() -> None:
+    rules = rights("deny bash(rm *)", "allow bash(ls *)")
+    assert rules.decide(bash("rm x")).reason == "denied by the rule bash(rm *)"
+    assert rules.decide(bash("ls x")).reason == "allowed by the rule bash(ls *)"
+    why = "make may do more than look"
+    assert rules.decide(bash("make")).reason == f"mode ask: run calls are asked about ({why})"
+
+
+def test_what_many_subjects_touch_needs_a_rule_for_each_and_one_deny_is_enough() -> None:
+    rules = rights("allow edit_file(src/**)", "allow edit_file(docs/**)", "deny edit_file(src/secret/**)")
+    assert rules.decide(edit("src/a.py", "docs/b.md")).decision == "allow"
+    assert rules.decide(edit("src/a.py", "other/b.md")).decision == "ask"
+    assert rules.decide(edit("src/a.py", "src/secret/k")).decision == "deny"
+
+
+# ---- children ---------------------------------------------------------------------------
+
+RULES = st.lists(
+    st.builds(
+        Rule,
+        st.sampled_from(["bash", "edit_file", "write_file", "*", "web_*", "read_file"]),
+        st.sampled_from(["", "git *", "git push *", "src/**", "*.md", "domain:example.org", "rm *", "make", "*"]),
+        st.sampled_from(["allow", "ask", "deny"]),
+        st.sampled_from(["", "", "coder", "*"]),
+    ),
+    max_size=5,
+)
+COMMANDS = [
+    "git push -f", "git status", "rm -rf /", "a; b", "make && git status", "ls > src/a", "cat .env", "make; rm x", "$X", "ls (",
+    "git push | cat", "for i in 1; do make; done", "echo x > a.md", "bash -c 'rm x'",
+]  # fmt: skip
+CALLS = st.one_of(
+    st.builds(
+        RuleInput,
+        st.sampled_from(["bash", "edit_file", "web_fetch", "read_file", "delegate_task"]),
+        st.sampled_from(EFFECTS),
+        st.lists(
+            st.sampled_from(["git push -f", "src/a.py", "x.md", "domain:example.org", ".env", "a; b"]), max_size=2
+        ).map(tuple),
+    ),
+    st.sampled_from(COMMANDS).map(bash),
+)
+NAMES = st.one_of(st.none(), st.frozensets(st.sampled_from(["bash", "edit_file", "web_fetch", "read_file"])))
+
+
+@given(
+    parent=RULES, child=RULES, only=RULES, mode=st.sampled_from(MODES), own=st.one_of(st.none(), st.sampled_from(MODES)),
+    top=NAMES, names=NAMES, call=CALLS,
+)  # fmt: skip
+@settings(max_examples=400)
+def test_a_child_never_may_more_than_its_parent(
+    parent: list[Rule],
+    child: list[Rule],
+    only: list[Rule],
+    mode: Mode,
+    own: Mode | None,
+    top: frozenset[str] | None,
+    names: frozenset[str] | None,
+    call: RuleInput,
+) -> None:
+    above = Rules(mode=mode, rules=parent, allowed=top, profile="friday")
+    below = above.child(allowed=names, mode=own, rules=child, only=only, profile="coder")
+    leaf = below.child(allowed=None, profile="scout")
+    for upper, lower in ((above, below), (below, leaf), (above, leaf)):
+        assert STRICT[lower.decide(call).decision] >= STRICT[upper.decide(call).decision]
+        assert upper.may(call.tool) or not lower.may(call.tool)
+    if names is not None and call.tool not in names:
+        assert below.decide(call).decision == "deny"
+        assert not below.may(call.tool)
+
+
+@given(
+    layers=st.lists(RULES, min_size=1, max_size=3), mode=st.sampled_from(MODES), call=CALLS, at=st.integers(0, 2),
+    order=st.randoms(use_true_random=False),
+)  # fmt: skip
+@settings(max_examples=400)
+def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
+    layers: list[list[Rule]], mode: Mode, call: RuleInput, at: int, order: random.Random
+) -> None:
+    def rights_of(layers: list[list[Rule]]) -> Rules:
+        found = Rules(mode=mode, rules=layers[0], profile="coder")
+        for layer in layers[1:]:
+            found = found.child(allowed=None, rules=layer, profile="coder")
+        return found
+
+    before = rights_of(layers).decide(call).decision
+    shuffled = [order.sample(layer, len(layer)) for layer in layers]
+    assert rights_of(shuffled).decide(call).decision == before
+    denying = [list(layer) for layer in layers]
+    denying[at % len(layers)].insert(order.randint(0, 3), Rule(call.tool, "", "deny"))
+    assert rights_of(denying).decide(call).decision == "deny"
+    allowing = [[*layer, Rule(call.tool, "", "allow")] for layer in layers]
+    denied = any(
+        r.decision == "deny" and not r.pattern and r.tool in ("*", call.tool) for layer in layers for r in layer
+    )
+    if denied:
+        assert rights_of(allowing).decide(call).decision == "deny"
+
+
+@given(parent=RULES, mode=st.sampled_from(MODES), added=RULES, call=CALLS)
+def test_a_change_above_binds_at_the_next_call(
+    parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput
+) -> None:
+    above = Rules(mode="yolo", rules=parent)
+    below = above.child(allowed=None)
+    above.mode = mode
+    above.rules += added
+    assert STRICT[below.decide(call).decision] >= STRICT[above.decide(call).decision]
+
+
+def test_a_child_without_a_mode_of_its_own_follows_its_parents() -> None:
+    root = Rules(mode="edits")
+    child = root.child(allowed=None)
+    assert (child.effective_mode, child.decide(edit("a")).decision) == ("edits", "allow")
+    root.mode = "plan"
+    assert (child.effective_mode, child.decide(edit("a")).decision) == ("plan", "deny")
+    assert root.child(allowed=None, mode="yolo").effective_mode == "plan"
+    assert Rules(mode="yolo").child(allowed=None, mode="ask").effective_mode == "ask"
+
+
+def test_a_tool_named_in_only_runs_for_that_and_nothing_else() -> None:
+    child = Rules(mode="yolo").child(allowed=None, only=[parse_rule("bash(git log *)", "allow")])
+    assert child.decide(bash("git log -3")).decision == "allow"
+    assert child.decide(bash("git push")).decision == "deny"
+    assert child.decide(bash("git log; rm x")).decision == "deny"
+    assert child.decide(edit("a.py")).decision == "allow"
+
+
+# ---- what a rule matches -------------------------------------------------------------------
+
+COVERED = [
+    "npm test", "npm test -s", "npm  test   src", "  npm test", "npm 'test' x", "npm test > /dev/null 2>&1", "npm test | head",
+    "npm test; git status", "npm test \\\n  -s", "timeout 60 npm test", "CI=1 npm test", "cd src && npm test", "if npm test; then echo ok; fi",
+]  # fmt: skip
+NOT_COVERED = [
+    "npm testx", "npm tes", "npm", "npm test; rm x", "npm test && rm x", "npm test | sh", "npm test & rm x", "npm test > x",
+    "npm test < /etc/passwd", "npm test $(rm x)", "npm test `rm x`", "npm test $WHAT", "npm test\nrm x", "npm test\rrm x",
+    "npm test (x)", "npm test 'open", "PATH=. npm test", "npm test\\\nrm", "npm test \\\n; rm", "npm test {a,b}", "npm test \x00", "npm test \u202e",
+    "./npm test", "/tmp/npm test", "sudo npm test", "env -i npm test", "npm test *", "npm test <(rm x)", "npm test $'x'",
+    "cd / && npm test", "export PATH=.; npm test", "npm() { rm x; }; npm test", "alias npm=rm; npm test", "xargs npm test", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COVERED)
+def test_an_allow_rule_covers_its_command_wherever_it_stands(command: str) -> None:
+    assert rights("allow bash(npm test *)").decide(bash(command)).decision == "allow"
+
+
+@pytest.mark.parametrize("command", NOT_COVERED)
+def test_an_allow_rule_covers_nothing_else(command: str) -> None:
+    assert rights("allow bash(npm test *)").decide(bash(command)).decision == "ask"
+
+
+def test_a_rule_for_any_program_covers_none_that_runs_others() -> None:
+    rules = rights("allow bash(* --all)")
+    assert rules.decide(bash("make --all")).decision == "allow"
+    assert rules.decide(bash("sudo make --all")).decision == "ask"
+    assert rules.decide(bash("python x.py --all")).decision == "ask"
+    assert rights("allow bash(sudo make *)").decide(bash("sudo make --all")).decision == "allow", (
+        "who names it means it"
+    )
+
+
+def test_each_command_of_several_needs_its_own_word() -> None:
+    rules = rights("allow bash(make *)", "allow bash(npm test *)", "ask bash(make deploy *)")
+    assert rules.decide(bash("make && npm test | tail -3")).decision == "allow"
+    assert rules.decide(bash("make && npm test && cargo test")).decision == "ask"
+    assert rules.decide(bash("make && make deploy")).decision == "ask"
+
+
+def test_a_command_nobody_can_read_is_asked_about_where_some_are_denied() -> None:
+    for command in ("$X -rf x", "eval $X", 'bash -c "$X"', "ls (", "x" * 7000):
+        assert rights("allow bash").decide(bash(command)).decision == "allow"
+        assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "ask"
+        assert rights("deny bash(rm *)", mode="yolo").decide(bash(command)).decision == "ask"
+
+
+def test_rules_for_files_speak_of_redirections_and_of_what_a_command_reads() -> None:
+    rules = rights("deny edit_file(src/gen/**)", "deny read_file(private/**)", "allow bash", mode="yolo")
+    assert rules.decide(bash("echo x > src/gen/a")).decision == "deny"
+    assert rules.decide(bash("cat private/x")).decision == "deny"
+    assert rules.decide(bash("echo x > src/a; cat x")).decision == "allow"
+    assert rights("allow edit_file(src/**)", "allow write_file(src/**)").decide(bash("ls > src/a")).decision == "allow"
+    assert rights("allow edit_file(src/**)").decide(bash("ls > src/a")).decision == "ask"
+
+
+def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
+    rules = rights("allow bash", "allow edit_file", "allow memory_save", mode="plan")
+    assert rules.decide(bash("git status | head")).decision == "allow"
+    assert rules.decide(bash("make")).decision == "deny"
+    assert "mode plan changes nothing, and make may do more than look" in rules.decide(bash("make")).reason
+    assert rules.decide(edit("a.py")).decision == "deny"
+    assert rules.decide(RuleInput("memory_save", "save")).decision == "deny"
+
+
+def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
+    push = parse_rule("bash(git push *)", "deny", profile="cod*", reason="releases are made by hand", source="x:3")
+    root = Rules(mode="yolo", rules=[push], profile="friday")
+    coder = root.child(allowed=None, profile="coder")
+    assert root.decide(bash("git push")).decision == "allow"
+    verdict = coder.decide(bash("git push"))
+    assert verdict.decision == "deny"
+    assert verdict.reason == "denied by the rule bash(git push *): releases are made by hand"
+    assert verdict.source == "x:3"
+    assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
+    allow = parse_rule("bash(make *)", "allow", profile="coder")
+    assert (
+        Rules(mode="ask", rules=[allow], profile="friday")
+        .child(allowed=None, profile="coder")
+        .decide(bash("make"))
+        .decision
+        == "ask"
+    )
+    assert Rules(mode="ask", rules=[allow], profile="coder").decide(bash("make")).decision == "allow"
+
+
+HIDDEN = [
+    "rm x", "/bin/rm x", "sudo rm x", "sudo -u root rm x", "env A=1 rm x", "env -u HOME rm x", "timeout 5 rm x",
+    "timeout -s KILL 5 rm x", "nice -n 10 rm x", "nohup rm x", "A=1 rm x", "time rm x", "xargs rm", "xargs -n 1 rm x",
+    "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm x", "ls & rm x", "echo $(rm x)", "echo `rm x`", "(rm x)", "{ rm x; }",
+    "ls\nrm x", "r''m x", '"rm" x', "\\rm x", "bash -c 'rm x'", "sh -c \"ls; rm x\"", "bash -lc 'rm x'", "eval rm x",
+    "eval 'rm x'", "command rm x", "exec rm x", "if true; then rm x; fi", "for i in 1; do rm x; done", "! rm x",
+    "while rm x; do :; done", "stdbuf -o L rm x", "busybox rm x", "echo <(rm x)", "setsid -f rm x", "doas rm x",
+    "rm \\\n x", "r\\\nm x", "ls \\\\\nrm x", "ls \\\n && rm x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", HIDDEN)
+@pytest.mark.parametrize("mode", ["ask", "yolo"])
+def test_a_deny_rule_finds_its_command_inside_others(command: str, mode: Mode) -> None:
+    assert rights("allow bash", "deny bash(rm *)", mode=mode).decide(bash(command)).decision == "deny"
+
+
+@pytest.mark.parametrize("command", ["rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm"])
+def test_a_deny_rule_leaves_other_commands_alone(command: str) -> None:
+    assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "allow"
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_a_deny_rule_holds_however_long_the_command_is(n: int) -> None:
+    command = "; ".join(["ls"] * n + ["rm x"])
+    assert rights("allow bash", "deny bash(rm *)").decide(bash(command)).decision == "deny"
+
+
+PATHS = [
+    ("src/**", "src/a.py", True), ("src/**", "src/a/b.py", True), ("src/**", "srcx/a.py", False), ("src/*", "src/a/b.py", False),
+    ("src/*", "src/a.py", True), ("*.md", "a.md", True), ("*.md", "docs/a.md", False), ("**/*.md", "docs/a.md", True),
+    ("**/*.md", "a.md", True), ("a?.py", "ab.py", True), ("a?.py", "a/.py", False), ("src/[id].py", "src/[id].py", True),
+    ("src/[id].py", "src/i.py", False), ("./src/**", "src/a", True), ("src/a.py", "src/axpy", False), ("**", "any/thing", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("pattern", "path", "fits"), PATHS)
+def test_path_patterns(pattern: str, path: str, fits: bool) -> None:
+    decision = rights(f"allow edit_file({pattern})").decide(edit(path)).decision
+    assert decision == ("allow" if fits else "ask")
+
+
+HOSTS = [
+    ("example.org", True), ("docs.example.org", True), ("EXAMPLE.org.", True), ("evil-example.org", False),
+    ("example.org.evil.com", False), ("example.com", False), ("", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("host", "fits"), HOSTS)
+@pytest.mark.parametrize("pattern", ["domain:example.org", "domain:Example.Org."])
+def test_host_patterns(pattern: str, host: str, fits: bool) -> None:
+    rules = rights(f"allow web_fetch({pattern})")
+    assert rules.decide(RuleInput("web_fetch", "net", (f"domain:{host}",))).decision == ("allow" if fits else "ask")
+
+
+def test_a_host_pattern_with_a_star_means_what_is_below_and_no_host_pattern_is_a_path() -> None:
+    rules = rights("allow web_fetch(domain:*.example.org)", "allow edit_file(domain:py)")
+    assert rules.decide(RuleInput("web_fetch", "net", ("domain:docs.example.org",))).decision == "allow"
+    assert rules.decide(RuleInput("web_fetch", "net", ("domain:example.org",))).decision == "ask"
+    assert rules.decide(edit("setup.py")).decision == "ask"
+
+
+# ---- the words of a rule --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("bash(git status *)", "bash(git status *)"), ("Bash(npm run test:*)", "bash(npm run test *)"), ("Edit(src/**)", "edit_file(src/**)"),
+        ("Read", "read_file"), ("grep", "grep"), ("bash(*)", "bash"), (" bash ( ls ) ", "bash(ls)"), ("WebFetch(domain:x.org)", "web_fetch(domain:x.org)"),
+        ("Task(coder)", "delegate_task(coder)"), ("edit_file(a(b).py)", "edit_file(a(b).py)"), ("mcp__x__*", "mcp__x__*"),
+    ],
+)  # fmt: skip
+def test_a_rule_is_read_in_our_spelling_and_in_claudes(text: str, rule: str) -> None:
+    assert str(parse_rule(text, "allow")) == rule
+    assert parse_rule(rule, "allow") == parse_rule(text, "allow")
+
+
+@pytest.mark.parametrize("text", ["", "bash(", "git status", "(ls)", "bash)ls(", "1x(y)"])
+def test_text_of_another_form_is_no_rule(text: str) -> None:
+    with pytest.raises(UsageError, match="Not a permission rule"):
+        parse_rule(text, "allow")
+
+
+# ---- the floor ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        bash("rm -rf /"),
+        edit(".git/hooks/pre-commit"),
+        RuleInput("read_file", "read", (".env",)),
+        RuleInput("bash", "run", ("ls; rm -rf ~",)),
+    ],
+    ids=lambda call: call.subjects[0],
+)
+def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_every_allow_rule(
+    mode: Mode, call: RuleInput
+) -> None:
+    rules = Rules(
+        mode=mode, rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")]
+    )
+    decision = "deny" if mode == "plan" and call.effect != "read" else "ask"
+    assert rules.decide(call).decision == decision
+    assert rules.child(allowed=None).decide(call).decision == decision
+
+
+# ---- "always" ------------------------------------------------------------------------------------
+
+SUGGESTED = [
+    (bash("npm run test -- -k x"), "bash(npm run test *)"), (bash("make"), "bash(make)"), (bash("make -j4 all"), "bash(make -j4 all)"),
+    (bash("pytest tests/a.py"), "bash(pytest *)"), (edit("src/a.py"), "edit_file(src/a.py)"), (bash("git commit -m 'x y'"), "bash(git commit *)"),
+    (bash("git push origin main"), "bash(git push origin main)"), (bash("cargo test -q"), "bash(cargo test *)"), (bash("npm install"), "bash(npm install)"),
+    (bash("uv run pytest -q"), "bash(uv run pytest *)"), (bash("uv run python -c pass"), ""), (bash("uv run"), "bash(uv run)"), (bash("timeout 5 pytest -x"), "bash(pytest *)"),
+    (bash("make; git add . && ls | head"), "bash(make)\nbash(git add *)"), (bash("cd src && make 2>&1 | tail -3"), "bash(make)"), (bash("for i in 1 2; do make; done"), "bash(make)"),
+    (bash("a; b; c; d"), ""), (bash("make && python x.py"), ""), (bash("make > log"), ""), (bash("make $X"), ""), (bash("make; $X"), ""), (bash("make ("), ""), (bash("PATH=. make"), ""),
+    (edit(".git/config"), ""), (edit("a", "b"), ""), (bash("make *"), ""), (bash("rm *.pyc"), ""), (edit("*"), ""), (edit("src/**"), ""), (bash("git -c x=y status"), ""), (bash("rm -rf /"), ""),
+    *((bash(f"{name} x"), "") for name in (
+        "python", "python3.11", "/usr/bin/python3", "node", "bash", "sh", "zsh", "env A=1", "sudo", "xargs", "ssh", "npx", "uvx", "perl", "ruby", "awk -f", "sed -i s/a/b/", "find . -exec",
+        "docker run", "curl", "wget", "rm", "dd", "chmod", "eval", "exec", "source", "parallel", "watch", "tar", "rsync", "kill", "npm exec node", "uv run bash", "poetry run python", "nohup python", "export A=b",
+        "trap x", "alias a=b", "ln -s",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "rule"), SUGGESTED, ids=lambda x: str(getattr(x, "subjects", x)))
+def test_what_always_would_store(call: RuleInput, rule: str) -> None:
+    assert suggested_rule(call) == rule
+
+
+@given(
+    tool=st.sampled_from([("edit_file", "write"), ("bash", "run"), ("web_fetch", "net")]),
+    words=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=1, max_size=6), min_size=1, max_size=4),
+    seed=st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=300)
+def test_a_suggested_rule_lets_the_same_call_pass_and_no_other_of_its_kind(
+    tool: tuple[str, Effect], words: list[str], seed: int
+) -> None:
+    def call_of(text: str) -> RuleInput:
+        return bash(text) if tool[1] == "run" else RuleInput(tool[0], tool[1], (text,))
+
+    call = call_of(" ".join(words))
+    text = suggested_rule(call)
+    if not text:
+        return
+    found = [parse_rule(line, "allow") for line in text.split("\n")]
+    assert "\n".join(map(str, found)) == text, "the dialog shows exactly the stored rules"
+    assert all(rule.pattern for rule in found), "a rule for one thing never becomes one for everything"
+    rules = Rules(mode="ask", rules=found)
+    assert rules.decide(call).decision == "allow"
+    other = random.Random(seed).choice(["zzz", "other/zzz.py", "q q q"])
+    assert rules.decide(call_of(other)).decision == "ask"
+
+
+# ---- the desk --------------------------------------------------------------------------------------------
+
+
+def desk(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
+    journal = MemoryJournal()
+    return ApprovalQueue(Log(journal), interactive=attended), journal
+
+
+@virtual
+async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_counts() -> None:
+    import asyncio
+
+    table, journal = desk()
+    asking = asyncio.create_task(table.permission("a.2", "c1", bash("make all"), reason="mode ask"))
+    await asyncio.sleep(0.1)
+    assert table.pending == {"p1": "a.2"}
+    assert not await table.answer("p1", "yes"), "words are no answer to a permission"
+    assert not await table.answer("p9", ApprovalAnswer("allow"))
+    assert await table.answer("p1", ApprovalAnswer("deny", "always", "not now"))
+    assert not await table.answer("p1", ApprovalAnswer("allow"))
+    assert await asking == ApprovalAnswer("deny", "once", "not now"), "a no is for this call"
+    asked, answered = [e.event for e in journal.envelopes]
+    assert asked == PermissionAsked("p1", "c1", "bash", "make all", "mode ask", "bash(make all)")
+    assert isinstance(answered, PermissionAnswered)
+    assert (answered.id, answered.decision, answered.reason) == ("p1", "deny", "not now")
+    assert table.pending == {}
+
+
+@pytest.mark.parametrize(("command", "scope", "granted"), [
+    ("make all", "session", ["bash(make all) session"]), ("make all", "always", ["bash(make all) always"]),
+    ("make all", "once", []), ("python x.py", "always", []),
+])  # fmt: skip
+@virtual
+async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
+    import asyncio
+
+    table, _ = desk()
+    kept: list[str] = []
+
+    async def keep(rule: Rule, scope: str) -> None:
+        kept.append(f"{rule} {scope}")
+
+    table.on_rule_granted = keep
+    asking = asyncio.create_task(table.permission("a", "c1", bash(command), reason=""))
+    await asyncio.sleep(0.1)
+    await table.answer("p1", ApprovalAnswer("allow", scope))  # type: ignore[arg-type]
+    assert (await asking).decision == "allow"
+    assert kept == granted
+
+
+@virtual
+async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
+    import asyncio
+
+    table, journal = desk()
+    rules, loosened = rights(), rights(mode="edits")
+
+    async def keep(rule: Rule, scope: str) -> None:
+        rules.rules.append(rule)
+
+    def passes(wanted: RuleInput) -> Callable[[], bool]:
+        return lambda: "allow" in {rules.decide(wanted).decision, loosened.decide(wanted).decision}
+
+    table.on_rule_granted = keep
+    calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
+    asking = [
+        asyncio.create_task(table.permission(path, "c", wanted, reason="", again=passes(wanted)))
+        for path, wanted in calls.items()
+    ]
+    await asyncio.sleep(0.1)
+    await table.answer(
+        next(ask_id for ask_id, path in table.pending.items() if path == "a.1"), ApprovalAnswer("allow", "session")
+    )
+    await asyncio.sleep(0.1)
+    assert set(table.pending.values()) == {"a.3", "a.4"}, "the mode lets a.4 pass by now, but nobody said so to it"
+    answered = {e.agent: e.event for e in journal.envelopes if isinstance(e.event, PermissionAnswered)}
+    assert answered["a.2"].reason == "covered by bash(make all)"
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+
+
+@virtual
+async def test_a_question_in_words_is_answered_in_words() -> None:
+    import asyncio
+
+    table, journal = desk()
+    asking = asyncio.create_task(table.question("a", "c1", "Which?", ["this", "that"]))
+    await asyncio.sleep(0.1)
+    assert not await table.answer("q1", ApprovalAnswer("allow"))
+    assert await table.answer("q1", "this")
+    assert await asking == "this"
+    assert isinstance(journal.envelopes[-1].event, QuestionAnswered)
+
+
+@virtual
+async def test_nobody_there_means_no_question() -> None:
+    table, journal = desk(attended=False)
+    with pytest.raises(ToolError, match="Nobody can answer questions here"):
+        await table.question("a", "c1", "Which?", [])
+    assert journal.envelopes == []

@@ -1,0 +1,118 @@
+"""What the harness counts of an agent's calls, and that a receipt once handed out stays as it was."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
+from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts, audit
+from friday_cli.store.crash_recovery import closing
+from friday_cli.view import SessionView
+from tests.engine_fixture import Bench, Model, Say, call, make, until
+from tests.virtual import virtual
+
+
+def test_facts_are_summed() -> None:
+    tally = ReceiptBuilder()
+    tally.add("edit_file", "ok", ToolFacts((FileChange("f", 3, 1, "one"),), read=("g", "f")))
+    tally.add("bash", "error", ToolFacts((FileChange("f", 1, seen="shared"),), (CommandRun("make", 2),)))
+    tally.add("edit_file", "ok", ToolFacts((FileChange("f", 2, 2, "two"),), urls=("http://x",), read=("g",)))
+    tally.add("bash", "cancelled", ToolFacts())
+    tally.warn("twice", "once")
+    tally.warn("twice")
+    assert tally.receipt == Receipt(
+        {"edit_file": 2, "bash": 2},
+        failed=2,
+        files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
+        commands=(CommandRun("make", 2),),
+        urls=("http://x",),
+        read=("g", "f"),
+        warnings=("twice", "once"),
+    )
+
+
+def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:
+    tally = ReceiptBuilder()
+    tally.add("bash", "denied", ToolFacts((FileChange("f"),), (CommandRun("rm", 0),)))
+    assert tally.receipt == Receipt(denied=1)
+
+
+def test_a_receipt_handed_out_stays_as_it_was() -> None:
+    tally = ReceiptBuilder(Receipt({"bash": 1}))
+    before = tally.receipt
+    tally.add("bash", "ok", ToolFacts(read=("f",)))
+    assert (before, tally.receipt) == (Receipt({"bash": 1}), Receipt({"bash": 2}, read=("f",)))
+    after = tally.receipt
+    tally.reset(before)
+    tally.warn("w")
+    assert (before, after.read, tally.receipt) == (Receipt({"bash": 1}), ("f",), Receipt({"bash": 1}, warnings=("w",)))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@virtual
+async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
+    calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]
+    bench = Bench(
+        Model({"a": [Say("", calls)]}), [make("look"), make("poke", effect="write")],
+        rules=[Rule("look", "no", "deny"), Rule("poke", "", "ask")],
+    )  # fmt: skip
+    node = bench.begin()
+    await until(lambda: bool(bench.desk.pending))
+    await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("deny"))
+    await node.finished()
+    assert (len(bench.of(Denied)), len(bench.of(PermissionAnswered))) == (1, 1)
+    assert sorted(e.status for e in bench.of(ToolFinished)) == ["denied", "denied", "error", "ok"]
+    seen = bench.root.receipt
+    assert (seen.tools, seen.failed, seen.denied) == ({"look": 2}, 1, 2)
+    log = [e for e in bench.envelopes if not (killed and isinstance(e.event, AgentFinished))]
+    assert replay(log)["a"].receipt == SessionView.of(log).agents["a"].receipt == seen
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@virtual
+async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
+    """By a stop, and by the death of the process, which the next one finds in the log."""
+    shell = msgspec.structs.replace(
+        make("shell", effect="run"), begins=lambda args: ToolFacts(commands=(CommandRun(args.text, None),))
+    )
+    bench = Bench(Model({"a": [Say("", [call("shell", text="make", seconds=99)])]}), [shell])
+    bench.begin()
+    await until(lambda: bool(bench.of(ToolStarted)))
+    died = len(bench.envelopes)
+    await bench.tree.stop("a")
+    log = bench.envelopes
+    if killed:
+        log = [*log[:died], *closing(log[:died], now=9.0)]
+    ended = [e.event for e in log if isinstance(e.event, (ToolFinished, AgentFinished))]
+    assert [type(event).__name__ for event in ended] == ["ToolFinished", "AgentFinished"]
+    receipt = replay(log)["a"].receipt
+    assert receipt.lines() == ["tools run: shell; 1 failed", "ran: make -> stopped"]
+    assert receipt == ended[1].receipt == SessionView.of(log).agents["a"].receipt  # type: ignore[union-attr]
+
+
+def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
+    tally = ReceiptBuilder()
+    tally.add("bash", "ok", ToolFacts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
+    assert audit(tally, "I changed f and the tests pass", able=True) == []
+    tally.warn("said of the first result")
+    tally.begin()
+    assert tally.run == Receipt()
+    assert tally.receipt.warnings == ()
+    assert audit(tally, "I changed g, and the tests pass", able=True) == [
+        "says that a command ran or tests pass, but no command was run in this run",
+        "claims changes, but no file was changed in this run",
+    ]
+    tally.add("edit_file", "error", ToolFacts((FileChange("f", 2, 0, "two"),)))
+    assert tally.run == Receipt({"edit_file": 1}, failed=1, files=(FileChange("f", 3, 0, "two"),))
+
+
+def test_keys_in_commands_and_addresses_are_masked_in_words() -> None:
+    command = "curl -H 'Authorization: Bearer 0123456789abcdefghij' https://me:hush@x.example/"
+    urls = ("https://x.example/?k=ghp_0123456789abcdefghijABCDEFGHIJ",)
+    words = "\n".join(Receipt(commands=(CommandRun(command, 0),), urls=urls).lines())
+    assert "ran: curl -H 'Authorization: Bearer [secret]' https://[secret]@x.example/ -> exit 0" in words
+    assert "fetched: https://x.example/?k=[secret]" in words

@@ -1,0 +1,226 @@
+"""A real session on a virtual clock: `Session.open` with its crew, profiles, settings and files, and a store in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from friday_cli.core.eventlog.log import MemoryJournal
+from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.protocol.events import AgentFinished, Envelope, Event, MessageAdded, PermissionAsked, QuestionAsked
+from friday_cli.core.protocol.provider import Chunk, Request
+from friday_cli.session import open
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
+from friday_cli.store.crash_recovery import closing
+from friday_cli.store.records import MemoryItem
+from tests.engine_fixture import Model, Play, Say
+
+E = TypeVar("E", bound=Event)
+
+SCENARIO = "agents: {}\n"
+MODEL = "stage"
+
+
+class Actors(Model):
+    """A `Model` that calls itself what the stage's scenario file is called, so that a reopened session knows it again.
+
+    `hold(agent, count)` keeps that request (from 0) waiting until the event that it returns is set.
+    """
+
+    name = "scripted"
+    badge = "scripted"
+
+    def __init__(self, play: Play | Mapping[str, Sequence[Say]], **more: Any) -> None:
+        super().__init__(play, model=more.pop("model", MODEL), **more)
+        self._held: dict[tuple[str, int], asyncio.Event] = {}
+
+    def hold(self, agent: str, count: int = 0) -> asyncio.Event:
+        return self._held.setdefault((agent, count), asyncio.Event())
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        held = self._held.get((request.agent, self._asked.get(request.agent, 0)))
+        if held is not None:
+            await held.wait()
+        async for chunk in super().stream(request):
+            yield chunk
+
+
+class Shelf:
+    """What the store is to a session, kept in memory: one shelf per file, and what stands there outlives its readers."""
+
+    shelves: ClassVar[dict[str, dict[str, Drawer]]] = {}
+    in_memory = False
+
+    def __init__(self, path: Path) -> None:
+        self._drawers = self.shelves.setdefault(str(path), {})
+
+    async def open(self) -> None: ...
+
+    async def create_session(self, cwd: object, *, name: str) -> str:
+        return name
+
+    async def reconcile(self) -> None:
+        """End what a process that died left open."""
+        for drawer in self._drawers.values():
+            drawer.envelopes.extend(closing(drawer.envelopes, now=time.time()))
+
+    async def own(self, session: str) -> Shelf:
+        self._drawers.setdefault(session, Drawer()).dead = False
+        return self
+
+    def release(self) -> None: ...
+
+    async def events(self, session: str, *, after: int = 0) -> list[Envelope]:
+        return [envelope for envelope in self._drawers[session].envelopes if (envelope.seq or 0) > after]
+
+    def journal(self, session: str) -> Drawer:
+        return self._drawers[session]
+
+    def memory(self, project: str, session: str, **_: object) -> Notes:
+        return Notes()
+
+    async def sync(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Drawer(MemoryJournal):
+    """The journal of one session. `dead` keeps nothing more, as after kill -9."""
+
+    dead = False
+
+    def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
+        return super().append(() if self.dead else envelopes)
+
+
+class Notes:
+    """A memory that takes a note and forgets it."""
+
+    async def save(self, text: str, *, scope: str, tags: Sequence[str], agent: str) -> MemoryItem:
+        return MemoryItem("1", text, scope, tuple(tags), agent, 0.0)
+
+    async def load(self, query: str, **_: object) -> list[MemoryItem]:
+        return []
+
+
+class Scene:
+    """An open session with its model and its journal."""
+
+    def __init__(self, session: Session, model: Actors) -> None:
+        self.session, self.model = session, model
+        self.root, self.tree = session.root, session.tree
+
+    @property
+    def journal(self) -> Drawer:
+        journal = self.session.log._journal
+        assert isinstance(journal, Drawer)
+        return journal
+
+    @property
+    def envelopes(self) -> list[Envelope]:
+        return self.journal.envelopes
+
+    def of(self, event: type[E], path: str | None = None) -> list[E]:
+        """Events of a kind, of one agent or of all."""
+        return [e.event for e in self.envelopes if isinstance(e.event, event) and path in (None, e.agent)]
+
+    def record(self, path: str) -> AgentRecord:
+        """What the log knows of an agent."""
+        return replay(self.envelopes)[path]
+
+    def results(self, path: str = "a") -> list[str]:
+        """The results an agent's calls have had, as "status: text"."""
+        return [f"{r.status}: {r.text}" for m in self.of(MessageAdded, path) for r in m.message.results]
+
+    def heard(self, path: str = "a") -> list[str]:
+        """The user messages of an agent, as "source: text"."""
+        messages = [m.message for m in self.of(MessageAdded, path)]
+        return [f"{m.source}: {m.text}" for m in messages if m.role == "user"]
+
+    def finished(self, path: str = "a") -> AgentFinished:
+        """The newest end of an agent."""
+        return self.of(AgentFinished, path)[-1]
+
+    def end(self, path: str) -> tuple[str, str]:
+        end = self.finished(path)
+        return end.status, end.stop_reason
+
+    def requests(self, path: str = "a") -> list[Request]:
+        return [r for r in self.model.requests if r.agent == path]
+
+    def agents(self) -> list[str]:
+        """Every sub-agent there has been."""
+        return [known.path for known in self.tree.below("a")]
+
+    def asked(self) -> list[PermissionAsked | QuestionAsked]:
+        """Everything that was put to a person."""
+        return [e.event for e in self.envelopes if isinstance(e.event, (PermissionAsked, QuestionAsked))]
+
+    def crash(self) -> None:
+        """From now on nothing is kept: what stands in the journal is what kill -9 would leave."""
+        self.journal.dead = True
+
+
+class Stage:
+    """A home and a project, and sessions in them."""
+
+    def __init__(self, path: Path) -> None:
+        """Without the fixture `stage` its sessions are kept on disk."""
+        self.home, self.project = path / "home", path / "project"
+        self.home.mkdir()
+        self.project.mkdir()
+        self.scenario = self.home / f"{MODEL}.yaml"
+        self.scenario.write_text(SCENARIO, encoding="utf-8")
+        self.env = {"FRIDAY_HOME": str(self.home), "PATH": "/usr/bin:/bin", "HOME": str(self.home)}
+        self.ids: list[str] = []
+
+    def config(self, text: str) -> None:
+        (self.home / "config.toml").write_text(text, encoding="utf-8")
+
+    def profile(self, name: str, *front: str, body: str = "") -> None:
+        """A profile of the user's own; `front` are more lines of its front matter."""
+        lines = ["---", f"name: {name}", f"description: The {name}.", *front, "---", body or f"You are the {name}."]
+        folder = self.home / "profiles"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def file(self, name: str, text: str) -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    @asynccontextmanager
+    async def open(self, play: Play | Mapping[str, Sequence[Say]] | Actors, **options: Any) -> AsyncIterator[Scene]:
+        """A session whose model is `play`; `options` are those of `Options`. It is closed at the end."""
+        given = {"model": f"scripted:{self.scenario}", "mode": "yolo", **options}
+        session = await Session.open(Options(self.project, **given), env=self.env)
+        self.ids.append(session.id)
+        model = play if isinstance(play, Actors) else Actors(play)
+        session.root.provider = model
+        try:
+            yield Scene(session, model)
+        finally:
+            await session.close()
+
+
+async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) -> None:
+    """Let the world go on until `condition` holds, looked at after a virtual millisecond and then ever less often."""
+    pause = 0.001
+    async with asyncio.timeout(most_s):
+        while not condition():
+            await asyncio.sleep(pause)
+            pause = min(0.5, pause * 1.1)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(open, "Store", Shelf)
+    return Stage(tmp_path)

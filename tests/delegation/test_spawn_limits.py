@@ -1,0 +1,122 @@
+"""Asking before there are too many: at the number or the price in the settings, and again at each multiple of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, PermissionAsked
+from tests.delegation.harness import Actors, Scene, Stage, until
+from tests.engine_fixture import Say, batch, delegate
+from tests.virtual import virtual
+
+YES, NO = ApprovalAnswer("allow"), ApprovalAnswer("deny", reason="too many")
+
+
+def tasks(count: int, profile: str = "researcher") -> list[object]:
+    return [batch(*[{"profile": profile, "task": f"part {n}"} for n in range(count)])]
+
+
+async def answered(s: Scene, *answers: ApprovalAnswer) -> list[str]:
+    """What a turn of the user asks a person, each question answered in order."""
+    asking: Awaitable[object] = asyncio.ensure_future(s.session.prompt("go"))
+    before = len(s.of(PermissionAsked))
+    for number, answer in enumerate(answers, before + 1):
+        await until(lambda number=number: len(s.of(PermissionAsked)) == number)  # type: ignore[misc]
+        await s.session.answer(s.of(PermissionAsked)[-1].id, answer)
+    await asking
+    return [asked.reason for asked in s.of(PermissionAsked)[before:]]
+
+
+@virtual
+async def test_a_yes_holds_until_the_next_multiple(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above = 4\n")
+    script = {"a": [Say("", tasks(n)) for n in (4, 1, 1, 2, 1, 3)]}
+    async with stage.open(script, attended=True) as s:
+        reasons = await answered(s, YES, YES)
+        assert reasons == ["more than 4 agents in one turn", "more than 8 agents in one turn"]
+        assert len(s.agents()) == 12
+
+
+@virtual
+async def test_the_next_turn_of_the_user_begins_anew(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above = 2\n")
+    script = {"a": [Say("", tasks(3)), Say("fin"), Say("", tasks(3)), Say("fin")]}
+    async with stage.open(script, attended=True) as s:
+        assert len(await answered(s, YES)) == 1
+        assert len(await answered(s, YES)) == 1
+        assert len(s.agents()) == 6
+
+
+@virtual
+async def test_with_a_number_of_nought_each_one_asks(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above = 0\n")
+    async with stage.open({"a": [Say("", tasks(1)), Say("", tasks(1)), Say("fin")]}, attended=True) as s:
+        assert len(await answered(s, YES, YES)) == 2
+
+
+@virtual
+async def test_what_was_refused_or_could_not_be_started_counts_neither_in_number_nor_in_price(stage: Stage) -> None:
+    """Half a dollar each: two may be started for one, whatever was tried before."""
+    stage.config("[agents.delegation]\nask_above = 4\nask_above_cost = 1.0\n")
+    ghosts = [Say("", tasks(2, "ghost")), Say("", tasks(2, "spectre")), Say("", tasks(2, "shade"))]
+    script = {"a": [*ghosts, Say("", tasks(3)), Say("", tasks(2)), Say("fin")]}
+    async with stage.open(Actors(script, price=1e-5), attended=True) as s:
+        assert await answered(s, NO) == ["more than $1.00"]
+        assert s.results()[3].startswith(
+            "error: The user said no to 3 more agents, 3 in this turn; at most about $1.50."
+        )
+        assert len(s.agents()) == 2
+
+
+@virtual
+async def test_a_yes_to_a_price_holds_until_the_next_multiple_of_it(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
+    script = {"a": [Say("", tasks(n)) for n in (2, 1, 1, 1)] + [Say("fin")]}
+    async with stage.open(Actors(script, price=1e-5), attended=True) as s:
+        assert await answered(s, YES, YES) == ["more than $1.00", "more than $2.00"]
+
+
+@virtual
+async def test_a_yes_to_an_unknown_price_holds_for_the_turn(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
+    script = {"a": [Say("", tasks(2)), Say("", tasks(2)), Say("fin")]}
+    async with stage.open(script, attended=True) as s:
+        assert await answered(s, YES) == ["possibly more than $1.00"]
+
+
+@pytest.mark.parametrize(("answer", "count"), [(YES, 7), (NO, 4)])
+@virtual
+async def test_calls_of_one_reply_that_are_too_many_together_ask_once(
+    stage: Stage, answer: ApprovalAnswer, count: int
+) -> None:
+    stage.config("[agents.delegation]\nask_above = 4\n")
+    script = {"a": [Say("", [delegate("researcher", f"part {n}") for n in range(7)]), Say("fin")]}
+    async with stage.open(script, attended=True) as s:
+        assert len(await answered(s, answer)) == 1
+        assert len(s.agents()) == count
+        assert sum(result.startswith("error: The user said no to 1 more agent,") for result in s.results()) == 7 - count
+
+
+@virtual
+async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_that_one_is_stopped(stage: Stage) -> None:
+    stage.config("[agents.delegation]\nask_above = 2\n")
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {
+        "a": [Say("", [delegate("lead", "one"), delegate("lead", "two")]), Say("fin")],
+        "a.1": [Say("", [delegate("researcher", "a part of it")]), Say("x")],
+        "a.2": [Say("", [delegate("researcher", "a part of it")], delay_s=1), Say("x")],
+    }
+    async with stage.open(script, attended=True) as s:
+        asking = asyncio.ensure_future(s.session.prompt("go"))
+        await until(lambda: s.of(PermissionAsked, "a.1") and s.tree.known("a.2").status == "waiting_user")  # type: ignore[union-attr]
+        assert not s.of(PermissionAsked, "a.2")
+        await s.session.stop("a.1")
+        await until(lambda: s.of(PermissionAsked, "a.2"))
+        await s.session.answer(s.of(PermissionAsked, "a.2")[0].id, YES)
+        await asking
+        assert s.end("a.1") == ("cancelled", "aborted")
+        assert len(s.of(AgentFinished, "a.2.1")) == len(s.of(AgentStarted, "a.2.1")) == 1

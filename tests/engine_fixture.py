@@ -1,0 +1,490 @@
+"""A small world for the engine: the real core over a memory journal, a model that is a function, and no machine."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
+from friday_cli.core.agent.supervision import strictest
+from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.limits.budget import Budget
+from friday_cli.core.limits.slots import RunSlot
+from friday_cli.core.permissions.approvals import ApprovalQueue
+from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
+from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
+from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.protocol.tool import Effect, FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.subagents.node import AgentRun, SubagentTask
+from friday_cli.core.subagents.resume import budget_left, restore
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.extensions.profiles import DELEGATION
+from friday_cli.session.isolation import WorktreeIsolation
+from friday_cli.session.output_schema import checker
+from friday_cli.tools.delegate import DelegateSettings, delegate_tools
+from friday_cli.tools.worktree import worktree_tools
+from tests.strict import strict
+
+E = TypeVar("E", bound=Event)
+SMALL = Usage(input=10, output=5)
+"""What a reply costs where a test does not care."""
+
+
+# ---- a model ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Say:
+    """One reply of a `Model`. With `fail` the text comes first, then this is raised; `delay_s` passes before all."""
+
+    text: str = ""
+    calls: Sequence[ToolCall] = ()
+    stop: Stop | None = None
+    usage: Usage = SMALL
+    thinking: str = ""
+    delay_s: float = 0.0
+    fail: Exception | None = None
+    note: str = ""
+    wrap_up: str | None = None
+    """Said in place of all this where the request forbids tools; None says the same."""
+
+
+Play = Callable[[Request, int], Say]
+_ids = itertools.count(1)
+
+
+def call(name: str, call_id: str = "", **arguments: Any) -> ToolCall:
+    """A tool call with an id of its own."""
+    return ToolCall(call_id or f"c{next(_ids)}", name, arguments)
+
+
+def delegate(profile: str, task: str = "look", **more: Any) -> ToolCall:
+    return call("delegate_task", profile=profile, task=task, **more)
+
+
+def batch(*tasks: Mapping[str, Any]) -> ToolCall:
+    return call("delegate_tasks", tasks=[{"task": "look", **t} for t in tasks])
+
+
+class Model:
+    """A provider whose replies are a function of the request and of how many its agent has sent (from 0).
+
+    A mapping is a script: agent path (or "*") -> replies in order, "done" after the last. `window`, `max_output` in tokens,
+    `price` in US dollars per token.
+    """
+
+    name = "fake"
+    badge = ""
+
+    def __init__(
+        self,
+        play: Play | Mapping[str, Sequence[Say]],
+        *,
+        model: str = "m",
+        window: int = 200_000,
+        max_output: int = 32_000,
+        price: float | None = None,
+        lane: str = "fake",
+    ) -> None:
+        self.model, self.window, self.max_output, self.lane = model, window, max_output, lane
+        self.requests: list[Request] = []
+        self.open: set[str] = set()
+        self.at_once = self.most_at_once = 0
+        self._play = play if callable(play) else script(play)
+        self._price = price
+        self._asked: dict[str, int] = {}
+
+    def cost(self, usage: Usage) -> float | None:
+        return None if self._price is None else self._price * usage.billed
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        self.requests.append(request)
+        count = self._asked.get(request.agent, 0)
+        self._asked[request.agent] = count + 1
+        say = self._play(request, count)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.open.add(request.agent)
+        try:
+            if say.wrap_up is not None and request.tool_choice == "none":
+                say = Say(say.wrap_up, usage=say.usage, delay_s=say.delay_s)
+            if say.delay_s:
+                await asyncio.sleep(say.delay_s)
+            async for chunk in pieces(say):
+                yield chunk
+        finally:
+            self.at_once -= 1
+            self.open.discard(request.agent)
+
+
+async def pieces(say: Say) -> AsyncIterator[Chunk]:
+    if say.thinking:
+        yield ThinkingChunk(say.thinking)
+    half = len(say.text) // 2
+    for piece in (say.text[:half], say.text[half:]):
+        if piece:
+            yield TextChunk(piece)
+    for index, wish in enumerate(say.calls):
+        yield CallChunk(index, wish.name, len(str(wish.arguments)))
+    if say.fail is not None:
+        raise say.fail
+    parts: list[Any] = [Thinking(say.thinking, "fake")] if say.thinking else []
+    parts += [Text(say.text)] if say.text else []
+    stop: Stop = say.stop or ("tool_use" if say.calls else "end_turn")
+    yield ReplyDone(Message("assistant", (*parts, *say.calls)), say.usage, stop, say.note)
+
+
+def script(turns: Mapping[str, Sequence[Say]]) -> Play:
+    def play(request: Request, count: int) -> Say:
+        mine = turns.get(request.agent, turns.get("*", ()))
+        return mine[count] if count < len(mine) else Say("done")
+
+    return play
+
+
+# ---- tools ----------------------------------------------------------------------
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """What the tools of the bench take; each reads what it needs."""
+
+    text: str = ""
+    seconds: float = 0.0
+    fail: bool = False
+
+
+Work = Callable[[ToolContext, Arguments], Awaitable[Output | str]]
+
+
+def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Tool:
+    """A tool that does `work`, by default: sleep for `seconds`, fail if told so, say `text`."""
+
+    async def run(ctx: ToolContext, args: Arguments) -> Output:
+        out = await (work or _plain)(ctx, args)
+        return Output(out) if isinstance(out, str) else out
+
+    return tool(
+        run, name=name, args=Arguments, description=f"The tool {name}.", effect=effect,
+        subjects=lambda args, workspace: (args.text,) if args.text else (), title=lambda args: args.text,
+    )  # fmt: skip
+
+
+async def _plain(ctx: ToolContext, args: Arguments) -> str:
+    if args.seconds:
+        await asyncio.sleep(args.seconds)
+    if args.fail:
+        raise ToolError(f"no {args.text}")
+    return f"did {args.text}"
+
+
+async def _result(ctx: ToolContext, args: Arguments) -> Output:
+    return Output("Noted.", ends=FinalReport(args.text, not args.fail))
+
+
+def task_result() -> Tool:
+    """Ends the run with `text`, as an error with `fail`."""
+    return make("task_result", _result, effect="own")
+
+
+# ---- a machine that is none ------------------------------------------------------
+
+
+class Nowhere:
+    """A workspace without files; `released` are the agents whose processes were ended."""
+
+    root = Path("/ws")
+    roots: tuple[Path, ...] = (Path("/ws"),)
+
+    def __init__(self) -> None:
+        self.released: list[str] = []
+
+    def resolve(self, path: str, *, write: bool = False) -> Path:
+        return self.root / path
+
+    def label(self, path: str | Path) -> str:
+        return str(path)
+
+    async def release(self, agent: str) -> None:
+        self.released.append(agent)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the bench has no machine: {name}")
+
+
+# ---- profiles ---------------------------------------------------------------------
+
+
+@dataclass
+class Profile:
+    """What children of a name are. `tools` None means the parent's; `offers` are the profiles it may delegate to."""
+
+    tools: Sequence[str] | None = None
+    offers: Sequence[str] = ()
+    tokens: int = 50_000
+    cost: float | None = None
+    turns: int = 20
+    time_s: float = 300.0
+    mode: Mode | None = None
+    rules: Sequence[Rule] = ()
+    accept: Callable[[str], str] = lambda text: ""
+    model: Model | None = None
+    supervision: Supervision | None = None
+    loose: bool = False
+    """Its table holds all the parent's tools, also those it may not use: the rules alone stand before them."""
+
+
+class _Tree(SubagentTree):
+    """A tree that remembers the newest run of every agent."""
+
+    runs: dict[str, AgentRun]
+    bench: Bench
+
+    def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
+        node = super().run(agent, spec, message)
+        self.runs[agent.path] = node
+        self.bench.agents[agent.path] = agent
+        return node
+
+
+@dataclass
+class Bench:
+    """A session in memory. Open it inside a running loop; `root` is the agent `a`."""
+
+    model: Model
+    tools: Sequence[Tool] = ()
+    profiles: Mapping[str, Profile] = field(default_factory=lambda: {"worker": Profile()})
+    me: Profile = field(default_factory=lambda: Profile(time_s=0.0, tokens=0))
+    """The root's limits: tokens 0 means none; it may delegate to every profile."""
+    policy: Policy = field(default_factory=Policy)
+    mode: Mode = "yolo"
+    rules: Sequence[Rule] = ()
+    attended: bool = True
+    journal: Journal | None = None
+    fallback: Model | None = None
+    seed: int = 0
+    batch_most: int = 10
+    last: int = 0
+    """The number of the newest event that the journal holds already."""
+    place: Callable[[Bench], WorktreeIsolation] | None = None
+    """Makes what gives children worktrees; without it there are none."""
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        self.kept = self.journal or MemoryJournal()
+        self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time)
+        self.desk = ApprovalQueue(self.log, interactive=self.attended)
+        self.workspace = Nowhere()
+        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng)
+        self.tree = _Tree(self.world, build=self.build, revive=self.revive)
+        self.tree.bench, self.tree.runs = self, {}
+        self.tree.on_news = self._wake
+        self.agents: dict[str, Agent] = {}
+        self.apart = self.place(self) if self.place else None
+        budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
+        rules = Rules(mode=self.mode, rules=self.rules)
+        table = {t.name: t for t in self.tools}
+        self.root = self.agents["a"] = self._agent(
+            "a", "root", self.me, budget, rules, table, tuple(self.profiles), None
+        )
+        self.root.supervision = self.me.supervision or "unsupervised"
+        self.tree.root = self.root
+
+    # ---- making agents ---------------------------------------------------------
+
+    def build(self, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
+        profile = self.profiles.get(spec.profile)
+        if profile is None:
+            raise ToolError(f"There is no profile {spec.profile!r}.")
+        try:
+            accept = checker(spec.schema) if spec.schema is not None else profile.accept
+        except UsageError as error:
+            raise ToolError(str(error)) from None
+        tokens = min(spec.max_tokens or profile.tokens, profile.tokens)
+        budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
+        allowed = None if profile.tools is None else frozenset(profile.tools)
+        rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
+        given = {name: t for name, t in parent.tools.items() if name not in DELEGATION}
+        table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
+        offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
+        agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent, spec.workspace)
+        agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
+        agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
+        agent.accept = accept
+        agent.supervision = strictest(parent.supervision, profile.supervision)
+        if spec.fork:
+            return agent, self._forked(agent, parent, spec.task)
+        text = spec.task if not spec.context else f"[Context from parent agent]\n{spec.context}\n\n{spec.task}"
+        return agent, user(text, source="parent")
+
+    async def revive(self, parent: Agent, path: str, spec: SubagentTask) -> Agent:
+        records = replay(await self.log.history())
+        tokens, cost = budget_left(records, path, more=spec.max_tokens)
+        again = msgspec.structs.replace(
+            spec, profile=records[path].profile, max_tokens=tokens, max_cost=cost, fork=False
+        )
+        place = await self.apart.workspace_for_resume(parent, path) if self.apart else None
+        try:
+            agent, _ = self.build(parent, msgspec.structs.replace(again, workspace=place), path)
+        except BaseException:
+            if self.apart and place is not None:
+                await self.apart.cancel(place)
+            raise
+        agent.tools = {name: t for name, t in agent.tools.items() if name in records[path].granted.tools}
+        restore(agent, records)
+        self.agents.setdefault(path, agent)
+        return agent
+
+    def _forked(self, agent: Agent, parent: Agent, task: str) -> Message:
+        agent.provider, agent.cache_key = parent.provider, parent.cache_key
+        agent.system, agent.specs = parent.system, parent.specs
+        agent.history = closed(parent.history, why="Goes on elsewhere.")
+        agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
+        listed = {spec.name for spec in parent.specs}
+        agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
+        return user(f"You are a fork. {task}", source="parent")
+
+    def _wake(self, path: str) -> None:
+        """An idle root answers what lies in its inbox, as a session lets it."""
+        if path == "a" and self.tree.node("a").ended and self.root.inbox.calls:
+            waiting = self.root.inbox.take_call()
+            text, source = waiting.text, waiting.source
+            self.root.slot = RunSlot("a", log=self.log, slots=None)
+            self.tree.run(self.root, SubagentTask("root", text), user(text, source=source))
+
+    def _agent(
+        self,
+        path: str,
+        name: str,
+        profile: Profile,
+        budget: Budget,
+        rules: Rules,
+        table: dict[str, Tool],
+        offers: Sequence[str],
+        parent: Agent | None,
+        workspace: Any = None,
+    ) -> Agent:
+        if offers:
+            listed = "\n".join(f"- {o}: the {o}" for o in offers)
+            made = {t.name: t for t in self._delegation(listed)}
+            if rules.allowed is not None:
+                rules.allowed |= made.keys()
+            table = {**table, **made}
+        specs: tuple[ToolSpec, ...] = tuple(t.spec for t in table.values())
+        slots = self.tree.slots if parent else None
+        agent = Agent(
+            path, name, profile.model or self.model, f"You are {name}.", specs, table, rules, budget,
+            RunSlot(path, log=self.log, slots=slots), Inbox(path, self.log), profile.turns, profile.time_s,
+            parent.workspace if parent else self.workspace, accept=profile.accept, fallback=self.fallback, parent=parent,
+        )  # fmt: skip
+        if parent and self.apart:
+            agent.workspace = workspace or parent.workspace
+            self.apart.assign(agent)
+        return agent
+
+    def _delegation(self, listed: str) -> list[Tool]:
+        settings = DelegateSettings(listed, _admitted, _nothing, _nothing, max_batch=self.batch_most)
+        if self.apart is None:
+            return delegate_tools(self.tree, settings)
+        apart = self.apart
+        settings = msgspec.structs.replace(
+            settings,
+            create_workspace=apart.create,
+            cancel_workspace=apart.cancel,
+            worktree=apart.report,
+            pending=apart.pending_note,
+        )
+        return [*delegate_tools(self.tree, settings), *worktree_tools(apart.settings)]
+
+    # ---- driving ---------------------------------------------------------------
+
+    def begin(self, text: str = "go") -> AgentRun:
+        """Begin a run of the root."""
+        return self.tree.run(self.root, SubagentTask("root", text), user(text))
+
+    async def prompt(self, text: str = "go") -> RunResult:
+        """A whole run of the root."""
+        node = self.begin(text)
+        assert node.task is not None
+        await asyncio.wait([node.task])
+        return node.outcome
+
+    def node(self, path: str) -> AgentRun:
+        """The newest run of an agent, also one that has ended."""
+        return self.tree.runs[path]
+
+    def outcome(self, path: str) -> RunResult:
+        """How the newest run of an agent ended."""
+        return self.tree.runs[path].outcome
+
+    # ---- looking ---------------------------------------------------------------
+
+    @property
+    def envelopes(self) -> list[Envelope]:
+        """All that the journal holds."""
+        assert isinstance(self.kept, MemoryJournal)
+        return self.kept.envelopes
+
+    def of(self, event: type[E], path: str | None = None) -> list[E]:
+        """Events of a kind, of one agent or of all."""
+        return [e.event for e in self.envelopes if isinstance(e.event, event) and path in (None, e.agent)]
+
+    def started(self) -> list[str]:
+        return [e.agent for e in self.envelopes if isinstance(e.event, AgentStarted)]
+
+    def finished(self, path: str = "a") -> AgentFinished:
+        """The one end of an agent."""
+        (end,) = self.of(AgentFinished, path)
+        return end
+
+    def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
+        """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
+        outcome, event = self.outcome(path), self.finished(path)
+        assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+        assert strict(self.agents[path].history) == []
+        return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+
+    def results(self, path: str = "a") -> list[str]:
+        """The results an agent's calls have had, as "status: text"."""
+        return [f"{r.status}: {r.text}" for m in self.agents[path].history for r in m.results]
+
+    def requests(self, path: str = "a") -> list[Request]:
+        return [r for r in self.model.requests if r.agent == path]
+
+
+@asynccontextmanager
+async def _admitted(path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
+    """The bench never minds the number of agents."""
+    yield
+
+
+async def _nothing(*_: object) -> None:
+    """The bench isolates and shortens nothing."""
+
+
+async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:
+    """Let the world go on until `condition` holds, looked at after a virtual millisecond and then ever less often."""
+    pause = 0.001
+    async with asyncio.timeout(most_s):
+        while not condition():
+            await asyncio.sleep(pause)
+            pause = min(0.1, pause * 1.01)
+
+
+async def others() -> list[str]:
+    """The tasks that still live beside this one, once everything ready has run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return [t.get_name() for t in asyncio.all_tasks() if t is not asyncio.current_task()]

@@ -1,0 +1,246 @@
+"""Where profiles come from, which one wins, and that a bad file harms no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.extensions import profiles, trust
+from friday_cli.extensions.profiles import KNOWN, render
+
+REPOSITORY = Path(__file__).parents[3]
+SHIPPED = ("analyst", "coder", "general", "researcher", "summarizer")
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
+
+
+def write(path: Path, name: str, more: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nname: {name}\ndescription: from {path.parent.name}\n{more}---\nWork.\n")
+    return path
+
+
+def project(tmp_path: Path, *, trusted: bool = True) -> trust.Trust:
+    root = tmp_path / "repo"
+    root.mkdir(exist_ok=True)
+    if trusted:
+        trust.decide(root, True)
+    return trust.is_trusted(root)
+
+
+class TestShipped:
+    def test_all_five_without_a_word_of_complaint(self) -> None:
+        found = profiles.load()
+        assert found.names() == SHIPPED
+        assert found.problems == ()
+        assert [profile.notices for profile in found.found.values()] == [()] * 5
+        assert {profile.origin for profile in found.found.values()} == {"shipped"}
+
+    def test_who_delegates_to_whom(self) -> None:
+        found = profiles.load()
+        assert {name: found.get(name).sub_agents for name in SHIPPED} == {
+            "analyst": ("researcher",),
+            "coder": ("researcher", "summarizer"),
+            "general": (),
+            "researcher": (),
+            "summarizer": (),
+        }
+        assert [child.name for child in found.children(None)] == list(SHIPPED)
+        assert [child.name for child in found.children(found.get("coder"))] == ["researcher", "summarizer"]
+        assert found.children(found.get("general")) == ()
+
+    def test_what_they_may_do(self) -> None:
+        found = profiles.load()
+        for name in ("researcher", "summarizer"):
+            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(KNOWN))
+        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(KNOWN))
+        assert found.get("general").allowed_tools == "*"
+        assert {"memory_load", "memory_save", "web_search", "document_query", "web_fetch"} <= set(
+            found.get("researcher").select(KNOWN)
+        )
+
+    @pytest.mark.parametrize("name", SHIPPED)
+    def test_each_prompt_says_how_it_works_reports_stops_and_fails(self, name: str) -> None:
+        prompt = profiles.load().get(name).prompt
+        for heading in ("## How you work", "## Form of your result", "## When to stop", "## Two failures to avoid"):
+            assert heading in prompt
+        assert prompt.count("Instead:") == 2
+
+    def test_they_need_no_yaml_parser(self) -> None:
+        code = (
+            "import sys\nfrom friday_cli import profiles\nassert len(profiles.load().names()) == 5\n"
+            "sys.exit('yaml' in sys.modules)"
+        )
+        env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+        assert subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode == 0
+
+    @pytest.mark.parametrize("form", ["installed", "checkout"])
+    def test_they_are_found_in_a_wheel_and_in_a_checkout(self, tmp_path: Path, form: str) -> None:
+        site = tmp_path / "site"
+        ignore = shutil.ignore_patterns("__pycache__", "_profiles")
+        shutil.copytree(REPOSITORY / "friday_cli", site / "friday_cli", ignore=ignore)
+        place = site / "friday_cli/_profiles" if form == "installed" else site / "profiles"
+        shutil.copytree(REPOSITORY / "profiles", place)
+        if form == "installed":
+            write(site / "profiles/researcher.md", "stranger")  # somebody else's folder beside the package
+        code = "from friday_cli import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONPATH": str(site)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout.split() == [*SHIPPED, str(place)]
+
+
+class TestOrder:
+    def test_user_then_project_then_profiles_then_claude_then_shipped(self, tmp_path: Path) -> None:
+        root = tmp_path / "repo"
+        places = [
+            profiles.user_folder() / "a.md",
+            root / ".friday/profiles/a.md",
+            root / "profiles/a.md",
+            root / ".claude/agents/deep/a.md",
+        ]
+        for path in places:
+            write(path, "coder")
+        found = profiles.load(project=project(tmp_path))
+        winners = []
+        for path in places:
+            winners.append(found.get("coder").path)
+            path.unlink()
+            found = profiles.load(project=project(tmp_path))
+        assert winners == [str(path) for path in places]
+        assert found.get("coder").origin == "shipped"
+
+    def test_hidden_ones_are_listed(self) -> None:
+        write(profiles.user_folder() / "a.md", "coder")
+        found = profiles.load()
+        assert found.get("coder").origin == "user"
+        assert [(p.name, p.origin) for p in found.hidden] == [("coder", "shipped")]
+        assert found.announcements == ()
+
+    def test_a_projects_profile_in_the_place_of_a_built_in_is_announced(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "repo/profiles/a.md", "coder")
+        found = profiles.load(project=project(tmp_path))
+        assert len(found.announcements) == 1
+        assert str(path) in found.announcements[0]
+        assert "coder" in found.announcements[0]
+
+    def test_without_trust_nothing_of_the_project_counts(self, tmp_path: Path) -> None:
+        for place in (".friday/profiles/a.md", "profiles/b.md", ".claude/agents/c.md"):
+            write(tmp_path / "repo" / place, "evil-" + place[-4])
+        assert profiles.load(project=project(tmp_path, trusted=False)).names() == SHIPPED
+        assert profiles.load().names() == SHIPPED
+
+    def test_a_file_that_changes_after_the_look_is_not_used(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "repo/profiles/a.md", "mine")
+        standing = project(tmp_path)
+        write(path, "mine", 'allowedTools: "*"\n')
+        found = profiles.load(project=standing)
+        assert "mine" not in found.found
+        assert "has changed" in found.problems[0].problem
+
+    def test_another_folder_for_the_users_own(self, tmp_path: Path) -> None:
+        write(tmp_path / "elsewhere/x.md", "mine")
+        assert "mine" in profiles.load(str(tmp_path / "elsewhere")).found
+        missing = profiles.load(str(tmp_path / "nowhere"))
+        assert missing.names() == SHIPPED
+        assert "agents.delegation.profiles.directory" in str(missing.problems[0])
+
+
+class TestProblems:
+    def test_one_bad_file_hides_no_other(self) -> None:
+        folder = profiles.user_folder()
+        write(folder / "bad.md", "bad", "maxIterations: none\n")
+        write(folder / "good.md", "good")
+        (folder / "worse.md").write_bytes(b"---\nname: \xff\n---\n")
+        (folder / "pipe.md").symlink_to("/dev/null")
+        found = profiles.load()
+        assert set(found.names()) == {*SHIPPED, "good"}
+        assert [Path(problem.path).name for problem in found.problems] == ["bad.md", "worse.md"]
+        with pytest.raises(UsageError, match="maxIterations"):
+            found.get("bad")
+
+    def test_markdown_that_is_none_of_ours_is_ignored(self, tmp_path: Path) -> None:
+        folder = profiles.user_folder()
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text("# About these")
+        (folder / "page.md").write_text("---\ntitle: A page\n---\nHello")
+        (tmp_path / "repo/profiles").mkdir(parents=True)
+        (tmp_path / "repo/profiles/linux.md").write_text("---\nallowedTools: all\n---\nHello")
+        found = profiles.load(project=project(tmp_path))
+        assert (found.names(), found.problems) == (SHIPPED, ())
+
+    def test_a_misspelt_name_key_in_ones_own_folder_is_said(self) -> None:
+        folder = profiles.user_folder()
+        folder.mkdir(parents=True)
+        (folder / "a.md").write_text("---\nnaem: a\nallowedTools: [grep]\n---\nHello")
+        assert "naem" in str(profiles.load().problems[0])
+
+    def test_the_same_name_twice_in_a_folder(self) -> None:
+        first = write(profiles.user_folder() / "a.md", "mine")
+        write(profiles.user_folder() / "b.md", "mine")
+        found = profiles.load()
+        assert found.get("mine").path == str(first)
+        assert "same name" in found.problems[0].problem
+
+    def test_unknown_sub_agents_are_dropped_and_said(self) -> None:
+        write(profiles.user_folder() / "a.md", "mine", "subAgents: [coder, resaercher]\n")
+        found = profiles.load()
+        assert found.get("mine").sub_agents == ("coder",)
+        assert found.problems[0].field == "subAgents"
+        assert "Did you mean researcher?" in str(found.problems[0])
+
+    def test_a_profile_with_sub_agents_may_be_one_itself(self) -> None:
+        write(profiles.user_folder() / "a.md", "boss", "subAgents: [coder]\n")
+        found = profiles.load()
+        assert [child.name for child in found.children(found.get("boss"))] == ["coder"]
+        assert found.problems == ()
+
+    def test_an_unknown_profile_names_the_nearest_and_all(self) -> None:
+        with pytest.raises(UsageError) as caught:
+            profiles.load().get("reseacher")
+        assert "Did you mean researcher?" in str(caught.value)
+        assert "analyst, coder" in str(caught.value)
+
+
+class TestCommands:
+    def test_check_a_file_and_a_folder(self, tmp_path: Path) -> None:
+        good = write(tmp_path / "good.md", "good")
+        write(tmp_path / "bad.md", "bad", "timeout: 300000\n")
+        found, problems = profiles.check(tmp_path)
+        assert [profile.name for profile in found] == ["good"]
+        assert "milliseconds" in str(problems[0])
+        assert profiles.check(good)[1] == []
+        (tmp_path / "plain.md").write_text("hello")
+        assert "no front matter" in str(profiles.check(tmp_path / "plain.md")[1][0])
+        with pytest.raises(UsageError):
+            profiles.check(tmp_path / "none.md")
+
+    def test_a_new_profile_is_valid_as_it_comes(self) -> None:
+        made = profiles.parse("my-own.md", render.template("my-own").encode())
+        assert (made.name, made.notices) == ("my-own", ())
+        with pytest.raises(UsageError):
+            render.template("../evil")
+
+    def test_rows_and_show(self) -> None:
+        found = profiles.load()
+        rows = render.rows(found)
+        assert [row[0] for row in rows] == list(SHIPPED)
+        assert all(len(row) == len(render.COLUMNS) for row in rows)
+        shown = render.show(found.get("coder"))
+        assert "researcher, summarizer" in shown
+        assert "120,000 tokens, 60 turns, 900 s" in shown
+        assert found.get("coder").prompt in shown

@@ -1,0 +1,333 @@
+"""Profile files: ADR 034's form, Claude-style files, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from friday_cli.core.protocol.errors import FileError
+from friday_cli.extensions.profiles import DELEGATION, KNOWN, READ_ONLY, Origin, Profile, parse
+
+ADR = b"""---
+name: researcher
+description: Information gathering and analysis specialist
+maxTokenBudget: 50000
+allowedTools:
+  - memory_load
+  - memory_save
+  - search
+  - document_query
+  - web_fetch
+---
+
+# Researcher Agent
+
+You are a focused research specialist.
+"""
+
+
+def profile(keys: str, *, origin: Origin = "user", body: str = "Do it.") -> Profile:
+    return parse("x.md", f"---\n{keys}\n---\n{body}\n".encode(), origin=origin)
+
+
+def ours(keys: str = "") -> Profile:
+    return profile(f"name: p\ndescription: d\n{keys}")
+
+
+def wrong(keys: str, *, origin: Origin = "user") -> FileError:
+    with pytest.raises(FileError) as caught:
+        profile(keys, origin=origin)
+    return caught.value
+
+
+def test_the_example_of_adr_034() -> None:
+    found = parse("researcher.md", ADR)
+    assert found == Profile(
+        name="researcher",
+        description="Information gathering and analysis specialist",
+        prompt="# Researcher Agent\n\nYou are a focused research specialist.",
+        max_token_budget=50_000,
+        allowed_tools=("memory_load", "memory_save", "web_search", "document_query", "web_fetch"),
+        memory="tagged",
+        path="researcher.md",
+    )
+
+
+def test_every_key_in_both_spellings() -> None:
+    camel = (
+        "maxTokenBudget: 9\nallowedTools: [bash]\ndisallowedTools: [grep]\nmaxIterations: 7\ntimeout: 60.5\nmaxCost: 0.5\n"
+        "model: openai/gpt-6-luna\neffort: low\nsubAgents: [coder]\nmemory: none\nmode: plan\nprojectContext: true"
+    )
+    snake = (
+        "max_token_budget: 9\nallowed_tools: bash\ndisallowed_tools: grep\nmax_iterations: 7\ntimeout: 60.5\nmax_cost: 0.5\n"
+        "model: openai/gpt-6-luna\neffort: low\nsub_agents: coder\nmemory: none\nmode: plan\nproject_context: true"
+    )
+    found = ours(camel)
+    assert found == ours(snake)
+    assert (found.max_token_budget, found.max_iterations, found.timeout, found.max_cost) == (9, 7, 60.5, 0.5)
+    assert (found.model, found.effort, found.memory, found.mode) == ("openai/gpt-6-luna", "low", "none", "plan")
+    assert (found.allowed_tools, found.disallowed_tools, found.sub_agents) == (("bash",), ("grep",), ("coder",))
+    assert found.project_context
+
+
+class TestTools:
+    def test_absent_means_reading_only(self) -> None:
+        found = ours()
+        assert found.allowed_tools is None
+        assert set(found.select(KNOWN)) == READ_ONLY
+
+    def test_an_empty_list_means_none(self) -> None:
+        assert ours("allowedTools: []").select(KNOWN) == ()
+
+    def test_a_star_means_the_parents(self) -> None:
+        found = ours('allowedTools: "*"\nmemory: tagged\nsubAgents: "*"')
+        assert set(found.select(KNOWN)) == KNOWN
+        assert found.select(["grep", "bash"]) == ("grep", "bash")
+
+    def test_never_more_than_the_parent_has(self) -> None:
+        assert ours("allowedTools: [bash, read_file]").select(["read_file", "grep"]) == ("read_file",)
+
+    def test_disallowed_beats_allowed(self) -> None:
+        assert ours("allowedTools: [bash, grep]\ndisallowedTools: [bash]").select(KNOWN) == ("grep",)
+
+    def test_delegation_comes_with_sub_agents_and_not_without(self) -> None:
+        assert not DELEGATION & set(ours('allowedTools: "*"').select(KNOWN))
+        assert set(ours("allowedTools: [grep]\nsubAgents: [coder]").select(KNOWN)) == DELEGATION | {"grep"}
+        found = ours("allowedTools: [delegate_task]")
+        assert found.select(KNOWN) == ()
+        assert "without subAgents" in found.notices[0]
+        assert ours("subAgents: [a]\ndisallowedTools: [delegate_task]").select(DELEGATION) == ()
+
+    @pytest.mark.parametrize(
+        ("memory", "tools"),
+        [("none", set()), ("read", {"memory_load"}), ("tagged", {"memory_load", "memory_save"})],
+    )
+    def test_memory(self, memory: str, tools: set[str]) -> None:
+        found = ours(f'allowedTools: "*"\nmemory: {memory}')
+        assert set(found.select(["memory_load", "memory_save"])) == tools
+
+    @pytest.mark.parametrize(
+        ("lines", "remark"),
+        [
+            ("allowedTools: [read_file]\nmemory: tagged", "memory: tagged has no effect without memory_save in allowedTools."),
+            ("memory: tagged", "memory: tagged has no effect without memory_save in allowedTools."),
+            ("allowedTools: [read_file]\nmemory: read", "memory: read has no effect without memory_load in allowedTools."),
+            ("allowedTools: [memory_load, memory_save]\nmemory: read", "memory_save has no effect with memory: read."),
+            ("allowedTools: [memory_load, memory_save]\nmemory: tagged", ""),
+            ('allowedTools: "*"\nmemory: read', ""), ("memory: read", ""), ("allowedTools: [read_file]\nmemory: none", ""),
+        ],
+    )  # fmt: skip
+    def test_a_word_on_memory_that_has_no_effect_is_remarked_on(self, lines: str, remark: str) -> None:
+        assert "; ".join(ours(lines).notices) == remark
+
+    def test_an_unknown_name_is_an_error_with_the_nearest(self) -> None:
+        error = wrong("name: p\ndescription: d\nallowedTools:\n  - read_fiel")
+        assert (error.line, error.field) == (4, "allowedTools")
+        assert "Did you mean read_file?" in str(error)
+
+    def test_a_pattern_narrows_a_tool(self) -> None:
+        found = ours("tools: Bash(git log, git diff), Read")
+        assert found.only == ("bash(git log, git diff)",)
+        found = ours("allowedTools: ['bash(git *)', 'bash(ls *)', read_file]\ndisallowedTools: ['bash(git push *)']")
+        assert found.only == ("bash(git *)", "bash(ls *)")
+        assert found.deny == ("bash(git push *)",)
+        assert "bash" in found.select(KNOWN)
+        assert ours("allowedTools: ['bash(git *)', bash]").only == ()
+        assert ours("tools: Read(./src/**)").only == ("read_file(src/**)",)
+
+    @given(
+        st.lists(st.sampled_from(sorted(KNOWN))),
+        st.lists(st.sampled_from(sorted(KNOWN))),
+        st.lists(st.sampled_from(sorted(KNOWN)), unique=True),
+        st.sampled_from(["none", "read", "tagged"]),
+        st.booleans(),
+    )
+    def test_rights_only_shrink(
+        self, allowed: list[str], refused: list[str], parent: list[str], memory: str, delegates: bool
+    ) -> None:
+        found = ours(
+            f"allowedTools: [{', '.join(allowed)}]\ndisallowedTools: [{', '.join(refused)}]\nmemory: {memory}\n"
+            + ("subAgents: [other]" if delegates else "")
+        )
+        tools = set(found.select(parent))
+        assert tools <= set(parent)
+        assert not tools & set(refused)
+        assert tools <= set(allowed) | (DELEGATION if delegates else set())
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("keys", "line", "field", "words"),
+        [
+            ("description: d", 1, "name", "Add a line name:"),
+            ("name: p", 1, "description", "Add a line description:"),
+            ("name: P q\ndescription: d", 2, "name", "small letters"),
+            ("name: a:b\ndescription: d", 2, "name", "small letters"),
+            ("name: yes\ndescription: d", 2, "name", "quotes"),
+            ("name: 12\ndescription: d", 2, "name", "quotes"),
+            ("name: p\ndescription: d\non: yes", 4, "on", "true or false"),
+            ("name: p\ndescription: d\nmaxTokenBugdet: 5", 4, "maxTokenBugdet", "Did you mean maxTokenBudget?"),
+            ("name: p\ndescription: d\ncolour: red", 4, "colour", "Known: name"),
+            ("name: p\ndescription: d\nmaxIterations: 0", 4, "maxIterations", "above 0"),
+            ("name: p\ndescription: d\nmaxIterations: true", 4, "maxIterations", "whole number"),
+            ("name: p\ndescription: d\nmaxIterations: 2.5", 4, "maxIterations", "whole number"),
+            ("name: p\ndescription: d\nmaxCost: '5'", 4, "maxCost", "number above 0"),
+            ("name: p\ndescription: d\nmaxCost: .inf", 4, "maxCost", "number above 0"),
+            ("name: p\ndescription: d\ntimeout: 300000", 4, "timeout", "For 300000 milliseconds write 300."),
+            ("name: p\ndescription: d\nmemory: shared", 4, "memory", "none, read, tagged"),
+            ("name: p\ndescription: d\nmode: yolo", 4, "mode", "ask, edits, plan, auto"),
+            ("name: p\ndescription: d\neffort: hihg", 4, "effort", "Did you mean high?"),
+            ("name: p\ndescription: d\nallowedTools:", 4, "allowedTools", "write [] for an empty list"),
+            ("name: p\ndescription: d\nallowedTools: [1]", 4, "allowedTools", "list of names"),
+            ("name: p\ndescription: d\nallowedTools: {a: b}", 4, "allowedTools", "list of names"),
+            ("name: p\ndescription: d\nprojectContext: maybe", 4, "projectContext", "true or false"),
+            (
+                "name: p\ndescription: d\nmaxIterations: 3\nmax_iterations: 4",
+                5,
+                "max_iterations",
+                "same as maxIterations",
+            ),
+            ("name: p\ndescription: [a]", 3, "description", "one text"),
+        ],
+    )
+    def test_line_field_and_remedy(self, keys: str, line: int, field: str, words: str) -> None:
+        error = wrong(keys)
+        assert (error.path, error.line, error.field) == ("x.md", line, field)
+        assert words in str(error)
+
+    def test_a_profile_needs_a_prompt(self) -> None:
+        with pytest.raises(FileError, match="no prompt"):
+            profile("name: p\ndescription: d", body="  \n ")
+
+    def test_self_assignment_is_refused_in_the_agreed_words(self) -> None:
+        error = wrong("name: p\ndescription: d\nsubAgents: [q, p]")
+        assert error.problem == "An agent cannot assign itself as a sub-agent"
+        assert (error.line, error.field) == (4, "subAgents")
+
+    @given(st.binary(max_size=300))
+    def test_any_bytes_are_a_profile_or_a_file_error(self, raw: bytes) -> None:
+        for origin in ("user", "claude"):
+            try:
+                found = parse("x.md", b"---\nname: p\n" + raw, origin=origin)
+            except FileError:
+                continue
+            assert found.prompt
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(
+                [
+                    *("name", "description", "maxTokenBudget", "allowedTools", "tools", "disallowedTools", "maxTurns"),
+                    *("timeout", "timeout_mins", "maxCost", "model", "effort", "subAgents", "memory", "mode", "color"),
+                    *("permissionMode", "projectContext", "mcpServers", "foo"),
+                ]
+            ),
+            st.sampled_from(
+                [
+                    *("p", "*", "", None, True, 0, -1, 7, 10**30, 1.5, float("inf"), float("nan"), [], ["p"], ["*"]),
+                    *(["Task(p)"], ["Bash()"], "Agent(,)", "a(b", "(", {"a": 1}, [None], [[]], "Read, Write", "plan"),
+                ]
+            ),
+        ),
+        st.sampled_from(["user", "project", "claude"]),
+    )
+    def test_any_values_are_a_profile_or_a_file_error(self, keys: dict[str, object], origin: Origin) -> None:
+        import yaml
+
+        try:
+            found = profile(yaml.safe_dump({"name": "q", "description": "d"} | keys), origin=origin)
+        except FileError:
+            return
+        assert found.max_iterations is None or 1 <= found.max_iterations <= 100
+        assert found.max_token_budget is None or 1 <= found.max_token_budget <= 200_000
+        assert found.timeout is None or 0 < found.timeout <= 86_400
+        assert found.name not in found.sub_agents
+        assert isinstance(found.select(KNOWN), tuple)
+
+
+class TestCaps:
+    def test_values_above_the_hard_caps_are_lowered_and_said(self) -> None:
+        found = ours("maxIterations: 500\nmaxTokenBudget: 900000")
+        assert (found.max_iterations, found.max_token_budget) == (100, 200_000)
+        assert len(found.notices) == 2
+
+    def test_the_settings_cap_counts(self) -> None:
+        raw = b"---\nname: p\ndescription: d\nmaxTokenBudget: 80000\n---\nDo it.\n"
+        assert parse("x.md", raw, token_cap=60_000).max_token_budget == 60_000
+
+    def test_a_budget_too_small_to_finish_is_said(self) -> None:
+        found = ours("maxTokenBudget: 2000")
+        assert found.max_token_budget == 2000
+        assert "seldom enough" in found.notices[0]
+
+    def test_hidden_characters_do_not_reach_the_prompt(self) -> None:
+        found = profile("name: p\ndescription: d", body="Do\u202e it\U000e0041.")
+        assert found.prompt == "Do it."
+        assert "2 invisible" in found.notices[0]
+
+
+CLAUDE = """\
+name: Code Reviewer
+description: Use this agent when: code was written. Examples:
+  user: "check this" assistant: "ok"
+tools: Read, Grep, Glob, Bash(git diff:*), WebSearch, mcp__github__search, Frobnicate
+disallowedTools: Write, Edit
+model: inherit
+maxTurns: 30
+permissionMode: acceptEdits
+color: purple
+hooks: none"""
+
+
+class TestClaude:
+    def test_a_file_as_people_have_them(self) -> None:
+        found = profile(CLAUDE, origin="claude")
+        assert (found.name, found.model, found.mode, found.max_iterations) == ("code-reviewer", "", "edits", 30)
+        assert found.allowed_tools == (
+            *("read_file", "grep", "glob", "bash", "bash_output", "bash_kill", "web_search", "mcp__github__search"),
+        )
+        assert found.only == ("bash(git diff *)",)
+        assert found.disallowed_tools == ("write_file", "edit_file")
+        assert found.project_context
+        assert found.imported
+        text = "\n".join(found.notices)
+        for word in ("Code Reviewer", "Frobnicate", "mcp__github__search", "color", "hooks"):
+            assert word in text
+
+    def test_absent_tools_mean_the_parents_without_delegation(self) -> None:
+        found = profile("name: a\ndescription: d", origin="claude")
+        assert found.allowed_tools == "*"
+        assert not DELEGATION & set(found.select(KNOWN))
+
+    def test_absent_tools_in_our_folders_never_mean_the_parents(self) -> None:
+        assert ours("color: red\npermissionMode: plan").allowed_tools is None
+
+    def test_a_list_that_resolves_to_nothing_is_an_error(self) -> None:
+        error = wrong("name: a\ndescription: d\ntools: Foo, Bar", origin="claude")
+        assert "none of these tools exists" in error.problem
+
+    @pytest.mark.parametrize(
+        ("tools", "sub_agents"),
+        [("Task, Read", "*"), ("Agent(x, y), Read", ("x", "y")), ("Agent(x), Agent(y)", ("x", "y")), ("Read", ())],
+    )
+    def test_delegation(self, tools: str, sub_agents: object) -> None:
+        assert profile(f"name: a\ndescription: d\ntools: {tools}", origin="claude").sub_agents == sub_agents
+
+    def test_refusing_some_agents_becomes_rules(self) -> None:
+        found = profile("name: a\ndescription: d\ntools: Task\ndisallowedTools: Agent(x)", origin="claude")
+        assert (found.sub_agents, found.deny) == ("*", ("delegate_task(x)",))
+        found = profile("name: a\ndescription: d\ntools: Task\ndisallowedTools: Task", origin="claude")
+        assert found.sub_agents == ()
+
+    @pytest.mark.parametrize("value", ["bypassPermissions", "yolo", "whatever"])
+    def test_a_mode_that_would_widen_is_not_taken_over(self, value: str) -> None:
+        found = profile(f"name: a\ndescription: d\npermissionMode: {value}", origin="claude")
+        assert found.mode == ""
+        assert value in found.notices[-1]
+
+    def test_geminis_words(self) -> None:
+        keys = "name: a\ndescription: d\nkind: local\ntools: [read_file, run_shell_command, google_web_search]\nmax_turns: 9\ntimeout_mins: 5"
+        found = profile(keys)
+        assert found.allowed_tools == ("read_file", "bash", "bash_output", "bash_kill", "web_search")
+        assert (found.max_iterations, found.timeout) == (9, 300)

@@ -1,0 +1,120 @@
+"""Commands that people write: where they come from, what they say, and that they only take tools away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.extensions import commands, trust
+from tests.command_safety import workspace_fixture
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "repo"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+def put(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_projects_commands_count_only_when_it_is_trusted_and_unchanged(root: Path, tmp_path: Path) -> None:
+    put(root / ".friday/commands/fix.md", "Fix it.")
+    put(root / ".claude/commands/git/sync.md", "---\ndescription: syncs\nmodel: opus\n---\nSync.")
+    put(tmp_path / "home/commands/mine.md", "Mine.")
+    assert set(commands.load(root).found) == {"mine"}
+    assert set(commands.load(root, trusted=True).found) == {"fix", "git:sync", "mine"}
+    trust.decide(root, True)
+    found = commands.load(root).found
+    assert set(found) == {"fix", "git:sync", "mine"}
+    assert (found["git:sync"].description, found["fix"].description) == ("syncs", "Fix it.")
+    put(root / ".friday/commands/fix.md", "Steal it.")
+    assert set(commands.load(root).found) == {"mine"}
+
+
+def test_the_persons_own_command_stands_before_a_projects(root: Path, tmp_path: Path) -> None:
+    put(root / ".friday/commands/fix.md", "Theirs.")
+    put(tmp_path / "home/commands/fix.md", "Mine.")
+    assert commands.load(root, trusted=True).found["fix"].text == "Mine."
+
+
+def test_a_reserved_name_stays_and_it_is_said(root: Path, tmp_path: Path) -> None:
+    path = put(tmp_path / "home/commands/help.md", "Mine.")
+    loaded = commands.load(root, reserved={"help"})
+    assert not loaded.found
+    assert str(loaded.problems[0]) == f"{path}: /help is a command of Friday's, which stays. Rename the file."
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "words"),
+    [
+        ("Look at $ARGUMENTS.", "a b", "Look at a b."),
+        ("$2 before $1, $3.", "one 'two words'", "two words before one, ."),
+        ("No place.", "a b", "No place.\n\na b"),
+        ("No place.", "", "No place."),
+        ("$1 is $ARGUMENTS", "$2 it's", "$2 is $2 it's"),  # what was typed is never filled in again
+        ("$10 and $ARGUMENTSX", "a", "$10 and $ARGUMENTSX\n\na"),
+    ],
+)
+def test_what_is_typed_behind_the_name_is_filled_in(text: str, rest: str, words: str) -> None:
+    assert commands.CustomCommand("x", text, "x.md").words(rest) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("---\ndescription: a\ncolour: red\n---\nText.", ":3: colour: unknown key."),
+        ("---\ndescription: a\nallowed-tools: Read, Fly\n---\nText.", ":3: allowed-tools: there is no tool 'Fly'."),
+        ("---\ndescription: a\nText.", ":1: the front matter has no end."),
+        ("---\ndescription: a\n---\n", ": has no text."),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(root: Path, tmp_path: Path, text: str, error: str) -> None:
+    path = put(tmp_path / "home/commands/x.md", text)
+    put(tmp_path / "home/commands/good.md", "Good.")
+    loaded = commands.load(root)
+    assert set(loaded.found) == {"good"}
+    assert str(loaded.problems[0]).startswith(f"{path}{error}")
+
+
+def test_a_name_that_cannot_be_typed_is_said(root: Path, tmp_path: Path) -> None:
+    put(tmp_path / "home/commands/two words.md", "Text.")
+    assert "is no name for a command" in str(commands.load(root).problems[0])
+
+
+def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> None:
+    put(
+        tmp_path / "home/commands/x.md",
+        "---\nargument-hint: [file] [how]\nallowed-tools: Read, Bash(git diff:*)\n---\nText.",
+    )
+    found = commands.load(root).found["x"]
+    bounds = found.bounds()
+    assert found.hint == "[file] [how]"
+    assert bounds is not None
+    assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
+    assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
+    rules = Rules(mode="ask", parent=bounds)
+    assert (
+        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.on_paper())).decision == "allow"
+    )  # it only looks
+    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.on_paper())).decision == "deny"
+    assert rules.decide(RuleInput("read_file", "read", ("a",))).decision == "allow"
+    assert rules.decide(RuleInput("read_file", "read", (".env",))).decision == "ask"
+
+
+def test_a_prompt_that_begins_with_a_path_is_no_command(root: Path, tmp_path: Path) -> None:
+    put(tmp_path / "home/commands/fix.md", "Fix $1.")
+    customs = commands.load(root)
+    assert commands.called("/fix/me please", customs) is None
+    assert commands.called("fix it", customs) is None
+    called = commands.called("/fix a\nb ", customs)
+    assert called is not None
+    assert (called[0].name, called[1]) == ("fix", "a\nb")

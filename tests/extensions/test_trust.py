@@ -1,0 +1,197 @@
+"""Trust: one folder, one content, one decision; doubt is no trust."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
+from friday_cli.extensions import trust
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "repo"
+    (folder / ".git").mkdir(parents=True)
+    (folder / "src/deep").mkdir(parents=True)
+    return folder
+
+
+def put(path: Path, text: str = "---\nname: a\n---\nWork.") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_new_folder_is_not_trusted_and_a_decision_lasts(root: Path) -> None:
+    assert trust.is_trusted(root).state == "new"
+    assert trust.decide(root / "src", True).ok
+    standing = trust.is_trusted(root / "src/deep")
+    assert (standing.state, standing.root) == ("trusted", root)
+    trust.decide(root, False)
+    assert trust.is_trusted(root).state == "refused"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".friday/config.toml",
+        ".friday/config.local.toml",
+        ".friday/profiles/a.md",
+        ".friday/commands/x/y.md",
+        "profiles/a.md",
+        ".claude/agents/a.md",
+        ".claude/commands/x/y.md",
+        ".mcp.json",
+    ],
+)
+def test_what_can_execute_or_grant_is_pinned(root: Path, name: str) -> None:
+    trust.decide(root, True)
+    path = put(root / name)
+    standing = trust.is_trusted(root)
+    assert (standing.state, standing.changed) == ("changed", (f"+ {name}",))
+    assert trust.decide(root, True).files.keys() == {name}
+    put(path, "---\nname: b\n---\nEvil.")
+    assert trust.is_trusted(root).changed == (f"~ {name}",)
+    path.unlink()
+    assert trust.is_trusted(root).changed == (f"- {name}",)
+
+
+def test_everything_else_may_change(root: Path) -> None:
+    trust.decide(root, True)
+    for name in ("src/a.py", "AGENTS.md", "profiles/notes.md", "README.md", ".git/config"):
+        put(root / name, "# just text")
+    assert trust.is_trusted(root).ok
+
+
+def test_a_work_tree_a_submodule_and_a_copy_do_not_inherit(root: Path, tmp_path: Path) -> None:
+    trust.decide(root, True)
+    tree = tmp_path / "tree"
+    put(tree / ".git", f"gitdir: {root}/.git/worktrees/tree")
+    put(root / "module/.git", "gitdir: ../.git/modules/module")
+    for folder in (tree, root / "module"):
+        assert trust.is_trusted(folder).root == folder
+        assert trust.is_trusted(folder).state == "new"
+    root.rename(tmp_path / "renamed")
+    assert trust.is_trusted(tmp_path / "renamed").state == "new"
+
+
+def test_a_link_in_the_place_of_a_trusted_folder_is_another_folder(root: Path, tmp_path: Path) -> None:
+    trust.decide(root, True)
+    root.rename(tmp_path / "old")
+    (tmp_path / "evil/.git").mkdir(parents=True)
+    root.symlink_to(tmp_path / "evil")
+    assert trust.is_trusted(root).state == "new"
+    assert trust.is_trusted(root).root == tmp_path / "evil"
+
+
+@pytest.mark.parametrize("kind", ["outside file", "outside folder", "inner folder", "pipe", "huge", "deep"])
+def test_what_cannot_be_pinned_down_cannot_be_trusted(root: Path, tmp_path: Path, kind: str) -> None:
+    put(tmp_path / "outside/config.toml", "mode = 'plan'")
+    (root / ".friday").mkdir()
+    if kind == "outside file":
+        (root / ".friday/config.toml").symlink_to(tmp_path / "outside/config.toml")
+    elif kind == "outside folder":
+        (root / ".friday").rmdir()
+        (root / ".friday").symlink_to(tmp_path / "outside")
+    elif kind == "inner folder":
+        (root / ".friday/profiles").symlink_to(root / "src")
+    elif kind == "pipe":
+        os.mkfifo(root / ".friday/config.toml")
+    elif kind == "huge":
+        put(root / ".friday/config.toml", "#" * 1_000_001)
+    else:
+        put(root / ".friday" / "/".join("abcdefghijk") / "x.md")
+    with pytest.raises(FileError):
+        trust.decide(root, True)
+    standing = trust.is_trusted(root)
+    assert (standing.state, standing.files) == ("broken", {})
+    assert standing.reason
+
+
+def test_a_strange_file_in_profiles_is_left_out_and_harms_nobody(root: Path, tmp_path: Path) -> None:
+    outside = put(tmp_path / "outside.md")
+    (root / "profiles").mkdir()
+    (root / "profiles/link.md").symlink_to(outside)
+    os.mkfifo(root / "profiles/pipe.md")
+    (root / "profiles/loop.md").symlink_to(root / "profiles/loop.md")
+    put(root / "profiles/good.md")
+    assert trust.decide(root, True).files.keys() == {"profiles/good.md"}
+    assert trust.is_trusted(root).ok
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"version": 99, "folders": {}}',
+        b'{"version": 1, "folders": {"/": 3}}',
+        b"\xff",
+        b'{"folders": {}}',
+    ],
+)
+def test_a_damaged_or_newer_store_trusts_nothing_and_is_not_overwritten(root: Path, content: bytes) -> None:
+    trust.decide(root, True)
+    trust.store_file().write_bytes(content)
+    standing = trust.is_trusted(root)
+    assert (standing.state, standing.ok) == ("broken", False)
+    assert str(trust.store_file()) in standing.reason
+    with pytest.raises(FileError):
+        trust.decide(root, True)
+    assert trust.store_file().read_bytes() == content
+
+
+def test_the_store_is_private_and_one_that_others_can_write_is_not_believed(root: Path) -> None:
+    trust.decide(root, True)
+    assert trust.store_file().stat().st_mode & 0o777 == 0o600
+    assert json.loads(trust.store_file().read_text())["version"] == trust.VERSION
+    trust.store_file().chmod(0o666)
+    assert trust.is_trusted(root).state == "broken"
+
+
+def test_names_that_are_no_text(root: Path, tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
+    odd.mkdir()
+    put(odd / ".friday/config.toml", "")
+    trust.decide(odd, True)
+    assert trust.is_trusted(odd).ok
+    put(Path(os.fsdecode(os.fsencode(odd) + b"/.friday/\xfa.md")))
+    assert trust.is_trusted(odd).state == "changed"
+
+
+def test_a_folder_that_is_not_there(root: Path) -> None:
+    assert trust.is_trusted(root.parent / "none").state == "new"
+    with pytest.raises(FridayError):
+        trust.decide(root.parent / "none", True)
+
+
+def test_what_was_decided_on_is_kept_to_show_what_changed(root: Path) -> None:
+    path = put(root / ".friday/profiles/a.md", "old\n")
+    large = put(root / ".friday/profiles/b.md", "x" * (trust.KEPT + 1))
+    trust.decide(root, True)
+    path.write_text("new\n")
+    large.write_text("new\n")
+    standing = trust.is_trusted(root)
+    assert [trust.kept(standing.before[f".friday/profiles/{name}.md"]) for name in "ab"] == [b"old\n", None]
+    place = trust.store_file().parent / "trusted"
+    assert {p.stat().st_mode & 0o777 for p in place.iterdir()} == {0o600}
+    for kept in place.iterdir():
+        kept.write_text("forged")
+    assert trust.kept(standing.before[".friday/profiles/a.md"]) is None
+    trust.decide(root, True)
+    assert not (place / standing.before[".friday/profiles/a.md"]).exists()
+
+
+def test_only_what_was_seen_is_trusted(root: Path) -> None:
+    path = put(root / ".friday/config.toml", "")
+    seen = trust.is_trusted(root).files
+    path.write_text('mode = "plan"\n')
+    with pytest.raises(UsageError, match="changed while you looked"):
+        trust.decide(root, True, seen=seen)
+    assert trust.is_trusted(root).state == "new"

@@ -1,0 +1,59 @@
+"""Pilots that know when the app has come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import textual.app
+import textual.pilot
+from textual._context import active_app
+
+from friday_cli.frontends.tui import agent_actions
+
+ROUNDS = 3
+"""Rounds of the event loop without anything to do, after which the app rests."""
+LONGEST_S = 5.0
+"""How long threads and a layout are waited for: some threads work as long as the test does."""
+
+
+@pytest.fixture(autouse=True)
+def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual takes it for rest when the process takes little time of the processor, which it does not on a busy machine
+    either, and waits up to a second where a thread works: here the event loop tells. A second press counts as one
+    however late it comes."""
+    for module in (textual.app, textual.pilot):
+        monkeypatch.setattr(module, "wait_for_idle", rest)
+    monkeypatch.setattr(agent_actions, "AGAIN_S", 60.0)
+
+
+async def rest(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:
+    """Returns when nothing is left to be done: no callback, no message, no layout and no work in a thread; and a moment has
+    passed for what comes by timers."""
+    await asyncio.sleep(0.01)
+    loop, idle, end = asyncio.get_running_loop(), 0, time.monotonic() + LONGEST_S
+    while idle < ROUNDS:
+        await asyncio.sleep(0)
+        idle = 0 if loop._ready else idle + 1  # type: ignore[attr-defined]
+        if idle == ROUNDS and time.monotonic() < end and (_in_threads(loop) or _to_be_drawn()):
+            await asyncio.sleep(0.002)
+            idle = 0
+
+
+def _in_threads(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether a thread of `asyncio.to_thread` has work."""
+    pool: ThreadPoolExecutor | None = loop._default_executor  # type: ignore[attr-defined]
+    return pool is not None and (pool._work_queue.qsize() > 0 or pool._idle_semaphore._value < len(pool._threads))
+
+
+def _to_be_drawn() -> bool:
+    """Whether a widget has a message that it has not read, or the screen is to be laid out or drawn anew."""
+    app = active_app.get(None)
+    if app is None or not app.is_running or not app.screen_stack:
+        return False
+    screen = app.screen
+    if screen._layout_required or screen._scroll_required or screen._repaint_required or screen._dirty_widgets:
+        return True
+    return any(pump.message_queue_size for pump in (app, *screen.walk_children(with_self=True)))

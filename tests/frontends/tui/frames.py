@@ -1,0 +1,302 @@
+"""The main screens as text: `python -m tests.frontends.tui.frames` writes docs/frames/ and the pictures of the README.
+
+The session is made of events with fixed times; so every run draws the same, and a difference is one of the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from friday_cli.core.protocol.displays import DelegationDisplay, DiffDisplay
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    Envelope,
+    MessageAdded,
+    PermissionAsked,
+    QuestionAsked,
+    StatusChanged,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnStarted,
+)
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, ToolResult, Usage, user
+from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.widgets.agent_tree import AgentTree
+from friday_cli.frontends.tui.widgets.composer import Composer
+from friday_cli.paths import store_path
+from friday_cli.session.open import Options
+from friday_cli.store import Store
+from tests.frontends.tui.chat import Chat
+
+PROJECT = Path(__file__).parents[3]
+FRAMES, PICTURE = PROJECT / "docs" / "frames", PROJECT / "docs" / "chat.svg"
+SIZES = ((60, 20), (100, 30), (160, 45))
+MADE_BY = "python -m tests.frontends.tui.frames"
+BEGUN = 1_800_000_000.0
+MODEL = "anthropic/claude-sonnet-5-5"
+USAGE = Usage(input=9_200, output=640, cache_read=4_100, cost_usd=0.0271)
+ANSWER = """The **retry** waits for the first failure only: `attempt` is never raised.
+
+1. `llm/transport/http.py` passes `attempt=0` each time,
+2. so `backoff(0)` is asked for, and the pause stays at 0.5 s.
+
+```python
+for attempt in range(limit):
+    await backoff(attempt)
+```
+"""
+DIFF = """@@ -41,5 +41,5 @@
+ async def send(request, limit=4):
+-    while True:
+-        await backoff(0)
++    for attempt in range(limit):
++        await backoff(attempt)
+         if reply := await once(request):
+             return reply
+"""
+
+
+def call(name: str, number: str, **arguments: object) -> ToolCall:
+    return ToolCall(number, name, arguments)
+
+
+def session() -> list[tuple[float, str, AnyEvent]]:
+    """(seconds since the beginning, agent, event): a root that asked two sub-agents, one of which has ended."""
+    tasks = {
+        "c1": "Find why a second failure is not waited for",
+        "c2": "Read the tests of the retry and say what they miss",
+    }
+    first = call("delegate_task", "c1", profile="researcher", task=tasks["c1"])
+    second = call("delegate_task", "c2", profile="analyst", task=tasks["c2"])
+    grep, read = call("grep", "g1", pattern="backoff"), call("read_file", "r1", path="tests/test_retry.py")
+    return [
+        (0, "a", AgentStarted(1, "friday", "Why does the retry not wait longer each time?", MODEL)),
+        (0, "a", MessageAdded(user("Why does the retry not wait longer each time? Mend it, please."))),
+        (1, "a", TurnStarted(1)),
+        (3, "a", MessageAdded(Message("assistant", (Text("I let two helpers look."), first, second)))),
+        (3, "a", ToolStarted("c1", "delegate_task", tasks["c1"])),
+        (3, "a", ToolStarted("c2", "delegate_task", tasks["c2"])),
+        (3, "a.1", AgentStarted(1, "researcher", tasks["c1"], MODEL, "a", "c1", tokens=40_000)),
+        (3, "a.1", MessageAdded(user(tasks["c1"], source="parent"))),
+        (3, "a.2", AgentStarted(1, "analyst", tasks["c2"], MODEL, "a", "c2", tokens=40_000)),
+        (3, "a.2", MessageAdded(user(tasks["c2"], source="parent"))),
+        (3, "a", StatusChanged("waiting_child", "a.1")),
+        (4, "a.1", StatusChanged("running")),
+        (4, "a.1", TurnStarted(1)),
+        (5, "a.1", MessageAdded(Message("assistant", (Text("I look for the pause."), grep)))),
+        (5, "a.1", ToolStarted("g1", "grep", "backoff")),
+        (6, "a.1", ToolFinished("g1", "grep", "ok", 0.04)),
+        (6, "a.1", MessageAdded(Message("tool", (ToolResult("g1", "llm/transport/http.py:43: await backoff(0)"),), "harness"))),
+        (6, "a.1", TurnFinished(1, USAGE, "tool_use", 5_000, 200_000)),
+        (6, "a.1", TurnStarted(2)),
+        (11, "a.1", MessageAdded(Message("assistant", (Text(ANSWER),)))),
+        (11, "a.1", TurnFinished(2, USAGE, "end_turn", 6_000, 200_000)),
+        (11, "a.1", AgentFinished(1, "completed", "done", ANSWER, usage=USAGE, tree_usage=USAGE, duration_s=8.0)),
+        (12, "a.2", StatusChanged("running")),
+        (12, "a.2", TurnStarted(1)),
+        (13, "a.2", MessageAdded(Message("assistant", (Text("First the tests."), read)))),
+        (13, "a.2", ToolStarted("r1", "read_file", "tests/test_retry.py")),
+        (13, "a.2", ToolFinished("r1", "read_file", "ok", 0.01)),
+        (13, "a.2", MessageAdded(Message("tool", (ToolResult("r1", "def test_one_failure(): ..."),), "harness"))),
+        (13, "a.2", TurnFinished(1, USAGE, "tool_use", 5_000, 200_000)),
+        (13, "a.2", TurnStarted(2)),
+        (14, "a.2", TextDelta(2, 1, 0, "The tests know **one** failure; none lets a second request fail, so")),
+    ]  # fmt: skip
+
+
+def permission() -> list[tuple[float, str, AnyEvent]]:
+    """The sub-agent that is at work wants to run a command."""
+    wish = call("bash", "b1", command="pytest -q tests/test_retry.py", timeout_s=120)
+    subject = "pytest -q tests/test_retry.py"
+    return [
+        (15, "a.2", MessageAdded(Message("assistant", (Text("I run them."), wish)))),
+        (15, "a.2", StatusChanged("waiting_user", "p1")),
+        (15, "a.2", PermissionAsked("p1", "b1", "bash", subject, "It runs code of this folder.", "bash(pytest *)")),
+    ]
+
+
+def question() -> list[tuple[float, str, AnyEvent]]:
+    """The root asks how it should go on."""
+    words = "Mend only the retry, or also its tests?"
+    return [(15, "a", QuestionAsked("q1", "c9", words, ("The retry", "The retry and its tests")))]
+
+
+def ended() -> list[tuple[float, str, AnyEvent]]:
+    """All is done, with a change of a file."""
+    edit = call(
+        "edit_file",
+        "e1",
+        path="llm/transport/http.py",
+        edits=[{"old": "while True:", "new": "for attempt in range(limit):"}],
+    )
+    found = DelegationDisplay(("a.1", "a.2"))
+    return [
+        (16, "a.2", StatusChanged("running")),
+        (16, "a.2", MessageAdded(Message("assistant", (Text("No test lets two requests fail."),)))),
+        (16, "a.2", TurnFinished(2, USAGE, "end_turn", 6_000, 200_000)),
+        (16, "a.2", AgentFinished(1, "completed", "done", "No test lets two requests fail.", usage=USAGE, tree_usage=USAGE)),
+        (17, "a", StatusChanged("running")),
+        (17, "a", ToolFinished("c1", "delegate_task", "ok", 8.0, found)),
+        (17, "a", ToolFinished("c2", "delegate_task", "ok", 13.0, found)),
+        (17, "a", MessageAdded(Message("tool", (ToolResult("c1", ANSWER), ToolResult("c2", "No test.")), "harness"))),
+        (17, "a", TurnFinished(1, USAGE, "tool_use", 9_000, 200_000)),
+        (18, "a", TurnStarted(2)),
+        (20, "a", MessageAdded(Message("assistant", (Text("I mend it."), edit)))),
+        (20, "a", ToolStarted("e1", "edit_file", "llm/transport/http.py")),
+        (20, "a", ToolFinished("e1", "edit_file", "ok", 0.02, DiffDisplay("llm/transport/http.py", DIFF, 2, 2))),
+        (20, "a", MessageAdded(Message("tool", (ToolResult("e1", "edited"),), "harness"))),
+        (22, "a", MessageAdded(Message("assistant", (Text("Each failure now waits twice as long as the one before."),)))),
+        (22, "a", TurnFinished(2, USAGE, "end_turn", 9_500, 200_000)),
+        (22, "a", AgentFinished(1, "completed", "done", "Each failure now waits longer.", usage=USAGE, tree_usage=USAGE)),
+    ]  # fmt: skip
+
+
+class Stage:
+    """A chat into which events are put by hand, at their own time."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self._seq = 1_000
+        self._at = 0.0
+        chat.app.scene.now = lambda: BEGUN + self._at
+
+    async def play(self, happenings: list[tuple[float, str, AnyEvent]]) -> None:
+        """Fold events and let the screen follow."""
+        engine = self.chat.app.engine
+        for self._at, path, event in happenings:
+            self._seq += 1
+            seq = None if isinstance(event, TextDelta) else self._seq
+            engine.dirty.update(engine.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
+        await self.settle()
+
+    async def settle(self, *, has: str = "") -> None:
+        """Let the screen come to rest, with a word on it."""
+        self.chat.app.look_again()
+        await self.chat.until(lambda: not self.chat.app.engine.dirty and has in self.chat.frame)
+        seen: list[str] = []
+        while seen[-4:] != [self.chat.frame] * 4:
+            seen.append(self.chat.frame)
+            await self.chat.pilot.pause(0.05)
+
+    def frame(self) -> str:
+        """The screen; what differs from run to run has a fixed word of the same length."""
+        text = re.sub(r"\b[0-9a-f]{8}  \d\d \w{3} \d\d:\d\d", "7f3a11c0  01 Nov 09:30", self.chat.frame)
+        return "\n".join(row.rstrip() for row in text.split("\n")) + "\n"
+
+
+async def keep_sessions(store: Store, cwd: Path) -> None:
+    """Two sessions of earlier days."""
+    for day, title in ((2, "Rename the modules of the wire"), (1, "Explain the lanes")):
+        made = await store.create_session(cwd, title=title)
+        said = (AgentStarted(1, "friday", title, MODEL), MessageAdded(user(title)),
+                MessageAdded(Message("assistant", (Text("Done; the tests pass."),))), AgentFinished(1, "completed", "done"))  # fmt: skip
+        envelopes = [Envelope(n, BEGUN - day * 86_400 + n, "a", event) for n, event in enumerate(said, 1)]
+        with await store.own(made):
+            await store.journal(made).append(envelopes)
+    await store.close()
+
+
+@asynccontextmanager
+async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[Stage]:
+    """A chat in an empty folder; without a key it shows the first run."""
+    with tempfile.TemporaryDirectory() as home:
+        cwd = Path(os.path.realpath(home)) / "retry"  # noqa: ASYNC240
+        cwd.mkdir()
+        before = dict(os.environ)
+        os.environ.update(HOME=str(cwd.parent), FRIDAY_HOME=str(cwd.parent / ".friday"), TZ="UTC")
+        env = {k: v for k, v in os.environ.items() if k in ("HOME", "FRIDAY_HOME", "PATH")}
+        env |= {"ANTHROPIC_API_KEY": "no-key"} if key else {}
+        await keep_sessions(Store(store_path(env)), cwd)
+        options = Options(cwd, model=MODEL if key else None, attended=True)
+        app = FridayApp(lambda: options, cwd=cwd, env=env)
+        try:
+            async with app.run_test(size=size, notifications=True) as pilot:
+                chat = Chat(app, pilot)
+                await chat.until(lambda: app.engine.session is not None or "Welcome" in chat.frame)
+                if app.engine.session is not None:
+                    app.engine.session.sandbox = "bubblewrap"  # whatever this machine has
+                    app.look_again()
+                stage = Stage(chat)
+                await stage.settle()
+                yield stage
+        finally:
+            await app.engine.close()
+            os.environ.clear()
+            os.environ.update(before)
+
+
+async def frames(size: tuple[int, int]) -> dict[str, str]:
+    """Every screen at one size, by its name."""
+    out: dict[str, str] = {}
+    with patch(
+        "friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]
+    ):  # whatever runs on this machine
+        async with staged(size, key=False) as stage:
+            out["welcome"] = stage.frame()
+    async with staged(size) as stage:
+        app, pilot = stage.chat.app, stage.chat.pilot
+        await stage.play(session())
+        out["chat"] = stage.frame()
+        app.focus_tree()
+        await stage.settle()
+        out["tree"] = stage.frame()
+        app.query_one(AgentTree).post_message(AgentTree.OpenTranscript("a.1"))
+        await stage.settle()
+        out["child"] = stage.frame()
+        await pilot.press("escape")
+        app.side_wish = None
+        app.query_one(Composer).area.focus()
+        await stage.play(permission())
+        out["permission"] = stage.frame()
+        app.engine.state.asks.clear()
+        await stage.play(question())
+        out["question"] = stage.frame()
+        app.engine.state.asks.clear()
+        app.query_one(Composer).area.focus()
+        await stage.play(ended())
+        out["change"] = stage.frame()
+        await pilot.press("ctrl+p")
+        await stage.settle(has="/keys")
+        out["palette"] = stage.frame()
+        await pilot.press("escape")
+        await app.pick_session()
+        await stage.settle(has="Done; the tests pass.")
+        out["sessions"] = stage.frame()
+        await pilot.press("escape")
+        await stage.chat.say("/help")
+        await stage.settle(has="Enter sends")
+        out["help"] = stage.frame()
+    return out
+
+
+async def picture() -> str:
+    """The chat at work, as the README shows it."""
+    async with staged((132, 34)) as stage:
+        await stage.play(session())
+        return stage.chat.app.export_screenshot(title="friday")
+
+
+def main() -> None:
+    """Write what is drawn now over what was kept."""
+    FRAMES.mkdir(exist_ok=True)
+    for size in SIZES:
+        for name, frame in asyncio.run(frames(size)).items():
+            (FRAMES / f"{name}-{size[0]}x{size[1]}.txt").write_text(frame, encoding="utf-8")
+    PICTURE.write_text(asyncio.run(picture()), encoding="utf-8")
+    print(f"{FRAMES}, {PICTURE}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

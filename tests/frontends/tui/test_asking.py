@@ -1,0 +1,395 @@
+"""Permissions and questions: who asks, what exactly, and that nothing is approved by accident."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from friday_cli.frontends.tui.widgets import approval_panel
+from friday_cli.frontends.tui.widgets.approval_panel import Approval
+from tests.frontends.tui.chat import Chat, opened
+from tests.timing import paced
+
+
+def run(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+ONE = {"a": [{"calls": [run("echo first > out.txt")]}, {"text": "Finished."}]}
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)
+
+
+async def asked(chat: Chat, count: int = 1) -> Approval:
+    await chat.until(lambda: len(chat.app.engine.state.asks) == count and chat.app.quiet)
+    return chat.app.query_one(Approval)
+
+
+async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        assert panel.has_focus
+        assert "[friday] a wants to use bash" in chat.frame
+        assert "echo first > out.txt" in chat.frame
+        assert "1 needs you" in chat.frame
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert (tmp_path / "out.txt").read_text() == "first\n"
+        assert not panel.display
+
+
+async def test_a_key_in_the_first_half_second_answers_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        panel._ready_at += 60
+        await chat.pilot.press("1", "enter")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("down", "enter")
+        await chat.until(lambda: "Enter answers · Esc: the choices" in chat.frame)
+        chat.app.query_one("#ask-words", Input).value = "use a file in "
+        for key in ("x", "backspace", "b", "u", "i", "l", "d", "slash"):  # all at once
+            chat.app.post_message(events.Key(key, {"backspace": None, "slash": "/"}.get(key, key)))
+        await chat.pilot.pause()
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert chat.app.engine.state.denials[0].reason == "use a file in build/"
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, no_grace: None) -> None:
+    agents = {"a": [{"calls": [run("touch it")]}, {"calls": [run("touch it")]}, {"text": "Both ran."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "for this session allow bash(touch it)" in chat.frame
+        await chat.pilot.press("2")
+        await chat.idle()
+        assert "Both ran." in chat.frame
+        assert [rule.rule for rule in chat.app.engine.state.rules]
+
+
+async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, home: Path) -> None:
+    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("3")
+        await chat.idle()
+    assert "touch it" in (home / "friday" / "config.toml").read_text()
+
+
+async def test_a_rule_of_the_session_is_taken_back_and_the_next_call_asks(tmp_path: Path, no_grace: None) -> None:
+    call = {"calls": [run("touch it")]}
+    async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call, {"text": "Again."}]}) as chat:
+        await chat.say("/permissions remove")
+        await chat.until(lambda: "No rule was allowed" in chat.frame)
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.press("2")
+        await chat.idle()
+        await chat.say("/permissions")
+        await chat.until(lambda: "this session" in chat.frame)
+        await chat.say("/permissions remove")
+        await chat.until(lambda: "1 bash(touch it)" in chat.frame)
+        await chat.pilot.press("1")
+        await chat.until(lambda: chat.app.engine.state.rules == [])
+        session = chat.app.engine.session
+        assert session is not None
+        session_id = session.id
+    async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
+        await chat.say("again")
+        await asked(chat)
+
+
+async def test_what_was_allowed_for_always_leaves_the_settings_too(tmp_path: Path, no_grace: None, home: Path) -> None:
+    settings = home / "friday" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('# mine\n[permissions]\nallow = ["bash(touch it)", "bash(make)"]\n')
+    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
+    async with opened(tmp_path, agents, deny=("bash(rm *)",)) as chat:
+        await chat.say("/permissions")
+        seen = lambda: re.sub(r"[\s│]+", "", chat.frame)  # noqa: E731 - a long path goes on in the next line
+        await chat.until(lambda: f"{settings}:3" in seen())
+        await chat.say("/permissions remove")
+        await chat.until(lambda: f"bash(make)({settings}:3)" in seen())
+        await chat.pilot.press("escape")
+        await chat.say("/permissions remove bash(rm *)")
+        await chat.until(lambda: "is none of them" in chat.frame)
+        await chat.say("/permissions remove bash(touch it)")
+        await chat.until(lambda: "touch it" not in settings.read_text())
+        assert "# mine" in settings.read_text()
+        assert "bash(make)" in settings.read_text()
+        await chat.say("go")
+        await asked(chat)
+
+
+async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents, size=(120, 40)) as chat:
+        await chat.say("go")
+        await asked(chat, 2)
+        assert "1 of 2" in chat.frame
+        assert "[coder] a.1 wants to use bash" in chat.frame
+        assert "for: first task" in chat.frame
+        await chat.pilot.press("right")
+        assert "[coder] a.2 wants to use bash" in chat.frame
+        await chat.pilot.press("1")
+        await asked(chat, 1)
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert "All done." in chat.frame
+
+
+async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "one"}, {"profile": "coder", "task": "two"}, {"profile": "coder", "task": "rm"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("touch it")]}, {"text": "Mine is done."}],
+        "a.3": [{"calls": [run("touch other")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat, 3)
+        await chat.pilot.press("left")
+        await chat.until(lambda: "touch other" in chat.frame)
+        await chat.pilot.press("right")
+        await chat.until(lambda: "session allow bash(touch it)" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.until(lambda: len(chat.app.engine.state.asks) == 1 and "wants to use bash" in chat.frame)
+        assert [ask.agent for ask in chat.app.engine.state.asks.values()] == ["a.3"]
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert (tmp_path / "it").exists()
+
+
+async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> None:
+    question = {"question": "Which way?", "choices": ["left", "right"]}
+    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "Which way?" in chat.frame
+        await chat.until(lambda: "? ask_user Which way? · waits for you" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.idle()
+        assert "✓ ask_user Which way?" in chat.frame
+        assert "right" in chat.log.last_reply()
+        assert "└ The person answered: right" in chat.frame
+
+
+async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        await chat.pilot.click("#ask-choices", offset=(4, 0))
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:
+    task = "Write it down, line by line, as it was told"
+    lines = {"path": "out.txt", "content": "".join(f"line {n}\n" for n in range(30))}
+    agents = {
+        "a": [
+            {"calls": [{"name": "delegate_task", "arguments": {"profile": "coder", "task": task}}]},
+            {"text": "Done."},
+        ],
+        "a.1": [{"calls": [{"name": "write_file", "arguments": lines}]}, {"text": "Done."}],
+    }
+    async with opened(tmp_path, agents, size=(60, 20)) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        await chat.until(lambda: "the rest of it" in chat.frame)
+        for seen in (
+            f"for: {task}",
+            "+ line 0",
+            "1 Yes",
+            "2 Yes, and",
+            "3 Yes, and always",
+            "    write_file(out",
+            "4 No",
+        ):
+            assert seen in chat.frame
+        await chat.pilot.click("#ask-choices", offset=(6, 3))  # the second row of the third
+        await chat.until(lambda: "❯ 3" in chat.frame)
+        await chat.pilot.press("4")
+        await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
+    question = {"question": "Which way?", "choices": [f"way {n}: {'on and on ' * 8}" for n in range(6)]}
+    agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "Done."}]}
+    async with opened(tmp_path, agents, size=(60, 20)) as chat:
+        await chat.say("go")
+        await asked(chat)
+        for key, seen in (("down", "❯ 2 way 1"), ("up", "❯ 1 way 0"), ("up", "❯ 7 In my own words")):
+            await chat.pilot.press(key)
+            await chat.until(lambda seen=seen: seen in chat.frame)  # type: ignore[misc]
+            assert "Which way?" in chat.frame
+        await chat.app.engine.stop("a", "abort")
+
+
+@paced
+async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_path: Path, pace: float) -> None:
+    agents = {"a": [{"calls": [run("echo x > out.txt")], "delay_s": 0.3 * pace}, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await chat.type("my next")
+        assert not chat.app.engine.state.asks
+        await asked(chat)
+        await chat.type("1 thought")
+        assert chat.composer.text == "my next1 thought"
+        assert chat.app.engine.state.asks
+
+
+async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) -> None:
+    agents = {"a": [{"calls": [run("echo safe\u202e; rm x")]}, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "\\u202e" in chat.frame
+        await chat.pilot.press("escape", "escape")
+        await chat.until(lambda: not chat.app.engine.working)
+
+
+async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(tmp_path: Path) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        assert panel.has_focus
+        await chat.app.engine.stop("a", "abort")
+        await chat.idle()
+        assert chat.composer.area.has_focus
+
+
+async def test_words_that_come_faster_than_the_focus_approve_nothing(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        for key in ("o", "k", "space", "1", "j", "y", "enter"):  # all of them before anything can move the focus
+            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.until(lambda: chat.composer.text == "ok 1jy")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_n_means_no_and_what_is_typed_behind_it_is_the_reason(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        for key in ("n", "o", "t", "space", "y", "1", "enter"):
+            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.idle()
+        assert chat.app.engine.state.denials[0].reason == "ot y1"
+        assert not (tmp_path / "out.txt").exists()
+
+
+async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grace: None) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        panel = await asked(chat)
+        panel._ready_at += 1e6
+        await chat.pilot.press("y")
+        await chat.until(lambda: chat.composer.text == "y")
+        assert chat.app.engine.state.asks
+        panel._ready_at = 0.0
+        await chat.pilot.press("ctrl+y", "y")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+        assert not chat.app.engine.state.rules
+
+
+async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\n")
+    edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
+    agents = {
+        "a": [
+            {"calls": [{"name": "read_file", "arguments": {"path": "notes.txt"}}]},
+            {"calls": [{"name": "edit_file", "arguments": edit}]},
+            {"text": "Finished."},
+        ]
+    }
+    async with opened(tmp_path, agents) as chat:
+        await chat.say("go")
+        await asked(chat)
+        assert "- two" in chat.frame
+        assert "+ three" in chat.frame
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tmp_path: Path, no_grace: None) -> None:
+    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
+    agents = {
+        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
+        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
+    }
+    async with opened(tmp_path, agents, size=(130, 40)) as chat:
+        await chat.say("go")
+        await asked(chat, 2)
+        await chat.pilot.press("ctrl+t", "home")
+        await chat.until(lambda: "Enter opens · x cancels" in chat.frame and "a answers" not in chat.frame)
+        await chat.pilot.press("down", "down")
+        await chat.until(lambda: "a answers · Enter opens · x cancels" in chat.frame)
+        for words in ("note one", "note two", "note two", "note three"):
+            chat.app.notify(words, timeout=600)
+
+        def above() -> list[str]:
+            """What stands right above the panel at the left."""
+            rows = chat.frame.splitlines()
+            panel = next((number for number, row in enumerate(rows) if "wants to use bash" in row), 3)
+            return [row[:14].strip(" ▌") for row in rows[panel - 3 : panel - 1]]
+
+        await chat.until(lambda: above() == ["note two", "note three"] and "note one" not in chat.frame)
+        chat.app.clear_notifications()
+        await chat.pilot.press("a")
+        assert "[coder] a.2 wants to use bash" in chat.frame
+        await chat.pilot.press("1")
+        await asked(chat, 1)
+        out = tmp_path / "out.txt"
+        await chat.until(lambda: out.exists() and out.read_text() == "second task\n")
+        await chat.pilot.press("ctrl+t", "home", "down", "enter", "ctrl+y")
+        assert "[coder] a.1 wants to use bash" in chat.frame
+        assert chat.app.query_one(Approval).has_focus
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert "All done." in chat.frame
+
+
+async def test_the_click_that_brings_the_window_back_answers_nothing(
+    tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path, ONE) as chat:
+        await chat.say("go")
+        await asked(chat)
+        monkeypatch.setattr(approval_panel, "GRACE_S", 60.0)
+        chat.app.post_message(events.AppBlur())
+        chat.app.post_message(events.AppFocus())
+        await chat.pilot.pause()
+        await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
+        await chat.pilot.press("1")
+        assert chat.app.engine.state.asks
+        assert not (tmp_path / "out.txt").exists()
+        await chat.app.engine.stop("a", "abort")

@@ -1,0 +1,246 @@
+"""The prompt: lines, history, completion, pastes and the keys that must not crash it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from friday_cli.frontends.tui.state.prompt_history import PromptHistory
+from tests.frontends.tui.chat import opened
+
+TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
+
+
+@pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])
+async def test_a_new_line_does_not_send(tmp_path: Path, key: str) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("a")
+        await chat.pilot.press(key, "b")
+        assert chat.composer.text == "a\nb"
+
+
+async def test_a_backslash_and_enter_is_a_new_line(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.pilot.press("a", "backslash", "enter", "b")
+        assert chat.composer.text == "a\nb"
+
+
+async def test_keys_that_come_at_once_act_in_their_order(tmp_path: Path) -> None:
+    """As over a slow line: what deletes and moves must not come after the letters behind it."""
+    async with opened(tmp_path, TWO) as chat:
+        keys = [
+            "a",
+            "b",
+            "x",
+            "backspace",
+            "c",
+            "d",
+            "left",
+            "left",
+            "y",
+            "ctrl+w",
+            "e",
+            "end",
+            "ctrl+j",
+            "f",
+            "ctrl+u",
+            "g",
+        ]
+        for key in keys:
+            chat.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await chat.until(lambda: chat.composer.text == "ecd\ng")
+
+
+async def test_undo_in_a_growing_prompt_does_not_crash(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, size=(60, 20)) as chat:
+        for _ in range(12):
+            await chat.pilot.press("x", "ctrl+j")
+        for _ in range(30):
+            await chat.pilot.press("ctrl+z")
+        assert chat.composer.area.size.height >= 1
+        assert "F1" in chat.frame or "ask" in chat.frame
+
+
+async def test_the_prompt_grows_to_eight_rows(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        assert chat.composer.area.size.height == 1
+        await chat.pilot.press(*["ctrl+j"] * 15)
+        assert chat.composer.area.size.height == 8
+
+
+async def test_earlier_prompts_come_back_with_up_and_what_was_typed_with_down(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("first")
+        await chat.idle()
+        await chat.say("second")
+        await chat.idle()
+        await chat.type("new")
+        await chat.pilot.press("up")
+        assert chat.composer.text == "second"
+        await chat.pilot.press("up")
+        assert chat.composer.text == "first"
+        await chat.pilot.press("down", "down")
+        assert chat.composer.text == "new"
+
+
+async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
+    for text in ("fix the parser", "write a test", "parse the log"):
+        PromptHistory(tmp_path).add(text)
+    async with opened(tmp_path, TWO) as chat:
+        await chat.pilot.press("ctrl+r")
+        await chat.type("test")
+        await chat.pilot.press("enter")
+        assert chat.composer.text == "write a test"
+        assert chat.app.engine.state.root is None  # it was put there, not sent
+
+
+async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "widget.py").write_text("x")
+    for name in ("researcher", "it's its.md"):
+        (tmp_path / name).touch()
+    async with opened(tmp_path, TWO) as chat:
+        await chat.until(lambda: chat.app.profiles)
+        await chat.type("see @wdg")
+        await chat.until(lambda: "src/widget.py" in chat.frame)
+        await chat.pilot.press("tab")
+        assert chat.composer.text == "see @src/widget.py "
+        chat.composer.clear()
+        await chat.type("@resear")
+        await chat.until(lambda: "@researcher" in chat.frame and "\nresearcher" in chat.frame)
+        await chat.pilot.press("down", "tab")
+        assert chat.composer.text == "@./researcher "  # without its folder it would be the profile
+        await chat.type("@its")
+        await chat.until(lambda: "it's its.md" in chat.frame)
+        await chat.pilot.press("tab")
+        assert chat.composer.text == '@./researcher @"it\'s its.md" '
+
+
+async def test_slash_offers_commands_and_enter_runs_the_chosen(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("/cos")
+        assert "/cost" in chat.frame
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+
+
+async def test_an_unknown_command_is_said_and_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("/nonsense now")
+        await chat.until(lambda: "There is no command /nonsense" in chat.frame)
+        assert chat.composer.text == "/nonsense now"
+        assert chat.app.engine.state.root is None
+
+
+async def test_a_big_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path) -> None:
+    text = "\n".join(f"line {n}" for n in range(40))
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste(text))
+        await chat.pilot.pause()
+        assert "[Pasted #1 +40 lines]" in chat.frame
+        assert chat.composer.text == text
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert "line 3" in chat.frame
+
+
+async def test_pasted_escape_sequences_are_taken_out(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste("a\x1b[31mb\r\nc"))
+        await chat.pilot.pause()
+        assert chat.composer.text == "ab\nc"
+
+
+async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("unsent words")
+    async with opened(tmp_path, TWO) as chat:
+        assert chat.composer.text == "unsent words"
+        await chat.composer.paste(" of old\n" * 10_000)
+    async with opened(
+        tmp_path, TWO
+    ) as chat:  # thousands of lines in the prompt would be slow, and nobody reads them there
+        assert chat.composer.area.text == "[Pasted #1 +10001 lines]"
+        assert chat.composer.text == "unsent words" + " of old\n" * 10_000
+
+
+async def test_ctrl_c_clears_what_is_typed_before_it_quits(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        for words in ("first words", "other words"):  # the second within the moment in which Ctrl+C again quits
+            chat.composer.put(words)
+            await chat.pilot.press("ctrl+c")
+            await chat.until(lambda: not chat.composer.text)
+            assert chat.app.return_code is None
+        await chat.pilot.press("up", "up")
+        await chat.until(lambda: chat.composer.text == "first words")
+
+
+async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
+        await chat.say("!echo from-the-shell")
+        await chat.until(lambda: "exit 0" in chat.frame)
+        (tmp_path / "notes.md").write_text('one\n\n<folder path="x">\nthree\n')
+        await chat.say("and @notes.md?")
+        await chat.idle()
+        assert "from-the-shell" in chat.log.last_reply()
+        for seen in ("› and @notes.md?", "+ ! echo from-the-shell · 1 line", "+ notes.md · 4 lines"):
+            assert seen in chat.frame
+        assert "I ran this command" not in chat.frame.partition("I read:")[0]
+        chat.log.focus()
+        await chat.pilot.press("u", "enter")
+        await chat.until(lambda: "[I ran this command: echo" in chat.frame.partition("I read:")[0])
+
+
+async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, ready=False) as chat:
+        await chat.say("early")
+        await chat.idle()
+        assert "› early" in chat.frame
+        assert "One." in chat.frame
+
+
+async def test_a_letter_that_means_nothing_in_the_chat_goes_to_the_prompt(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        chat.log.focus()
+        await chat.pilot.press("j")  # this one means something there
+        assert chat.composer.text == ""
+        await chat.type("What")
+        await chat.pilot.pause()
+        assert chat.composer.area.has_focus
+        assert chat.composer.text == "What"
+        chat.composer.clear()
+        chat.log.focus()
+        await chat.pilot.pause()
+        for letter in "became":  # before the focus could move: c, e and a mean something in the chat
+            chat.app.post_message(events.Key(letter, letter))
+        await chat.until(lambda: chat.composer.text == "became")
+        chat.log.focus()
+        await chat.pilot.pause()
+        for event in (events.Paste(" a\nline"), events.Key("c", "c"), events.Key("enter", "\r")):
+            chat.app.post_message(event)
+        await chat.until(lambda: "› became a" in chat.frame and "linec" in chat.frame)
+
+
+async def test_what_is_typed_fast_is_not_taken_for_what_the_list_offered_before(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("/")
+        await chat.until(lambda: "/help" in chat.frame)
+        for key in ("c", "o", "s", "t", "space", "x", "enter"):  # before the list can hear of them
+            chat.composer.area.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+        (tmp_path / "ab.txt").write_text("x")
+        await chat.type("see @a")
+        await chat.until(lambda: "ab.txt" in chat.frame)
+        for key in ("n", "n", "enter"):
+            chat.composer.area.post_message(events.Key(key, {"enter": "\r"}.get(key, key)))
+        await chat.idle()
+        assert "› see @ann" in chat.frame
+
+
+async def test_a_note_is_shown_to_its_last_word_on_a_small_screen(tmp_path: Path) -> None:
+    words = "@reseacher: no profile and no file, so it is text. Did you mean @researcher?"
+    async with opened(tmp_path, {"a": []}, size=(60, 20)) as chat:
+        chat.app.notify(words, markup=False, timeout=3600)
+        await chat.until(lambda: "@reseacher:" in chat.frame and "@researcher?" in chat.frame)

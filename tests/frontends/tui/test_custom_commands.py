@@ -1,0 +1,87 @@
+"""The person's own commands in the chat: listed with Friday's, sent as a prompt, narrower and never wider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from friday_cli.extensions.commands import CustomCommands
+from friday_cli.frontends.tui.commands import slash_commands
+from tests.frontends.tui.chat import opened
+
+TWO = {"a": [{"text": "I read: {task}"}, {"text": "Second."}]}
+
+
+def put(home: Path, name: str, text: str) -> None:
+    path = home / "friday" / "commands" / f"{name}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+async def test_an_own_command_is_offered_and_its_text_is_sent(tmp_path: Path, home: Path) -> None:
+    put(
+        home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
+    )
+    async with opened(tmp_path, TWO, size=(100, 90)) as chat:  # so high that all of /help is seen
+        await chat.until(lambda: chat.app.customs.found)
+        await chat.type("/sho")
+        assert "/shout WORD" in chat.frame
+        assert "Says it loudly" in chat.frame
+        await chat.pilot.press("enter")
+        await chat.type("hey you")
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert "› Shout hey loudly, all of: hey you" in chat.frame
+        await chat.say("/help")
+        await chat.until(lambda: "/shout WORD" in chat.frame)
+
+
+async def test_a_command_that_is_written_while_the_chat_is_open_is_found(tmp_path: Path, home: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        put(home, "late", "Better late.")
+        await chat.say("/late")
+        await chat.until(lambda: "› Better late." in chat.frame)
+
+
+def test_a_whole_name_comes_first() -> None:
+    assert next(c.text for c in slash_commands.choices("mode", CustomCommands())) == "/mode"
+    assert next(c.text for c in slash_commands.choices("clear", CustomCommands())) == "/new"
+
+
+async def test_a_built_in_name_stays_friday_s_and_a_bad_file_is_said(tmp_path: Path, home: Path) -> None:
+    put(home, "cost", "Mine.")
+    put(home, "bad", "---\nwhat: 1\n---\nText.")
+    async with opened(tmp_path, TWO, size=(200, 60)) as chat:
+        await chat.until(lambda: "Friday's" in chat.frame)
+        await chat.say("/help")
+        await chat.until(lambda: "Not used" in chat.frame and "unknown key." in chat.frame)
+        await chat.say("/cost")
+        await chat.until(lambda: "Nothing has run yet." in chat.frame)
+
+
+async def test_allowed_tools_hold_for_the_run_and_no_longer(tmp_path: Path, home: Path) -> None:
+    put(home, "look", "---\nallowed-tools: Read\n---\nLook.")
+    write = {"name": "write_file", "arguments": {"path": "out.txt", "content": "x"}}
+    agents = {"a": [{"calls": [write]}, {"text": "Refused."}, {"calls": [write]}, {"text": "Written."}]}
+    async with opened(tmp_path, agents, mode="edits") as chat:
+        await chat.say("/look")
+        await chat.idle()
+        assert not (tmp_path / "out.txt").exists()
+        assert "not in this agent's list of allowed tools" in chat.frame
+        await chat.say("now write")
+        await chat.idle()
+        assert (tmp_path / "out.txt").exists()
+
+
+async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Path) -> None:
+    put(home, "look", "---\nallowed-tools: Read\n---\nLook here.")
+    slow = {"text": "one two three four", "chunk_delay_s": 60.0}
+    async with opened(tmp_path, {"a": [slow, {"text": "Looked."}]}) as chat:
+        await chat.say("first")
+        await chat.until(lambda: chat.app.engine.working)
+        await chat.say("/look")
+        await chat.until(lambda: "queued: /look" in chat.frame)
+        await chat.pilot.press("enter")  # what narrows cannot join a run that has begun
+        await chat.until(lambda: "takes tools away" in chat.frame and "queued: /look" in chat.frame)
+        await chat.app.engine.stop("a", "abort")
+        await chat.until(lambda: "Looked." in chat.frame)
+        assert "› Look here." in chat.frame

@@ -1,0 +1,113 @@
+"""`friday --plain` in a real pseudo-terminal: the same chat as lines, and nothing but lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.frontends.tui.terminal_fixture import Terminal
+
+
+def scripted(folder: Path, agents: dict[str, Any]) -> str:
+    """A scenario as the name of a model."""
+    (folder / ".scenario.json").write_text(json.dumps({"agents": agents, "badge": ""}))
+    return f"scripted:{folder}/.scenario.json"
+
+
+ASKING = {
+    "a": [
+        {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]},
+        {"calls": [{"name": "ask_user", "arguments": {"question": "Which colour?", "choices": ["red", "blue"]}}]},
+        {"calls": [{"name": "delegate_task", "arguments": {"profile": "general", "task": "Look at \u001b[31mit"}}]},
+        {"text": "First paragraph.\n\nThe \u001b[2Jend."},
+    ],
+    "a.1": [
+        {"calls": [{"name": "write_file", "arguments": {"path": "new.txt", "content": "one\ntw\u202eo\n"}}]},
+        {"text": "Seen."},
+    ],
+}
+
+
+def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", scripted(tmp_path, ASKING), TERM="dumb") as terminal:
+        terminal.until(b"no screen to draw on: plain text, as with --plain")
+        terminal.until(b"/help lists the commands")
+        terminal.type(b"begin\n1\n1\n")  # what is typed ahead answers nothing
+        terminal.until(b"wants to use bash")
+        terminal.until(b"touch made")
+        terminal.until(b"Type the number of your answer.")
+        terminal.until_quiet()
+        assert not (tmp_path / "made").exists()
+        terminal.type(b"1\n")
+        terminal.until(b"Which colour?")
+        terminal.until(b"3. In my own words")
+        terminal.until_quiet()
+        terminal.type(b"2\n")
+        terminal.until(b"Agent a.1 (general) starts: Look at it")
+        terminal.until(b"wants to use write_file")
+        terminal.until(b"+one\r\n+tw\\u202eo\r\n1. Yes")
+        terminal.until(b"Type the number of your answer.", after=b"+one")
+        terminal.until_quiet()
+        terminal.type(b"1\n")
+        terminal.until(b"Agent a.1 (general) has ended: completed")
+        terminal.until(b"First paragraph.\r\n\r\nThe end.")
+        terminal.until(b"Done: completed")
+        assert (tmp_path / "made").exists()
+        terminal.type(b"/mode\n/nonsense\n!echo from the shell\n")
+        terminal.until(b"There is no command /nonsense")
+        terminal.until(b"from the shell\r\nExit code 0.")
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        assert b"is kept; `friday -r " in terminal.out
+        assert b"\x1b" not in terminal.out
+
+
+def test_ctrl_c_interrupts_and_twice_quits(tmp_path: Path) -> None:
+    look = {"name": "list_dir", "arguments": {"path": "."}}
+    slow = {"a": [{"calls": [look]}, {"text": "one two three four", "chunk_delay_s": 200.0}]}
+    with Terminal(tmp_path, "--plain", "-i", "begin", "-m", scripted(tmp_path, slow)) as terminal:
+        terminal.until(b"/help lists the commands")
+        terminal.until(b"Tool list_dir")  # it is at work
+        terminal.type(b"\x03")
+        terminal.until(b"Interrupted. Ctrl-C again quits.")
+        terminal.until(b"Done: cancelled")
+        said = -1
+        while terminal.read(0.1):  # two presses are one wish where little time is between them
+            if said < (said := terminal.out.count(b"Ctrl-C again quits.")):
+                terminal.type(b"\x03")
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.out
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_end_it_with_their_code(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Terminal(tmp_path, "--plain", "-m", scripted(tmp_path, {"a": [{"text": "Hi."}]})) as terminal:
+        terminal.until(b"/help lists the commands")
+        os.kill(terminal.pid, number)
+        assert terminal.end() == code
+
+
+def test_what_is_said_after_a_rewind_is_printed(tmp_path: Path) -> None:
+    agents = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
+    with Terminal(tmp_path, "--plain", "-i", "first", "-m", scripted(tmp_path, agents)) as terminal:
+        terminal.until(b"One.")
+        terminal.until_quiet()
+        terminal.type(b"second\n")
+        terminal.until(b"Two.")
+        terminal.until_quiet()
+        terminal.type(b"/rewind\n")
+        terminal.until(b"Write the command again, with one of them behind it.")
+        assert b"1: " in terminal.out
+        terminal.type(b"/rewind 1\n")
+        terminal.until(b"Note: Rewound the conversation.")
+        terminal.until(b"Your message was:\r\nfirst")
+        terminal.until_quiet()
+        terminal.type(b"third\n")
+        terminal.until(b"Three.")
+        terminal.type(b"\x04")
+        assert terminal.end() == 0

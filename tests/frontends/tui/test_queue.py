@@ -1,0 +1,166 @@
+"""Messages that wait, pictures, and commands of the person's shell."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from textual import events
+
+from friday_cli.core.protocol.messages import Image
+from friday_cli.core.text.sanitize import sanitize
+from tests.frontends.tui.chat import Chat, opened
+
+TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
+BUSY = {"a": [{"text": "one two three", "chunk_delay_s": 60.0}, {"text": "Next."}]}
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+async def pictures(chat: Chat) -> list[Image]:
+    """The pictures that the model was sent."""
+    session = chat.app.engine.session
+    assert session is not None
+    return [part for message in session.root.history for part in message.parts if isinstance(part, Image)]
+
+
+async def queued(chat: Chat, *texts: str) -> None:
+    await chat.say("go")
+    await chat.until(lambda: chat.app.engine.working)
+    for text in texts:
+        await chat.say(text)
+        await chat.until(lambda text=text: f"queued: {text}" in chat.frame)
+
+
+async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat, "first", "second")
+        await chat.app.engine.stop("a", "abort")
+        await chat.until(lambda: "Next." in chat.frame)
+        assert "› first" in chat.frame
+        assert "second" in chat.frame
+        assert "queued:" not in chat.frame
+
+
+async def test_up_and_esc_take_the_last_one_back_to_change_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat, "first", "second")
+        await chat.pilot.press("up")
+        assert chat.composer.text == "second"
+        assert "queued: second" not in chat.frame
+        await chat.pilot.press("escape")
+        assert chat.composer.text == "first\nsecond"
+        assert "queued:" not in chat.frame
+        assert chat.app.engine.working
+        await chat.app.engine.stop("a", "abort")
+
+
+async def test_a_click_takes_that_message_back(tmp_path: Path) -> None:
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat, "first", "second")
+        await chat.pilot.click("#queue", offset=(4, 0))
+        assert chat.composer.text == "first"
+        assert chat.composer.area.has_focus
+        assert "queued: second" in chat.frame
+        await chat.app.engine.stop("a", "abort")
+
+
+@pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", "{} "])
+async def test_a_pasted_path_of_a_picture_is_a_chip_and_is_sent(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "cat.png"
+    path.write_bytes(PNG)
+    async with opened(tmp_path, TWO) as chat:
+        await chat.type("see ")
+        chat.composer.area.post_message(events.Paste(form.format(path)))
+        await chat.until(lambda: "see [Image #1 cat.png]" in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert [image.data for image in await pictures(chat)] == [base64.b64encode(PNG).decode()]
+        assert chat.frame.count("[Image #1 cat.png]") == 1
+        assert "[1 picture]" not in chat.frame  # it is named already
+        await chat.pilot.press("up")
+        assert chat.composer.text == "see"  # its picture is not sent twice
+
+
+async def test_a_chip_that_is_deleted_sends_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(PNG)
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
+        await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
+        await chat.say("only words")
+        await chat.idle()
+        assert await pictures(chat) == []
+
+
+async def test_a_path_of_what_is_no_picture_stays_text_and_it_is_said(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_text("not a picture")
+    async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
+        await chat.until(lambda: "is no PNG" in chat.frame)
+        assert chat.composer.text == str(tmp_path / "cat.png")
+
+
+async def test_a_picture_on_the_clipboard_is_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cat").write_bytes(PNG)
+    program = tmp_path / "bin" / "wl-paste"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncase $1 in --list-types) echo image/png;; *) cat {tmp_path}/cat;; esac\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    async with opened(tmp_path, TWO) as chat:
+        await chat.pilot.press("ctrl+v")
+        await chat.until(lambda: "[Image #1]" in chat.frame)
+        chat.composer.area.post_message(events.Paste(""))  # what some terminals send for it
+        await chat.until(lambda: "[Image #2]" in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.idle()
+        assert len(await pictures(chat)) == 2
+
+
+async def test_a_picture_waits_for_a_beginning(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(PNG)
+    async with opened(tmp_path, BUSY) as chat:
+        await queued(chat)
+        chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
+        await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
+        await chat.pilot.press("enter", "enter")
+        await chat.until(lambda: "A picture waits" in chat.frame and "queued: [Image #1 cat.png]" in chat.frame)
+        await chat.app.engine.stop("a", "abort")
+        await chat.until(lambda: "Next." in chat.frame)
+        assert len(await pictures(chat)) == 1
+
+
+async def test_output_of_a_command_is_shown_while_it_comes_and_esc_stops_it(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        await chat.say("!echo started; sleep 600")
+        await chat.until(lambda: "  started" in chat.frame and "running; Esc stops it" in chat.frame)
+        await chat.pilot.press("escape")
+        await chat.until(lambda: "stopped by you" in chat.frame)
+        assert "  started" in chat.frame
+
+
+async def test_two_marks_keep_the_output_from_the_agent(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
+        await chat.say("!!echo mine\u202ealone")
+        await chat.until(lambda: "exit 0" in chat.frame)
+        assert sanitize("!! echo mine\u202ealone") in chat.frame
+        await chat.say("and?")
+        await chat.idle()
+        session = chat.app.engine.session
+        assert session is not None
+        assert "alone" not in session.root.history[0].text
+
+
+async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO) as chat:
+        for text in ("fix the tests", "write the docs"):
+            await chat.say(text)
+            await chat.idle()
+        await chat.pilot.press("ctrl+r")
+        await chat.type("tests")
+        await chat.pilot.press("enter")
+        assert chat.composer.text == "fix the tests"
+        assert len(chat.app.engine.state.root.transcript) == 4  # type: ignore[union-attr]

@@ -1,0 +1,182 @@
+"""Going back, forking and compacting from the chat: what is asked, what comes of it, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from friday_cli.frontends.tui.widgets.choice_dialog import Chooser
+from friday_cli.view import MessageItem
+from tests.frontends.tui.chat import Chat, opened
+
+
+def writes(path: str, content: str) -> dict[str, Any]:
+    return {"calls": [{"name": "write_file", "arguments": {"path": path, "content": content}}]}
+
+
+TWO = {
+    "a": [
+        writes("one.txt", "1\n"),
+        {"text": "First answer."},
+        writes("two.txt", "2\n"),
+        {"text": "Second answer."},
+        {"text": "Third answer."},
+    ]
+}
+
+
+async def two(chat: Chat) -> None:
+    """Two messages are said and answered."""
+    for text in ("make one", "make two"):
+        await chat.say(text)
+        await chat.until(lambda text=text: text in said(chat) and not chat.app.engine.working and chat.app.quiet)
+
+
+def asks(chat: Chat) -> bool:
+    return isinstance(chat.app.screen, Chooser)
+
+
+def said(chat: Chat) -> list[str]:
+    root = chat.app.engine.state.root
+    return (
+        [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
+    )
+
+
+async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_anew(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, mode="edits") as chat:
+        await two(chat)
+        await chat.pilot.press("escape", "escape")
+        await chat.until(lambda: asks(chat) and "Back to before which message?" in chat.frame)
+        assert "· 2 files · make one" in chat.frame
+        assert "Changed since: two.txt" in chat.frame
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "Conversation and files" in chat.frame)
+        assert "two.txt goes" in chat.frame
+        await chat.pilot.press("enter")
+        await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
+        assert not (tmp_path / "two.txt").exists()
+        assert (tmp_path / "one.txt").exists()
+        assert chat.composer.text == "make two"
+        await chat.until(lambda: "/rewind undo takes it back" in chat.frame)
+        assert "Second answer." not in chat.frame
+
+
+async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, mode="edits") as chat:
+        await two(chat)
+        await chat.say("/rewind 1 both")
+        await chat.until(lambda: said(chat) == [])
+        assert not (tmp_path / "one.txt").exists()
+        chat.composer.clear()
+        await chat.say("/rewind")
+        await chat.until(lambda: asks(chat) and "Take the last rewind back" in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: said(chat) == ["make one", "make two"])
+        assert (tmp_path / "two.txt").read_text() == "2\n"
+        await chat.say("/rewind undo")
+        await chat.until(lambda: "There is no rewind to take back." in chat.frame)
+
+
+async def test_the_conversation_alone_goes_back_where_no_file_was_changed(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}, {"text": "Two."}]}) as chat:
+        await two(chat)
+        await chat.say("/rewind")
+        await chat.until(lambda: asks(chat))
+        await chat.pilot.press("1")
+        await chat.until(lambda: said(chat) == [])
+        assert chat.composer.text == "make one"
+
+
+async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwritten(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, mode="edits") as chat:
+        await two(chat)
+        (tmp_path / "one.txt").write_text("mine\n")
+        await chat.say("/rewind 1 files")
+        await chat.until(lambda: asks(chat) and "one.txt: it was changed since" in chat.frame)
+        await chat.pilot.press("escape")
+        await chat.until(lambda: "Nothing was changed." in chat.frame)
+        assert (tmp_path / "two.txt").exists()
+        await chat.say("/rewind 1 files")
+        await chat.until(lambda: asks(chat))
+        await chat.pilot.press("1")
+        await chat.until(lambda: not asks(chat) and "Rewound the files." in chat.frame)
+        assert not (tmp_path / "two.txt").exists()
+        assert (tmp_path / "one.txt").read_text() == "mine\n"
+        await chat.say("/rewind 1 files overwrite")
+        await chat.until(lambda: not (tmp_path / "one.txt").exists())
+        assert said(chat) == ["make one", "make two"]
+
+
+async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, mode="edits") as chat:
+        await two(chat)
+        assert chat.app.engine.session
+        old = chat.app.engine.session.id
+        chat.log.focus()
+        await chat.pilot.press("f")
+        await chat.until(lambda: "Go to a message of yours first" in chat.frame)
+        await chat.pilot.press("u", "u", "f")
+        await chat.until(lambda: chat.app.engine.session is not None and chat.app.engine.session.id != old)
+        await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
+        await chat.say("other")
+        await chat.until(lambda: "› other" in chat.frame)
+        await chat.idle()
+        chat.composer.clear()
+        await chat.say(f"/resume {old[:8]}")
+        await chat.until(lambda: said(chat) == ["make one", "make two"])
+
+
+async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
+    async with opened(tmp_path, TWO, mode="edits") as chat:
+        await two(chat)
+        assert chat.app.engine.session
+        old = chat.app.engine.session.id
+        await chat.say("/fork")
+        await chat.until(lambda: asks(chat) and "Fork before which message?" in chat.frame)
+        dialog = chat.frame.partition("Fork before which message?")[2]
+        assert "make two" in dialog
+        assert "make one" not in dialog  # there is nothing before it
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "This is the fork" in chat.frame)
+        assert chat.app.engine.session
+        assert chat.app.engine.session.id != old
+        assert said(chat) == ["make one", "make two"]
+
+
+async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: Path) -> None:
+    slow = {"text": "A summary.", "chunk_delay_s": 60.0}
+    play = {"a": [{"text": "One."}, {"text": "Two."}, slow, {"text": "It was about one and two."}, {"text": "Three."}]}
+    async with opened(tmp_path, play) as chat:
+        await chat.say("/compact")
+        await chat.until(lambda: "There is nothing to compact yet." in chat.frame)
+        await two(chat)
+        await chat.say("/compact the names")
+        await chat.until(lambda: chat.app.engine.working)
+        await chat.say("wait for it")
+        await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
+        await chat.pilot.press("escape", "escape")
+        await chat.until(lambda: "nothing was compacted" in chat.frame)
+        assert not chat.app.engine.working
+        chat.composer.clear()
+        await chat.say("/compact the names")
+        await chat.until(lambda: "▸ The context was compacted" in chat.frame)
+        assert "It was about one and two." not in chat.frame
+        at = next(y for y, row in enumerate(chat.frame.split("\n")) if "▸ The context" in row)
+        await chat.pilot.click(offset=(4, at))
+        await chat.until(lambda: "│ It was about one and two." in chat.frame)
+        chat.composer.area.focus()
+        await chat.say("on")
+        await chat.until(lambda: "Three." in chat.frame)
+
+
+async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"a": [{"text": "One."}]}) as chat:
+        for words, answer in (
+            ("/rewind", "There is nothing to go back to yet."),
+            ("/fork", "There is nothing to fork yet."),
+            ("/rewind everything", "means nothing behind /rewind"),
+            ("/rewind 7", "There is no message 7"),
+        ):
+            await chat.say(words)
+            await chat.until(lambda answer=answer: answer in chat.frame)

@@ -1,0 +1,162 @@
+"""Sessions: going on with one, choosing one, a new one; the first run; the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import OptionList
+
+from friday_cli.core.protocol.events import AgentStarted, MessageAdded
+from friday_cli.core.protocol.messages import user
+from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.commands import slash_commands
+from friday_cli.frontends.tui.widgets.session_picker import Picker
+from friday_cli.frontends.tui.widgets.welcome import Welcome
+from friday_cli.paths import store_path
+from friday_cli.session.open import Options
+from friday_cli.store import Store
+from tests.frontends.tui.chat import Chat, opened
+from tests.scenarios import numbered
+
+HELLO = {"a": [{"text": "First answer."}, {"text": "Second answer."}]}
+
+
+async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO, mode="plan") as chat:
+        await chat.say("remember me")
+        await chat.idle()
+        assert chat.app.engine.session
+        session = chat.app.engine.session.id
+    async with opened(tmp_path, HELLO, resume=session) as chat:
+        await chat.until(lambda: "› remember me" in chat.frame)
+        assert "First answer." in chat.frame
+        assert chat.frame.splitlines()[-1].startswith(" ask ")  # what holds now, not what held in the last run
+        await chat.say("more")
+        await chat.until(lambda: "› more" in chat.frame)
+        await chat.idle()
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker) and "│ › more" in chat.frame)  # no harness's note
+
+
+async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Path) -> None:
+    for words in ("alpha task", "beta task"):
+        async with opened(tmp_path, HELLO) as chat:
+            await chat.say(words)
+            await chat.idle()
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("/resume")
+        await chat.until(lambda: isinstance(chat.app.screen, Picker) and "beta task" in chat.frame)
+        await chat.type("alpha")
+        await chat.until(lambda: "beta task" not in chat.frame and "First answer." in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: not isinstance(chat.app.screen, Picker) and "› alpha task" in chat.frame)
+
+
+async def test_new_begins_an_empty_session_and_keeps_the_old(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("old words")
+        await chat.idle()
+        old = chat.app.engine.session
+        await chat.say("/new")
+        await chat.until(lambda: chat.app.engine.session not in (None, old) and "old words" not in chat.frame)
+
+
+async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
+    async with opened(tmp_path, HELLO) as chat:
+        await chat.say("keep this")
+        await chat.idle()
+        await chat.say("/model nowhere/none")
+        await chat.until(lambda: "Unknown provider" in chat.frame)
+        await chat.until(lambda: chat.app.engine.session is not None and "› keep this" in chat.frame)
+        assert "goes on with" not in chat.frame
+        await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
+        await chat.until(lambda: "ANTHROPIC_API_KEY" in chat.frame)
+        assert not chat.app.query(Welcome)
+        await chat.say("and go on")
+        await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
+
+
+async def test_without_a_model_there_is_one_screen_with_three_ways(tmp_path: Path) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: bool(app.query(Welcome)))
+            assert "ANTHROPIC_API_KEY" in chat.frame
+            assert "offline demo" in chat.frame
+            await pilot.press("enter")
+            await chat.until(lambda: app.engine.session is not None)
+            await chat.until(lambda: not app.query(Welcome) and "demo: scripted" in chat.frame)
+    finally:
+        await app.engine.close()
+
+
+async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
+    store = Store(store_path())
+    made = await store.create_session(tmp_path, title="Look around")
+    log = AgentStarted(1, "friday", "Look around", "demo/demo"), MessageAdded(user("Look around"))
+    with await store.own(made):
+        await store.journal(made).append(numbered(*(("a", event) for event in log)))
+    await store.close()
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)
+    try:
+        async with app.run_test(size=(100, 30)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: isinstance(app.screen, Picker) and "Look around" in chat.frame)
+            await pilot.press("enter")
+            await chat.until(lambda: "› Look around" in chat.frame and not app.query(Welcome))
+    finally:
+        await app.engine.close()
+
+
+async def test_a_pasted_key_is_kept_and_never_shown(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    try:
+        async with app.run_test(size=(100, 30), notifications=True) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: bool(app.query(Welcome)))
+            await chat.until(lambda: "a pasted key goes into its field" in chat.frame)
+            told: list[str] = []
+            monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
+            await chat.type("s")  # the list has the keys; what it does not know begins a key
+            await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
+            await pilot.press("backspace")
+            app.query_one(OptionList).focus()
+            await chat.until(lambda: app.query_one(OptionList).has_focus)
+            app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
+            await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
+            assert "secret" not in chat.frame
+            await pilot.press("enter")
+            await chat.until(lambda: app.engine.session is not None)
+            assert told == [f"The key of anthropic is kept in {home / 'friday' / 'auth.toml'}."]
+            kept = home / "friday" / "auth.toml"
+            assert "sk-ant-secret1234567890" in kept.read_text()
+            assert kept.stat().st_mode & 0o077 == 0
+    finally:
+        await app.engine.close()
+
+
+@pytest.mark.parametrize(
+    "name", [c.name for c in slash_commands.COMMANDS if c.name not in ("quit", "init", "resume", "find", "theme")]
+)
+async def test_every_command_does_something_that_is_seen(tmp_path: Path, name: str) -> None:
+    rest = {"rename": " A title", "add-dir": f" {tmp_path.parent}"}.get(name, "")
+    async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
+        await chat.say("hello")
+        await chat.idle()
+        before = chat.frame
+        await chat.say(f"/{name}{rest}")
+        await chat.until(lambda: chat.frame.split("╭")[0] != before.split("╭")[0] or chat.frame[-200:] != before[-200:])
+        assert "There is no command" not in chat.frame
+        assert "Friday itself failed" not in chat.frame
+        if name == "export":
+            await chat.until(lambda: "First answer." in "".join(p.read_text() for p in tmp_path.glob("friday-*.md")))
+
+
+def test_the_table_of_commands_has_no_two_of_a_name() -> None:
+    names = [name for c in slash_commands.COMMANDS for name in (c.name, *c.aliases)]
+    assert len(names) == len(set(names))

@@ -1,0 +1,180 @@
+"""The real `friday` in a real pseudo-terminal: it starts, answers, and leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.frontends.tui.terminal_fixture import OFF, ON, STYLES, Terminal
+
+
+def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    with Terminal(tmp_path, "-m", "demo", COLORTERM="") as terminal:
+        terminal.until(b"demo: scripted")
+        terminal.type(b"read notes.txt\r")
+        terminal.until(b"read_file")
+        terminal.until(b"context")
+        assert terminal.quit() == 0
+        assert terminal.is_clean()
+        assert b"is kept; `friday -r " in terminal.out
+        assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
+        assert b"48;5;17m" not in terminal.out
+
+
+def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
+    asking = {"name": "bash", "arguments": {"command": "touch made"}}
+    slow = {"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look slowly"}}
+    day = {
+        "a": [{"calls": [asking]}, {"calls": [slow]}, {"text": "All is said."}],
+        "a.1": [{"text": "First words, then nothing more", "chunk_delay_s": 30.0}],
+    }
+    (tmp_path / "day.json").write_text(json.dumps({"agents": day, "badge": ""}))
+    (tmp_path / "next.json").write_text(json.dumps({"agents": {"a": [{"text": "Welcome back."}]}, "badge": ""}))
+    with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json") as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r")
+        terminal.until(b"wants to use bash")
+        terminal.until(b"Ctrl+Y answers")
+        terminal.until_quiet()
+        terminal.type(b"1")
+        terminal.until(b"Look slowly")
+        assert (tmp_path / "made").exists()
+        terminal.until(b"Ctrl+T agents")
+        terminal.type(b"\x14")  # the tree
+        terminal.until(b"running")
+        terminal.until_quiet()
+        terminal.type(b"\x1b[B\r")  # the sub-agent below, and its own transcript
+        terminal.until("» ".encode())
+        terminal.until_quiet()
+        terminal.type(b"x")  # cancel it
+        terminal.until(b"1 agent ended")
+        terminal.until(b"All is said.")
+        terminal.until_quiet()
+        assert terminal.quit() == 0
+        assert terminal.is_clean()
+        said = re.search(rb"friday -r (\w+)`", terminal.out)
+    assert said is not None
+    with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
+        terminal.until(b"All is said.")
+        terminal.until(b"Ctrl+T agents")
+        terminal.type(b"again\r")
+        terminal.until(b"Welcome back.")
+        terminal.until_quiet()
+        terminal.type(b"\x04")
+        assert terminal.end() == 0
+        assert terminal.is_clean()
+
+
+def test_what_is_typed_before_the_screen_is_there_is_not_lost(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo") as terminal:
+        terminal.type(b"early bird")
+        terminal.until(ON[0])
+        terminal.out = terminal.out.partition(ON[0])[2]  # before it, the terminal itself shows what is typed
+        terminal.until(b"early bird")
+
+
+def test_the_title_is_given_back_and_a_person_who_looks_elsewhere_is_told(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "demo") as terminal:
+        terminal.until(b"demo: scripted")
+        terminal.type(b"run `make all`\r")
+        terminal.until(b"wants to use bash")
+        terminal.until(b"\x1b]0;? friday")
+        assert b"\x1b]9;" not in terminal.out  # the window has the keys
+        terminal.type(b"\x03")
+        terminal.until(b"\x1b]0;friday", after=b"\x1b]0;? friday")
+        terminal.type(b"run `make it`")
+        terminal.until(b"run `make it`")
+        terminal.type(b"\r\x1b[O")  # a key behind it would bring the window back
+        terminal.until(b"\x1b]9;Friday needs you")
+        terminal.type(b"\x11")
+        terminal.end()
+        assert terminal.out.rfind(b"\x1b[23;0t") > terminal.out.rfind(b"\x1b]0;") > terminal.out.find(b"\x1b[22;0t") > 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_leaves_a_clean_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Terminal(tmp_path, "demo") as terminal:
+        terminal.until(b"at work")
+        os.kill(terminal.pid, number)
+        assert terminal.end() == code
+        assert terminal.is_clean()
+
+
+def test_a_window_that_is_closed_ends_the_program(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "demo") as terminal:
+        terminal.until(b"at work")
+        terminal.hang_up()
+
+
+def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--model", "demo") as terminal:
+        terminal.until(b"Ask, or / for commands")
+        terminal.until_quiet()
+        os.kill(terminal.pid, signal.SIGTSTP)
+        for off in OFF:
+            terminal.until(off, after=ON[0])
+        terminal.until_stopped()
+        assert terminal.is_clean()
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.until(ON[0], after=OFF[0])
+        terminal.until(b"Ask, or / for commands", after=ON[0])
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.end() == 143
+        assert terminal.is_clean()
+
+
+def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text(
+        "#!/bin/sh\necho the editor; touch open\nwhile [ ! -e made ]; do sleep 0.1; done\nprintf %s ' and more' >> \"$1\"\n"
+    )
+    editor.chmod(0o755)
+    waits = {"name": "bash", "arguments": {"command": "while [ ! -e open ]; do sleep 0.1; done"}}
+    makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
+    script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
+    (tmp_path / "day.json").write_text(json.dumps({"agents": script, "badge": ""}))
+    options = "-m", f"scripted:{tmp_path}/day.json", "--mode", "edits"
+    with Terminal(tmp_path, *options, VISUAL=str(editor)) as terminal:
+        terminal.until(b"F1 help")
+        terminal.type(b"begin\r")
+        terminal.until(b"while [ ! -e open ]")
+        terminal.type(b"some words\x07")
+        terminal.until(b"some words and more")
+        terminal.until(b"All is said.")
+        drawn = terminal.out[terminal.out.rfind(b"the editor") :]
+        assert not STYLES.sub(b"", drawn[: drawn.find(ON[0])]).strip().removeprefix(b"the editor").strip()
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.end() == 143
+        assert terminal.is_clean()
+
+
+def test_what_cannot_be_opened_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "-m", "nonsense/x") as terminal:
+        assert terminal.end() == 2
+        assert terminal.is_clean()
+        last = terminal.out[terminal.out.rfind(b"\x1b[?1006l") :]
+        assert b"friday: Unknown provider 'nonsense'" in last
+        assert b"Traceback" not in terminal.out
+
+
+def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(
+        "import runpy, sys\nfrom friday_cli.view.state import State\n"
+        "known = State.apply\ndef apply(self, envelope):\n"
+        "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom sk-ant-abcdefghijklmnopqrstuvwx')\n"
+        "    return known(self, envelope)\nState.apply = apply\n"
+        "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
+    )
+    with Terminal(tmp_path, script="broken.py") as terminal:
+        assert terminal.end() == 1
+        assert terminal.is_clean()
+        assert b"Friday itself failed: " in terminal.out
+        assert b"sk-ant" not in terminal.out
+        assert b" is kept; `friday -r " in terminal.out
+        assert b"Traceback" not in terminal.out

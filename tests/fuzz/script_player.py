@@ -1,0 +1,171 @@
+"""Play a scene to its end, let its process die somewhere and go on; say what was wrong with all that."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import msgspec
+
+from friday_cli.core.eventlog import replay as log_reader
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.decode import decode_envelope
+from friday_cli.core.protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    AskWithdrawn,
+    Compacted,
+    Envelope,
+    InboxMessage,
+    MessageAdded,
+    Rewound,
+    ToolStarted,
+    TurnStarted,
+    Verdict,
+    encode,
+)
+from friday_cli.core.protocol.messages import Message, closed
+from friday_cli.session import rewind
+from friday_cli.store.crash_recovery import closing
+from tests.fuzz import checks, delegated
+from tests.fuzz.scenario import Scene
+from tests.fuzz.workspace_fixture import check_worktrees
+from tests.strict import strict
+from tests.virtual import Stuck, run
+
+CHECKS = (
+    checks.check_log, checks.check_partial, checks.check_asks, checks.check_calls, checks.check_histories,
+    checks.check_leftovers, checks.check_budgets, checks.check_readers, delegated.check_starts, delegated.check_causes,
+    delegated.check_inbox, delegated.check_news, delegated.check_lives, delegated.check_supervision,
+    check_worktrees,
+)  # fmt: skip
+DIES = 0.2
+"""How many scenes die and are reopened."""
+
+
+def play(seed: int) -> tuple[list[str], Counter[str]]:
+    """What was wrong with the scene of a seed, a deadlock or a crash of the engine included, and what it reached."""
+    reached: Counter[str] = Counter()
+    try:
+        return run(_play(seed, reached)), reached
+    except Stuck as stuck:
+        return [f"a deadlock: {stuck}"], reached
+    except Exception as error:
+        return [f"{type(error).__name__} came out: {error}"], reached
+
+
+async def _play(seed: int, reached: Counter[str]) -> list[str]:
+    scene = Scene(seed)
+    await scene.play()
+    faults = faults_of(scene)
+    count(scene, scene.journal.envelopes)
+    reached += scene.reached
+    whole = scene.journal.envelopes
+    for _ in range(2 if whole else 0):
+        faults += cut(whole, scene.rng.randint(1, len(whole)))
+    faults += back(whole, random.Random(seed), reached)
+    if not faults and whole and scene.rng.random() < DIES:
+        again = await reopened(scene, whole[: scene.rng.randint(1, len(whole))])
+        count(again, again.journal.envelopes[again.since :])
+        again.reached["reopened"] += 1
+        reached += Counter({name: n for name, n in again.reached.items() if n})
+        faults += [f"reopened at {again.since}: {fault}" for fault in faults_of(again)]
+    return faults
+
+
+def faults_of(scene: Scene) -> list[str]:
+    """All that is wrong with a session that was played."""
+    kept = scene.journal.envelopes
+    log = list(scene.read if scene.journal.broken else kept)
+    faults = list(scene.broken)
+    for check in CHECKS:
+        faults += check(scene, log)
+    if scene.journal.broken and log[: len(kept)] != kept:
+        faults.append("what was kept before the disk was full is told otherwise afterwards")
+    return faults
+
+
+def cut(whole: list[Envelope], at: int) -> list[str]:
+    """What a death leaves can be read, and is what a provider takes."""
+    kept = [decode_envelope(encode(e)) for e in whole[:at]]
+    faults = [] if kept == whole[:at] else ["an event changes on its way through JSON"]
+    for path, record in log_reader.replay(kept).items():
+        if record.history:
+            faults += [f"cut at {at}, history of {path}: {fault}" for fault in strict(record.history)]
+    return faults
+
+
+def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> list[str]:
+    """A person may go back to any message, and take that back, and fork there: each history is one that a provider takes."""
+    whole = [*whole, *closing(whole, now=0.0)]
+    if not (found := rewind.points(whole)):
+        return []
+    point, number = rng.choice(found), len(whole)
+    reached["gone back"] += 1
+
+    def heard(log: list[Envelope]) -> list[Message]:
+        return log_reader.replay(log)["a"].history
+
+    went = [*whole, Envelope(number + 1, 0.0, "a", Rewound(point.seq, "both"))]
+    undone = [*went, Envelope(number + 2, 0.0, "a", Rewound(number + 1, "both", undo=True))]
+    forked = rewind._before(whole, point.seq)
+    forked += rewind._ends(forked, "0" * 36) if forked else []
+    faults = []
+    for name, log in (("rewound", went), ("rewound and back", undone), ("forked", forked)):
+        for path, record in log_reader.replay(log).items():
+            if record.history:
+                faults += [f"{name} at {point.seq}, history of {path}: {fault}" for fault in strict(record.history)]
+    if rewind.points(went) != found[: point.number - 1]:
+        faults.append(f"rewound to {point.seq}: other messages of the person are left than those before it")
+    if [p.seq for p in rewind.points(undone)] != [p.seq for p in found]:
+        faults.append(f"a rewind to {point.seq} and back leaves other messages of the person")
+    if forked and [m.text for m in closed(heard(forked))] != [m.text for m in heard(went)]:
+        faults.append(f"forked at {point.seq}: another conversation than after a rewind")
+    if open_ := closing(forked, now=0.0):
+        faults.append(f"forked at {point.seq}: left open: {open_!r:.80}")
+    if heard(undone) != closed(heard(whole)):
+        faults.append(f"a rewind to {point.seq} and back leaves another history")
+    return faults
+
+
+async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
+    """The session goes on from what a death left, as the next process finds it, with its old agents."""
+    again = Scene(scene.seed, kept=[*kept, *closing(kept, now=kept[-1].at)], before=scene)
+    again.died_at = len(kept)
+    await again.reopen()
+    await again.play()
+    return again
+
+
+def count(scene: Scene, log: list[Envelope]) -> None:
+    """Add to `reached` what happened in the log."""
+    reached, begins = scene.reached, False
+    for envelope in log:
+        match envelope.event:
+            case AgentStarted() as start:
+                reached[f"agents of depth {depth_of(envelope.agent)}"] += 1
+                reached["background"] += start.background
+                reached["continued"] += start.run > 1 and envelope.agent != "a"
+                reached["continued by a model"] += start.run > 1 and start.call_id != ""
+                reached["continued twice"] += start.run > 2 and envelope.agent != "a"
+                begins = begins or envelope.agent == "a"
+            case AgentFinished(status=status, stop_reason=reason):
+                reached[f"ends: {status}, {reason}"] += 1
+            case AskWithdrawn():
+                reached["questions withdrawn"] += 1
+            case TurnStarted(wrap_up=True):
+                reached["wrap-ups"] += 1
+            case Compacted(before=before):
+                reached["compactions" if before else "forks"] += 1
+            case Verdict(verdict=verdict, by=by):
+                reached[f"verdicts: {verdict} by {by}"] += 1
+            case InboxMessage(source="harness"):
+                reached["told of an end behind it"] += 1
+            case ToolStarted(tool="message_sub_agent" | "cancel_sub_agent" as name):
+                reached[f"calls of {name}"] += 1
+            case MessageAdded(message=message) if begins and envelope.agent == "a":
+                reached["woken"] += message.source == "harness"
+                begins = False
+            case event:
+                reached[msgspec.to_builtins(event)["kind"]] += 1
+    reached["broken journals"] += scene.journal.broken

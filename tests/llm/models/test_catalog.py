@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from friday_cli.core.protocol.provider import EFFORTS, Effort, clamp
+from friday_cli.llm.models import catalog, prices
+from friday_cli.llm.models.presets import PRESETS
+
+KNOWN = catalog.known()
+IDS = {provider: catalog.models_of(provider) for provider in ("anthropic", "openai")}
+
+
+def test_aliases_defaults_and_sub_agents_name_models_of_the_table() -> None:
+    for name in catalog.aliases().values():
+        provider, _, model = name.partition("/")
+        assert (provider, model) in KNOWN
+    for provider in PRESETS:
+        default = catalog.default(provider)
+        assert bool(default) is not PRESETS[provider].local, provider
+        if default and provider != "openrouter":
+            assert (provider, default) in KNOWN
+
+
+def test_the_four_promised_aliases() -> None:
+    assert {"opus", "sonnet", "haiku", "gpt"} <= set(catalog.aliases())
+
+
+def test_defaults_are_not_about_to_end() -> None:
+    for provider in PRESETS:
+        model = KNOWN.get((provider, catalog.default(provider)))
+        assert model is None or model.ends is None
+
+
+def test_ends_are_of_known_models() -> None:
+    named = {m.id for m in KNOWN.values() if m.ends}
+    assert {"gpt-5", "o3", "gpt-4o"} <= named
+    assert set(catalog._file().ends) == named
+
+
+def test_a_model_that_thinks_always_takes_no_effort_none_and_the_others_do() -> None:
+    for model in KNOWN.values():
+        quirks = model.quirks
+        if quirks.off == "never":
+            assert "none" not in quirks.efforts
+        elif quirks.off:
+            assert "none" in quirks.efforts, model.id
+        assert list(quirks.efforts) == sorted(quirks.efforts, key=EFFORTS.index)
+
+
+@pytest.mark.parametrize(
+    ("model", "efforts", "off"),
+    [
+        ("claude-opus-5-5", ("low", "medium", "high", "xhigh", "max"), "never"),
+        ("claude-sonnet-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "between_tools"),
+        ("claude-haiku-5-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled"),
+        ("claude-opus-5", ("none", "low", "medium", "high", "xhigh", "max"), "disabled"),
+    ],
+)
+def test_quirks_of_claude(model: str, efforts: tuple[str, ...], off: str) -> None:
+    quirks = catalog.find("anthropic", model).quirks
+    assert (quirks.efforts, quirks.off) == (efforts, off)
+
+
+def test_gpt_sol_rejects_effort_none_and_terra_takes_it() -> None:
+    assert "none" not in catalog.find("openai", "gpt-6.1-sol").quirks.efforts
+    assert "none" in catalog.find("openai", "gpt-6.1-terra").quirks.efforts
+    assert all("minimal" not in KNOWN["openai", m].quirks.efforts for m in IDS["openai"] if m.startswith("gpt-6"))
+
+
+# ---- drift: the vendors' packages are the truth -------------------------------
+
+
+def plain(ids: list[str]) -> set[str]:
+    return {re.sub(r"-(20\d{6}|20\d\d-\d\d-\d\d)$", "", name) for name in ids}
+
+
+def test_every_claude_of_the_sdk_is_known_or_ended() -> None:
+    from anthropic.resources.messages.messages import DEPRECATED_MODELS
+    from anthropic.types import model_param
+
+    literals = plain(list(get_args(get_args(model_param.ModelParam)[0])))
+    ends = {name: _day(text) for name, text in DEPRECATED_MODELS.items()}
+    ended = {name for name, day in ends.items() if day < date(2026, 11, 1)}
+    assert literals - ended == set(IDS["anthropic"])
+    for model in IDS["anthropic"]:
+        assert KNOWN["anthropic", model].ends == ends.get(model)
+
+
+def test_known_gpts_are_the_sdks_and_end_when_it_says() -> None:
+    import openai.types.shared.chat_model as chat_model
+
+    literals = plain(list(get_args(chat_model.ChatModel)))
+    assert set(IDS["openai"]) <= literals
+    newest = {name for name in literals if name.startswith(("gpt-6", "gpt-5.6"))}
+    assert newest <= set(IDS["openai"])
+    text = re.sub(r"\s+", " ", _docstring(chat_model.__file__))
+    announced = {
+        name: date.fromisoformat(day)
+        for names, day in re.findall(r'- ((?:"[^"]+",? ?)+): Announced shutdown date: (\d{4}-\d\d-\d\d)', text)
+        for name in re.findall(r'"([^"]+)"', names)
+    }
+    assert announced["gpt-5"] == date(2026, 12, 11)
+    for model in IDS["openai"]:
+        assert KNOWN["openai", model].ends == announced.get(model), model
+
+
+def test_efforts_are_levels_of_the_sdks() -> None:
+    from anthropic.types.output_config_param import OutputConfigParam
+    from openai.types.shared.reasoning_effort import ReasoningEffort
+
+    gpt = set(get_args(get_args(ReasoningEffort)[0]))
+    assert set(EFFORTS) == gpt
+    claude = set(re.findall(r"'(\w+)'", str(OutputConfigParam.__annotations__["effort"])))
+    claude = claude or set(re.findall(r'"(\w+)"', str(OutputConfigParam.__annotations__["effort"])))
+    for model in IDS["anthropic"]:
+        assert set(KNOWN["anthropic", model].quirks.efforts) - {"none"} <= claude
+
+
+def test_windows_agree_with_the_price_list() -> None:
+    for provider, model in KNOWN:
+        listed = prices.window(provider, model)
+        assert listed in (0, catalog.find(provider, model).window), model
+
+
+def _day(text: str) -> date:
+    return datetime.strptime(re.sub(r"(\d)(st|nd|rd|th)", r"\1", text), "%B %d, %Y").date()
+
+
+def _docstring(path: str) -> str:
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+# ---- names -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("opus", ("opus", None)),
+        ("opus:max", ("opus", "max")),
+        ("anthropic/claude-opus-5-5:low", ("anthropic/claude-opus-5-5", "low")),
+        ("ollama/qwen3:8b", ("ollama/qwen3:8b", None)),
+        ("ollama/phi3:medium", ("ollama/phi3:medium", None)),
+        ("ollama/phi3:medium:high", ("ollama/phi3:medium", "high")),
+        ("openrouter/deepseek/deepseek-chat:free", ("openrouter/deepseek/deepseek-chat:free", None)),
+        ("openrouter/x/y:free:none", ("openrouter/x/y:free", "none")),
+        ("gpt:loud", ("gpt:loud", None)),
+    ],
+)
+def test_effort_in_a_name(name: str, want: tuple[str, str | None]) -> None:
+    assert catalog.split_effort(name) == want
+
+
+@given(st.sampled_from(EFFORTS), st.lists(st.sampled_from(EFFORTS), unique=True, min_size=1))
+def test_clamp_gives_an_accepted_level_and_keeps_an_accepted_one(effort: Effort, accepted: list[Effort]) -> None:
+    got = clamp(effort, tuple(accepted))
+    assert got in accepted
+    assert got == effort or effort not in accepted
+
+
+def test_clamp_prefers_less_and_leaves_the_unknown_alone() -> None:
+    assert clamp("medium", ("low", "high")) == "low"
+    assert clamp("xhigh", ()) == "xhigh"
+
+
+@pytest.mark.parametrize(
+    ("model", "platform"),
+    [
+        ("claude-haiku-4-5-20251001", ""),
+        ("claude-haiku-4-5@20251001", "vertex"),
+        ("anthropic.claude-haiku-4-5", "bedrock"),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "bedrock"),
+        ("global.anthropic.claude-haiku-4-5-v2", "bedrock"),
+    ],
+)
+def test_dated_and_cloud_ids_are_found_by_their_plain_name(model: str, platform: str) -> None:
+    found = catalog.find("anthropic", model, platform=platform)
+    assert (found.id, found.window, found.known) == (model, 200_000, True)
+    assert found.quirks.thinking == "budget"
+
+
+def test_an_unknown_model_gets_careful_defaults() -> None:
+    hosted = catalog.find("anthropic", "claude-zebra-9")
+    assert (hosted.window, hosted.max_output, hosted.known) == (catalog.WINDOW, catalog.MAX_OUTPUT, False)
+    assert hosted.quirks == catalog.ModelQuirks()
+    local = catalog.find("ollama", "qwen3:8b", local=True)
+    assert (local.window, local.max_output, local.known) == (catalog.LOCAL_WINDOW, catalog.LOCAL_MAX_OUTPUT, False)
+
+
+def test_windows_of_models_beyond_the_table_come_from_the_price_list() -> None:
+    found = catalog.find("openrouter", "anthropic/claude-opus-5.5")
+    assert (found.window, found.known) == (1_000_000, True)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("claude-opus-5-5", "anthropic"), ("claude-zebra-9", "anthropic"), ("gpt-9", "openai"), ("o3", "openai"),
+        ("gemini-5-x", "gemini"), ("openai/gpt-oss-20b", "groq"), ("zebra", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_the_service_of_a_bare_id(model: str, provider: str) -> None:
+    assert catalog.provider_of(model) == provider

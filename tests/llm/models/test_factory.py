@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.config.settings import Prices, ProviderSettings, Settings
+from friday_cli.core.protocol.errors import NotConfigured, UsageError
+from friday_cli.core.protocol.messages import Usage, user
+from friday_cli.core.protocol.provider import EFFORTS, Provider, Request
+from friday_cli.llm.models import prices
+from friday_cli.llm.models.credentials import find_key
+from friday_cli.llm.models.factory import endpoint, make, wire_quirks
+from friday_cli.llm.models.presets import service
+from friday_cli.llm.models.resolve import resolve
+from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
+
+SECRET = "sk-very-secret-1234567890"
+USAGE = Usage(input=1_000_000)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"FRIDAY_HOME": str(tmp_path)} | {
+        f"{name}_API_KEY": SECRET for name in ("ANTHROPIC", "OPENAI", "GROQ", "MISTRAL", "DEEPSEEK", "OPENROUTER")
+    }
+
+
+def built(name: str, env: dict[str, str], **own: Any) -> Any:
+    """The provider of a name; `own` are settings of its service."""
+    settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
+    return make(resolve(name, settings, env=env), settings, env=env)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "window"),
+    [
+        ("anthropic/claude-opus-5-5", "AnthropicProvider", 1_000_000),
+        ("openai/gpt-6.1-sol", "OpenAIResponses", 1_050_000),
+        ("groq/openai/gpt-oss-120b", "OpenAIChat", 131_072),
+        ("ollama/qwen3:8b", "OpenAIChat", 32_768),
+    ],
+)
+def test_each_wire_gets_its_provider(name: str, kind: str, window: int, env: dict[str, str]) -> None:
+    made: Provider = built(name, env)
+    assert type(made).__name__ == kind
+    assert f"{made.name}/{made.model}" == name
+    assert (made.window, made.badge) == (window, "")
+    assert SECRET not in repr(made)
+    assert SECRET not in made.lane
+
+
+def test_scripted_and_its_file(tmp_path: Path, env: dict[str, str]) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('[agents.a]\nturns = [{text = "hello"}]\n', encoding="utf-8")
+    made = make(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
+    assert made.name == "scripted"
+    assert made.badge
+
+
+def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    env = {"FRIDAY_HOME": str(tmp_path)}
+    with pytest.raises(
+        NotConfigured, match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`"
+    ) as caught:
+        built("groq/x", env)
+    assert caught.value.exit_code == 3
+    with pytest.raises(NotConfigured, match="No key for OpenAI: set WORK"):
+        built("openai/x", env, base_url="https://x.example/v1", key_env="WORK")
+    assert built("ollama/x", env).name == "ollama"
+
+
+# ---- where requests go and with what ------------------------------------------------
+
+
+def reached(name: str, env: dict[str, str], **own: Any) -> Any:
+    of = service(name, {name: ProviderSettings(**own)} if own else {}, env)
+    return endpoint(of, find_key(of, env))
+
+
+def test_endpoints(env: dict[str, str]) -> None:
+    made = reached("anthropic", env)
+    assert (made.base_url, made.sdk, made.platform) == ("https://api.anthropic.com", "anthropic", "")
+    assert (made.headers, made.key_name) == ({"authorization": f"Bearer {SECRET}"}, "ANTHROPIC_API_KEY")
+    made = reached("groq", env, headers={"x-team": "blue"})
+    assert made.headers == {"x-team": "blue", "authorization": f"Bearer {SECRET}"}
+    assert reached("groq", env, headers={"Authorization": "Own"}).headers == {"Authorization": "Own"}
+    made = reached("ollama", env)
+    assert (made.base_url, made.headers, made.platform) == ("http://127.0.0.1:11434/v1", {}, "")
+
+
+def test_a_key_goes_to_its_own_service_only(env: dict[str, str]) -> None:
+    for platform in ("bedrock", "vertex", "foundry"):
+        made = reached("anthropic", env, platform=platform)
+        assert (made.platform, made.base_url, made.headers, made.options) == (platform, "", {}, {})
+    made = reached("anthropic", env | {"CLOUD": "cloud-key"}, platform="foundry", key_env="CLOUD")
+    assert (made.headers, made.options) == ({}, {"api_key": "cloud-key"})
+    assert reached("mine", env, base_url="https://x.example/v1").headers == {}
+
+
+def test_a_platform_that_does_not_fit_is_told(env: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match=r"platform = 'azure' does not fit 'anthropic': it serves openai"):
+        reached("anthropic", env, platform="azure")
+    with pytest.raises(UsageError, match="does not fit 'groq'"):
+        reached("groq", env, platform="bedrock")
+
+
+def test_stored_logins_of_the_vendor_need_its_package(tmp_path: Path) -> None:
+    env = {"FRIDAY_HOME": str(tmp_path), "ANTHROPIC_PROFILE": "work"}
+    assert reached("anthropic", env).platform == "profile"
+    assert reached("anthropic", env | {"ANTHROPIC_API_KEY": "k"}).platform == ""
+    assert reached("anthropic", {"FRIDAY_HOME": str(tmp_path)}, transport="sdk").platform == "profile"
+    assert reached("openai", env | {"OPENAI_API_KEY": "k"}, transport="sdk").platform == ""
+
+
+def test_clouds_under_an_own_name(env: dict[str, str]) -> None:
+    made = built("work/claude-opus-5-5", env, platform="bedrock")
+    assert (made.name, made.model, made.window) == ("work", "anthropic.claude-opus-5-5", 1_000_000)
+    assert made.cost(USAGE) is not None
+    assert made.cost(USAGE) == prices.cost("anthropic", "anthropic.claude-opus-5-5", USAGE, platform="bedrock")
+    made = built("azure/gpt-6.1-sol", env, platform="azure", base_url="https://me.openai.azure.com/openai/v1")
+    assert (type(made), made.window) == (OpenAIResponses, 1_050_000)
+
+
+# ---- quirks reach the wire -----------------------------------------------------------
+
+
+def quirks(name: str, env: dict[str, str], **own: Any) -> Any:
+    settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
+    choice = resolve(name, settings, env=env)
+    return wire_quirks(service(choice.provider, settings.providers, env), choice)
+
+
+def test_quirks_of_the_openai_wires(env: dict[str, str]) -> None:
+    sol = quirks("openai/gpt-6.1-sol", env)
+    assert (sol.max_tokens, sol.system_role, sol.cache_key, sol.reasoning) == (
+        "max_completion_tokens", "developer", True, True,
+    )  # fmt: skip
+    assert sol.efforts == ("low", "medium", "high", "xhigh", "max")
+    old = quirks("openai/gpt-4.1", env)
+    assert (old.max_tokens, old.system_role, old.reasoning, old.efforts) == (
+        "max_completion_tokens",
+        "system",
+        False,
+        (),
+    )
+    azure = quirks("azure/gpt-6.1-sol", env, platform="azure")
+    assert azure == sol
+
+
+def test_a_moved_openai_address_gets_what_every_server_takes(env: dict[str, str]) -> None:
+    env["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
+    assert type(built("openai/qwen3", env)) is OpenAIChat
+    local = quirks("openai/qwen3", env)
+    assert (local.max_tokens, local.system_role, local.cache_key, local.efforts) == (
+        "max_tokens",
+        "system",
+        False,
+        EFFORTS,
+    )
+    gateway = quirks("openai/gpt-6-luna", env)
+    assert (gateway.max_tokens, gateway.system_role) == ("max_completion_tokens", "system")
+
+
+def test_quirks_of_services(env: dict[str, str]) -> None:
+    assert quirks("mistral/mistral-large-4", env).short_ids
+    assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
+    assert quirks("ollama/x", env).efforts == EFFORTS
+
+
+def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, str]) -> None:
+    request = Request("a", "", (), (user("news?"),), 100)
+    for name, provider in (("gpt", "openai"), ("opus", "anthropic")):
+        for base_url, offered, want in (("", True, True), ("", False, False), ("http://127.0.0.1:1/v1", True, False)):
+            own = ProviderSettings(api="responses" if provider == "openai" else "", base_url=base_url)
+            settings = Settings(providers={provider: own})
+            made: Any = make(resolve(name, settings, env=env), settings, env=env, web_search=offered)
+            assert ("web_search" in str(made._body(request))) is want
+
+
+# ---- what it costs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "cost"),
+    [
+        ("anthropic/claude-opus-5-5", {}, 4.0),
+        ("anthropic/claude-zebra", {}, None),
+        ("anthropic/claude-opus-5-5", {"base_url": "http://127.0.0.1:1"}, 4.0),
+        ("openai/gpt-oss-120b", {}, 0.039),
+        ("openai/gpt-oss-120b", {"base_url": "http://127.0.0.1:1/v1"}, None),
+        ("ollama/qwen3:8b", {}, 0.0),
+        ("ollama/qwen3:8b", {"base_url": "http://gpubox:11434/v1"}, None),
+        ("mine/claude-opus-5-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
+        ("mine/x", {"base_url": "http://127.0.0.1:1/v1", "prices": Prices(input=7, output=1)}, 7.0),
+        ("ollama/qwen3:8b", {"prices": Prices(input=7, output=1)}, 7.0),
+    ],
+)
+def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str, str]) -> None:
+    assert built(name, env, **own).cost(USAGE) == (None if cost is None else pytest.approx(cost))
+
+
+# ---- start-up and the real way ---------------------------------------------------------
+
+
+def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:
+    code = (
+        "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import make;"
+        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import keys;"
+        "s = Settings(); c = resolve(None, s); make(c, s); usable(s);"
+        "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'platformdirs', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "OPENAI_API_KEY": "x"},
+        cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str]) -> None:
+    heads: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        body = (
+            b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
+            b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
+            b'"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\ndata: [DONE]\n\n'
+        )
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        env["OPENAI_BASE_URL"] = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        made = built("openai/llama", env)
+        chunks = [c async for c in made.stream(Request("a", "", (), (user("hello"),), 100))]
+    assert chunks[-1].message.text == "hi"
+    assert (chunks[-1].usage.input, chunks[-1].usage.output, chunks[-1].usage.cost_usd) == (3, 1, None)
+    assert "POST /v1/chat/completions" in heads[0]
+    assert f"authorization: bearer {SECRET}" in heads[0].lower()

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from friday_cli.config.settings import ProviderSettings, Settings
+from friday_cli.llm.models import local_servers
+from friday_cli.llm.models.resolve import resolve, usable
+from tests.timing import paced
+
+LOCAL = ("ollama", "lmstudio", "llamacpp", "vllm")
+Answer = bytes | dict[str, Any] | None
+
+
+class Local:
+    """A stand-in for a model server: `answers` by path; None never answers. It keeps what was asked."""
+
+    def __init__(self, answers: dict[str, Answer | Callable[[Any], Answer]]) -> None:
+        self.answers = answers
+        self.heads: list[str] = []
+        self.port = 0
+
+    @property
+    def paths(self) -> list[str]:
+        return [head.split()[1] for head in self.heads]
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := (await reader.readuntil(b"\r\n\r\n")).decode():
+                size = next(
+                    (int(x.split(":")[1]) for x in head.lower().splitlines() if x.startswith("content-length")), 0
+                )
+                body = await reader.readexactly(size)
+                self.heads.append(head)
+                answer = self.answers.get(head.split()[1], b"")
+                if callable(answer):
+                    answer = answer(json.loads(body))
+                if answer is None:
+                    await reader.read()  # until the other side gives up
+                    return
+                if isinstance(answer, bytes) and answer.startswith(b"HTTP"):
+                    writer.write(answer)
+                    return
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                status = "200 OK" if data else "404 Not Found"
+                writer.write(f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n\r\n".encode() + data)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(answers: dict[str, Any]) -> AsyncIterator[Local]:
+    local = Local(answers)
+    async with await asyncio.start_server(local.talk, "127.0.0.1", 0) as server:
+        local.port = server.sockets[0].getsockname()[1]
+        yield local
+
+
+def at(**ports: int) -> dict[str, ProviderSettings]:
+    """Every local service at a port; one that is not named is where nobody listens."""
+    return {name: ProviderSettings(base_url=f"http://127.0.0.1:{ports.get(name, 1)}/v1") for name in LOCAL}
+
+
+def shown(body: dict[str, str]) -> dict[str, Any]:
+    return {
+        "qwen3:8b": {"model_info": {"qwen3.context_length": 40960}, "capabilities": ["completion", "tools"]},
+        "tuned:1b": {
+            "model_info": {"llama.context_length": 131072},
+            "parameters": 'stop "x"\nnum_ctx                 8192',
+            "capabilities": ["completion"],
+        },
+        "loaded:2b": {"model_info": {"x.context_length": 65536}, "capabilities": ["completion", "tools"]},
+        "nomic": {"capabilities": ["embedding"]},
+    }[body["model"]]
+
+
+OLLAMA: dict[str, Any] = {
+    "/api/tags": {"models": [{"name": n} for n in ("qwen3:8b", "tuned:1b", "loaded:2b", "nomic")]},
+    "/api/ps": {"models": [{"name": "loaded:2b", "context_length": 32768}]},
+    "/api/show": shown,
+}
+LMSTUDIO: dict[str, Any] = {
+    "/v1/models": {"data": [{"id": "qwen/a"}, {"id": "embed"}]},
+    "/api/v0/models": {
+        "data": [
+            {"id": "qwen/a", "type": "llm", "loaded_context_length": 4096, "max_context_length": 262144, "capabilities": ["tool_use"]},
+            {"id": "embed", "type": "embeddings"},
+        ]
+    },
+}  # fmt: skip
+LLAMACPP: dict[str, Any] = {
+    "/v1/models": {"data": [{"id": "a.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131072}}]},
+    "/props": {"default_generation_settings": {"n_ctx": 16384}},
+}
+VLLM: dict[str, Any] = {"/v1/models": {"data": [{"id": "org/m", "owned_by": "vllm", "max_model_len": 65536}]}}
+
+
+async def test_all_four_are_found_with_their_windows() -> None:
+    async with serving(OLLAMA) as a, serving(LMSTUDIO) as b, serving(LLAMACPP) as c, serving(VLLM) as d:
+        found = await local_servers.probe(
+            at(ollama=a.port, lmstudio=b.port, llamacpp=c.port, vllm=d.port), {}, seconds=60
+        )
+    assert [s.provider for s in found.servers] == list(LOCAL)
+    ollama, lmstudio, llamacpp, vllm = (s.models for s in found.servers)
+    assert ollama == (
+        local_servers.LocalModel("qwen3:8b", 0, 40960, True),
+        local_servers.LocalModel("tuned:1b", 8192, 131072, False),
+        local_servers.LocalModel("loaded:2b", 32768, 65536, True),
+    )
+    assert lmstudio == (local_servers.LocalModel("qwen/a", 4096, 262144, True),)
+    assert llamacpp == (local_servers.LocalModel("a.gguf", 16384, 131072),)
+    assert vllm == (local_servers.LocalModel("org/m", 65536),)
+    assert "OLLAMA_CONTEXT_LENGTH" in found.servers[0].hint
+    assert found.notes == ()
+
+
+async def test_without_servers_nothing_is_found() -> None:
+    assert await local_servers.probe(at(), {}, seconds=60) == local_servers.LocalServers()
+
+
+async def test_no_credentials_are_sent_and_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(VLLM) as server, serving({}) as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        env = {"VLLM_API_KEY": "secret-1", "OPENAI_API_KEY": "secret-2"}
+        own = ProviderSettings(
+            base_url=f"http://127.0.0.1:{server.port}/v1", headers={"x-key": "secret-3"}, key_env="VLLM_API_KEY"
+        )
+        env["LM_STUDIO_API_BASE"] = f"http://user:secret-4@127.0.0.1:{server.port}/v1"
+        others = {n: p for n, p in at().items() if n != "lmstudio"}
+        found = await local_servers.probe({**others, "vllm": own}, env, seconds=60)
+    assert {head.split()[1] for head in server.heads} >= {"/v1/models", "/api/v0/models"}
+    assert found.servers
+    assert proxy.heads == []
+    assert server.heads
+    assert "secret" not in "".join(server.heads)
+    assert "authorization" not in "".join(server.heads).lower()
+
+
+async def test_a_server_on_another_machine_is_not_asked() -> None:
+    found = await local_servers.probe(
+        {n: p for n, p in at().items() if n != "ollama"}, {"OLLAMA_HOST": "198.51.100.7"}, seconds=60
+    )
+    assert found.servers == ()
+    assert found.notes == ("Ollama: OLLAMA_HOST points to 198.51.100.7:11434, another machine: not asked.",)
+    found = await local_servers.probe(at(), {"OLLAMA_HOST": "198.51.100.7:1"}, seconds=60)
+    assert found.notes == ()  # the config says otherwise
+
+
+async def test_ollama_host_on_this_machine_is_asked() -> None:
+    others = {n: p for n, p in at().items() if n != "ollama"}
+    async with serving(OLLAMA) as server:
+        found = await local_servers.probe(others, {"OLLAMA_HOST": f"0.0.0.0:{server.port}"}, seconds=60)
+    assert [s.provider for s in found.servers] == ["ollama"]
+
+
+async def test_a_bad_address_is_noted_and_hides_nothing() -> None:
+    others = {n: p for n, p in at().items() if n != "ollama"}
+    async with serving(VLLM) as server:
+        others["vllm"] = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1")
+        found = await local_servers.probe(others, {"OLLAMA_HOST": "ftp://x"}, seconds=60)
+    assert [s.provider for s in found.servers] == ["vllm"]
+    assert "OLLAMA_HOST is no web address" in found.notes[0]
+
+
+@paced
+async def test_a_silent_server_is_given_up_and_the_others_are_found(pace: float) -> None:
+    async with serving({"/v1/models": None, "/props": None}) as silent, serving(OLLAMA) as ollama:
+        found = await local_servers.probe(at(llamacpp=silent.port, ollama=ollama.port), {}, seconds=0.5 * pace)
+    assert [s.provider for s in found.servers] == ["ollama"]
+    assert silent.heads
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>hello</html>",
+        b"[1, 2]",
+        {"data": "no"},
+        {"data": [{"id": 5}, {"id": "a b"}, {"id": "x\x1b[31m"}, {"id": "y" * 300}, "z"]},
+        {"models": {"a": 1}},
+        b'{"data": [' + b" " * 5_000_000 + b"]}",
+        b"HTTP/1.1 302 Found\r\nlocation: http://198.51.100.7/\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n{",
+        b"HTTP nonsense\r\n\r\n",
+        b"\xff\xfe",
+    ],
+)
+async def test_what_is_no_model_server_is_not_taken_for_one(answer: Answer) -> None:
+    paths = ("/v1/models", "/props", "/api/tags", "/api/ps", "/api/v0/models")
+    async with serving(dict.fromkeys(paths, answer)) as server:
+        found = await local_servers.probe(dict.fromkeys(LOCAL, at(vllm=server.port)["vllm"]), {}, seconds=60)
+    assert [m for s in found.servers for m in s.models] == []
+    assert server.heads
+
+
+async def test_another_openai_server_on_the_ports_of_vllm_and_llamacpp_is_neither() -> None:
+    async with serving({"/v1/models": {"data": [{"id": "gpt-x", "owned_by": "me"}]}}) as server:
+        found = await local_servers.probe(at(vllm=server.port, llamacpp=server.port), {}, seconds=60)
+    assert found.servers == ()
+
+
+def test_warnings() -> None:
+    small = local_servers.LocalModel("m", 8192, 131072, False).warnings
+    assert len(small) == 2
+    assert "8,192" in small[0]
+    assert "tools" in small[1]
+    assert local_servers.LocalModel("m", 16_000, 0, None).warnings == ()
+    assert local_servers.LocalModel("m").warnings == ()
+
+
+# ---- a chosen local model is measured ------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "window", "note"),
+    [
+        ("loaded:2b", 32768, ""),
+        ("tuned:1b", 8192, "8,192 tokens is small"),
+        ("qwen3:8b", 32768, "OLLAMA_CONTEXT_LENGTH"),
+        ("absent", 32768, "Ollama has no model 'absent'. It has: qwen3:8b, tuned:1b, loaded:2b."),
+    ],
+)
+async def test_a_chosen_model_gets_the_window_its_server_gives(model: str, window: int, note: str) -> None:
+    async with serving(OLLAMA) as server:
+        settings = Settings(providers=at(ollama=server.port))
+        choice = await local_servers.measured(
+            resolve(f"ollama/{model}", settings, env={"FRIDAY_HOME": "/none"}), settings, env={}
+        )
+    assert choice.window == window
+    assert choice.max_output <= window // 2
+    assert note in " ".join(choice.notes)
+    assert bool(note) is bool(choice.notes)
+
+
+async def test_measuring_leaves_the_rest_alone() -> None:
+    settings = Settings(providers=at())
+    env = {"FRIDAY_HOME": "/none"}
+    for name in ("opus", "demo", "ollama/x"):
+        choice = resolve(name, settings, env=env)
+        assert await local_servers.measured(choice, settings, env=env) == choice
+    async with serving(OLLAMA) as server:
+        own = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1", window=64_000)
+        settings = Settings(providers={"ollama": own})
+        choice = await local_servers.measured(resolve("ollama/tuned:1b", settings, env=env), settings, env=env)
+    assert choice.window == 64_000
+
+
+async def test_found_servers_stand_in_the_list_of_what_is_usable() -> None:
+    async with serving(OLLAMA) as server, serving({"/v1/models": {"data": []}, "/api/v0/models": {}}) as empty:
+        settings = Settings(providers=at(ollama=server.port, lmstudio=empty.port))
+        found = await local_servers.probe(settings.providers, {}, seconds=60)
+    rows = {row.provider: row for row in usable(settings, {"FRIDAY_HOME": "/none"}, found=found)}
+    assert rows["ollama"].usable
+    assert rows["ollama"].models == ("ollama/qwen3:8b", "ollama/tuned:1b", "ollama/loaded:2b")
+    assert (rows["lmstudio"].usable, rows["lmstudio"].why) == (False, "runs, but has no model yet")
+    assert (rows["vllm"].usable, rows["vllm"].why) == (False, "no server answers")

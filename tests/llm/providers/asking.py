@@ -1,0 +1,78 @@
+"""Asking an OpenAI-style provider at the loopback server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.events import ToolSpec
+from friday_cli.core.protocol.messages import Message, user
+from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
+from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all
+from tests.servers.script_player import Reply, Server, playing
+
+KEY = "sk-canary-0123456789"
+TRANSPORTS: tuple[Transport, ...] = ("http", "sdk")
+TOOLS = (ToolSpec("grep", "Search.", {"type": "object", "properties": {"x": {"type": "integer"}}}),)
+Wire = Literal["chat", "responses"]
+
+
+def asked(*messages: Message, **more: Any) -> Request:
+    return Request(
+        **{
+            "agent": "a", "system": "be brief", "tools": TOOLS, "messages": messages or (user("find it"),),
+            "max_output": 1000, **more,
+        }
+    )  # fmt: skip
+
+
+def provider_at(
+    url: str, wire: Wire = "chat", *, name: str = "own", idle_s: float = 60.0, **more: Any
+) -> OpenAIChat | OpenAIResponses:
+    endpoint = Endpoint(
+        service="Own",
+        base_url=f"{url}/v1",
+        headers={"authorization": f"Bearer {KEY}"},
+        key_name="OWN_KEY",
+        idle_s=idle_s,
+    )
+    kind = OpenAIChat if wire == "chat" else OpenAIResponses
+    return kind(name, "m-1", endpoint=endpoint, window=100_000, max_output=4000, **more)
+
+
+@asynccontextmanager
+async def at_server(*replies: Reply, wire: Wire = "chat", **more: Any) -> AsyncIterator[tuple[Any, Server]]:
+    """A provider and the server it talks to."""
+    async with playing(*replies) as server:
+        try:
+            yield provider_at(server.url, wire, **more), server
+        finally:
+            await aclose_all()
+
+
+async def ask(provider: Any, request: Request | None = None) -> tuple[list[Chunk], ReplyDone]:
+    """The chunks before the end, and the end; there is exactly one."""
+    chunks = [chunk async for chunk in provider.stream(request or asked())]
+    assert [isinstance(c, ReplyDone) for c in chunks] == [False] * (len(chunks) - 1) + [True]
+    return chunks[:-1], chunks[-1]
+
+
+async def fails(provider: Any, request: Request | None = None) -> tuple[list[Chunk], ProviderError]:
+    """The chunks before the failure, and the failure."""
+    chunks: list[Chunk] = []
+
+    async def read() -> None:
+        async for chunk in provider.stream(request or asked()):
+            chunks.append(chunk)
+
+    with pytest.raises(ProviderError) as raised:
+        await read()
+    assert not any(isinstance(c, ReplyDone) for c in chunks)
+    assert KEY not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    return chunks, raised.value

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.events import ToolSpec
+from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
+from friday_cli.core.protocol.provider import Effort, Request
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, NoQuirks, body_of, messages_of
+from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+REDACTED = {"type": "redacted_thinking", "data": "x"}
+MARK = {"type": "ephemeral"}
+TOOL = ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
+OPUS = NoQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
+SONNET = NoQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
+HAIKU = NoQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
+OLD = NoQuirks(("none", "low", "medium", "high"), "budget", "disabled")
+
+
+def said(*parts: Any) -> Message:
+    return Message("assistant", parts)
+
+
+def results(*parts: ToolResult) -> Message:
+    return Message("tool", parts, "harness")
+
+
+def ask(**more: Any) -> Request:
+    given: dict[str, Any] = {
+        "agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),), "max_output": 1000,
+    }  # fmt: skip
+    return Request(**{**given, **more})
+
+
+def body(request: Request, quirks: NoQuirks = HAIKU, **more: Any) -> dict[str, Any]:
+    given = {"model": "claude-test", "quirks": quirks, "max_output": 64_000, "origin": ORIGIN}
+    return body_of(request, **{**given, **more})
+
+
+def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
+    return messages_of(history, origin=ORIGIN, **more)
+
+
+def test_a_plain_request() -> None:
+    assert body(ask(), NoQuirks()) == {
+        "model": "claude-test",
+        "max_tokens": 1000,
+        "stream": True,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
+        "cache_control": MARK,
+    }
+
+
+def test_no_system_and_no_tools() -> None:
+    sent = body(ask(system=" ", tools=(), tool_choice="none"), NoQuirks(), cache="off")
+    assert sorted(sent) == ["max_tokens", "messages", "model", "stream"]
+
+
+def test_the_last_turn_keeps_its_tools() -> None:
+    sent = body(ask(tool_choice="none"))
+    assert sent["tools"][0]["name"] == "read_file"
+    assert sent["tool_choice"] == {"type": "none"}
+
+
+def test_max_output() -> None:
+    assert body(ask(max_output=100_000))["max_tokens"] == 64_000
+    assert body(ask(max_output=0))["max_tokens"] == 1
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"type": ["object", "null"]}])
+def test_a_schema_is_always_of_an_object(schema: dict[str, Any]) -> None:
+    assert body(ask(tools=(ToolSpec("t", "", schema),)))["tools"][0]["input_schema"]["type"] == "object"
+
+
+def test_search_of_the_service() -> None:
+    assert body(ask(), web_search=True)["tools"][1] == WEB_SEARCH
+    own = ToolSpec("web_search", "Ours.", {"type": "object"})
+    assert [t.get("description") for t in body(ask(tools=(own,)), web_search=True)["tools"]] == ["Ours."]
+
+
+def test_marks_on_blocks() -> None:
+    sent = body(ask(messages=(user("a"), said(Text("b")), user("c"))), cache="blocks")
+    assert "cache_control" not in sent
+    assert sent["system"][0]["cache_control"] == MARK
+    assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, True]
+
+
+def test_marks_leave_the_history_alone() -> None:
+    message = said(Opaque(ORIGIN, dict(FOUND)))
+    body(ask(messages=(user("a"), message)), cache="blocks")
+    assert message.parts[0].data == FOUND  # type: ignore[union-attr]
+
+
+THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
+    (None, OPUS, "adaptive", None),
+    ("none", OPUS, "adaptive", "low"),
+    ("minimal", OPUS, "adaptive", "low"),
+    ("low", OPUS, "adaptive", "low"),
+    ("max", OPUS, "adaptive", "max"),
+    ("none", SONNET, "between_tools", None),
+    ("xhigh", SONNET, "adaptive", "high"),
+    ("none", HAIKU, "disabled", None),
+    (None, HAIKU, "adaptive", None),
+    (None, OLD, None, None),
+    ("none", OLD, "disabled", None),
+    ("low", OLD, "enabled", None),
+    (None, NoQuirks(), None, None),
+    ("none", NoQuirks(), None, None),
+    ("high", NoQuirks(), "adaptive", "high"),
+    ("high", NoQuirks(thinking="none"), None, None),
+]
+
+
+@pytest.mark.parametrize(("effort", "quirks", "kind", "level"), THINKING)
+def test_thinking(effort: Effort | None, quirks: NoQuirks, kind: str | None, level: str | None) -> None:
+    sent = body(ask(effort=effort, max_output=32_000), quirks)
+    assert sent.get("thinking", {}).get("type") == kind
+    assert sent.get("output_config", {}).get("effort") == level
+
+
+def test_a_budget_of_thinking_leaves_room_for_an_answer() -> None:
+    assert body(ask(effort="low", max_output=32_000), OLD)["thinking"]["budget_tokens"] == 4096
+    assert body(ask(effort="high", max_output=8_000), OLD)["thinking"]["budget_tokens"] == 8_000 - 1024
+    assert "thinking" not in body(ask(effort="high", max_output=2_000), OLD)
+
+
+def test_a_turn_with_tools() -> None:
+    image = Image("image/png", "aGk=")
+    call, other = ToolCall("t1", "read_file", {"path": "a"}), ToolCall("t2", "grep")
+    history = [
+        user("look"),
+        said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDACTED), Text("Yes."), call, other),
+        results(ToolResult("t1", "text", images=(image,)), ToolResult("t2", "no such thing", "error")),
+        user("and?"),
+        Message("user", (Text("see"), image)),
+    ]
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    assert turns(*history) == [
+        {"role": "user", "content": [{"type": "text", "text": "look"}]},
+        {
+            "role": "assistant",
+            "content": [
+                THOUGHT, REDACTED, {"type": "text", "text": "Yes."},
+                {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}},
+                {"type": "tool_use", "id": "t2", "name": "grep", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "text"}, picture]},
+                {"type": "tool_result", "tool_use_id": "t2", "content": "no such thing", "is_error": True},
+                {"type": "text", "text": "and?"},
+                {"type": "text", "text": "see"},
+                picture,
+            ],
+        },
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", ["error", "denied", "cancelled"])
+def test_a_failure_is_text_and_marked(status: Any) -> None:
+    history = [user("x"), said(ToolCall("t", "f")), results(ToolResult("t", "", status, (Image("image/png", "aGk="),)))]
+    assert turns(*history)[-1]["content"] == [
+        {"type": "tool_result", "tool_use_id": "t", "content": "(failed)", "is_error": True}
+    ]
+
+
+def test_no_content_is_empty() -> None:
+    image = Image("image/png", "aGk=")
+    history = [
+        user("  "), user("x"), said(Text(""), Text("\n"), ToolCall("t", "f"), ToolCall("u", "f")),
+        results(ToolResult("t", " "), ToolResult("u", "", images=(image,))),
+    ]  # fmt: skip
+    sent = turns(*history)
+    assert [len(m["content"]) for m in sent] == [1, 2, 2]
+    assert sent[2]["content"][0]["content"] == "(no output)"
+    assert [b["type"] for b in sent[2]["content"][1]["content"]] == ["image"]
+
+
+def test_thoughts_of_another_model_stay_out() -> None:
+    other = "openai/gpt-6"
+    history = [user("a"), said(Thinking("hm", other, THOUGHT), Opaque(other, REDACTED)), user("b"), said(Text("c"))]
+    assert turns(*history) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
+    ]
+
+
+def test_thinking_without_its_block_stays_out() -> None:
+    assert turns(user("a"), said(Thinking("hm", ORIGIN), Text("b")))[1]["content"] == [{"type": "text", "text": "b"}]
+
+
+def test_blocks_of_the_service_go_back_as_they_came() -> None:
+    cited = {"type": "text", "text": "so", "citations": [CITED]}
+    search = {**SEARCH, "input": {"query": "q"}}
+    parts = (Opaque(ORIGIN, search), Opaque(ORIGIN, FOUND), Text("so"), Opaque(ORIGIN, cited))
+    assert turns(user("a"), said(*parts))[1]["content"] == [search, FOUND, cited]
+    away = tuple(Opaque("x/y", p.data) if isinstance(p, Opaque) else p for p in parts)
+    assert turns(user("a"), said(*away))[1]["content"] == [{"type": "text", "text": "so"}]
+
+
+def test_a_history_with_holes_is_mended() -> None:
+    bad = ToolCall("t", "read_file", {}, "the arguments are no valid JSON", '{"a')
+    sent = turns(
+        said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"), results(ToolResult("z", "?"))
+    )
+    assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
+    assert sent[3]["content"][0] == {"type": "tool_use", "id": "t", "name": "read_file", "input": {}}
+    assert [b.get("tool_use_id") for b in sent[4]["content"]] == ["t", "u", None]
+
+
+def test_ids_and_names_the_api_would_refuse() -> None:
+    calls = [ToolCall("call/1|x", "read.file"), ToolCall("é" * 80, ""), ToolCall("ok_-1", "x" * 100)]
+    sent = turns(user("a"), said(*calls), results(*(ToolResult(c.id, "r") for c in calls)))
+    used = [b["id"] for b in sent[1]["content"]]
+    assert used == [b["tool_use_id"] for b in sent[2]["content"]]
+    assert used[2] == "ok_-1"
+    assert len(set(used)) == 3
+    assert all(i.replace("_", "").replace("-", "").isalnum() and i.isascii() and len(i) <= 64 for i in used)
+    assert [b["name"] for b in sent[1]["content"]] == ["read_file", "unnamed", "x" * 64]
+
+
+HISTORY = (user("a"), said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDACTED), Text("b")), user("c"))
+
+
+def test_thinking_switched_off_sends_none() -> None:
+    kinds = [b["type"] for b in body(ask(messages=HISTORY, effort="none"), HAIKU)["messages"][1]["content"]]
+    assert kinds == ["text"]
+    kinds = [b["type"] for b in body(ask(messages=HISTORY, effort="none"), SONNET)["messages"][1]["content"]]
+    assert kinds == ["thinking", "redacted_thinking", "text"]
+
+
+@pytest.mark.parametrize(
+    ("effort", "quirks", "thinking"),
+    [
+        (None, OPUS, {"type": "adaptive", "display": "summarized"}),
+        (None, NoQuirks(), {"type": "adaptive"}),
+        ("low", OLD, {"type": "enabled", "budget_tokens": 4096}),
+    ],
+)
+def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, thinking: dict[str, Any]) -> None:
+    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, stale="drop")
+    assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+    assert sent["messages"][1]["content"][0] == THOUGHT
+
+
+@pytest.mark.parametrize(("effort", "quirks", "stale"), [("none", SONNET, "drop"), (None, OPUS, "strip")])
+def test_stale_thinking_is_not_sent(effort: Effort | None, quirks: NoQuirks, stale: str) -> None:
+    sent = body(ask(messages=HISTORY, effort=effort), quirks, stale=stale)
+    assert [b["type"] for b in sent["messages"][1]["content"]] == ["text"]
+    assert "block_binding" not in sent["thinking"]
+
+
+def test_the_prefix_is_the_same_from_request_to_request() -> None:
+    first = body(ask(messages=HISTORY))
+    later = body(ask(messages=(*HISTORY, said(Text("d")), user("e")), tool_choice="none"))
+    assert later["system"] == first["system"]
+    assert later["tools"] == first["tools"]
+    assert later["messages"][: len(first["messages"])] == first["messages"]

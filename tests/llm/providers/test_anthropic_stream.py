@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
+from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, ServerSearch, TextChunk, ThinkingChunk
+from friday_cli.llm.providers.anthropic_stream import CUT, LATE, AnthropicStream
+from friday_cli.llm.transport.tool_arguments import RAW_LIMIT
+from tests.llm.providers.anthropic_cases import (  # fmt: skip
+    FOUND,
+    ODD,
+    ORIGIN,
+    PLAIN,
+    SEARCH,
+    Event,
+    block,
+    call,
+    end,
+    start,
+    text,
+    thinking,
+)
+
+
+def fold(events: list[Event], *, prompt: int = 100, taken: set[str] | None = None) -> tuple[list[Chunk], ReplyDone]:
+    folding = AnthropicStream("anthropic", ORIGIN, taken=taken)
+    chunks = [chunk for event in events for chunk in folding.take(event)]
+    return chunks, folding.done(lambda: prompt)
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *ODD])
+def test_replies(name: str) -> None:
+    events, parts, stop = {**PLAIN, **ODD}[name]
+    chunks, done = fold(events)
+    assert done.message == Message("assistant", tuple(parts))
+    assert done.stop == stop
+    shown = "".join(c.text for c in chunks if isinstance(c, TextChunk))
+    assert shown == ("lost" if name == "second message" else "") + done.message.text
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *ODD])
+def test_a_cut_reply_never_counts(name: str) -> None:
+    events = {**PLAIN, **ODD}[name][0]
+    final = max(i for i, e in enumerate(events) if e.get("type") == "message_delta")
+    for cut in range(final + 1):
+        with pytest.raises(ProviderError) as caught:
+            fold(events[:cut], prompt=50)
+        assert caught.value.kind == "truncated"
+        usage = caught.value.usage
+        assert isinstance(usage, Usage)
+        assert usage.input == (10 if cut and events[0] == start() else 50)
+
+
+def test_what_the_service_searched_for_by_itself_is_told() -> None:
+    rows = [
+        {"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex", "encrypted_content": "x"},
+        {"type": "web_search_result", "url": "https://e.org", "title": "again"},
+        {"type": "web_search_result", "url": "javascript:alert(1)", "title": "no address"},
+        {"type": "web_search_result", "url": "https://e.org/a b", "title": "no address either"},
+        "odd",
+    ]
+    failed = {
+        **FOUND,
+        "tool_use_id": "s2",
+        "content": {"type": "web_search_tool_result_error", "error_code": "max_uses_exceeded"},
+    }
+    events = [
+        start(), *block(0, SEARCH, {"type": "input_json_delta", "partial_json": '{"query": "what\\u001b is"}'}),
+        *block(1, {**FOUND, "content": rows}), *block(2, {**SEARCH, "id": "s2", "input": {"query": "more"}}),
+        *block(3, failed), *text(4, "so"),
+    ]  # fmt: skip
+    _, done = fold([*events, *end(server_tool_use={"web_search_requests": 1})])
+    assert done.searches == (
+        ServerSearch("srvtoolu_1", "what is", (("E [2J x", "https://e.org"),)),
+        ServerSearch("s2", "more", (), "max_uses_exceeded"),
+    )
+    assert done.usage.searches == 1
+    assert fold([*events, *end()])[1].usage.searches == 1, "one brought a result, where the service does not count"
+
+
+def test_a_search_that_a_pause_parts_is_told_once_with_its_result() -> None:
+    assert fold(PLAIN["pause"][0])[1].searches == ()
+    _, done = fold([start(), *block(0, FOUND), *text(1, "so"), *end(server_tool_use={"web_search_requests": 0})])
+    assert (done.searches, done.usage.searches) == ((ServerSearch("srvtoolu_1", "", (("E", "https://e.org"),)),), 0)
+
+
+def test_chunks_while_it_comes() -> None:
+    events = [
+        start(),
+        *thinking(0, "hm"),
+        *text(1, "a", "", "b"),
+        *call(2, "t", "grep", '{"a', '": 1}'),
+        *end("tool_use"),
+    ]
+    chunks, _ = fold(events)
+    assert chunks == [
+        ThinkingChunk("hm"), TextChunk("a"), TextChunk("b"),
+        CallChunk(0, "grep", 0), CallChunk(0, "grep", 3), CallChunk(0, "grep", 8),
+    ]  # fmt: skip
+
+
+def test_calls_are_counted_from_zero() -> None:
+    chunks, _ = fold([start(), *text(0, "a"), *call(1, "t", "f", "{}"), *call(2, "u", "g", "{}"), *end("tool_use")])
+    assert [(c.index, c.name) for c in chunks if isinstance(c, CallChunk)] == [(0, "f"), (0, "f"), (1, "g"), (1, "g")]
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a": 1', "null", "[1]", '"x"', '{"a": NaN}', '{"a":1,"a":2}', "{} x", '{"a":' * 200]
+)
+def test_arguments_that_cannot_be_read_become_an_error_of_the_call(arguments: str) -> None:
+    _, done = fold([start(), *call(0, "t", "f", arguments), *call(1, "u", "g", '{"b": 2}'), *end("tool_use")])
+    bad, good = done.message.calls
+    assert (bad.arguments, bad.raw) == ({}, arguments)
+    assert bad.error
+    assert good == ToolCall("u", "g", {"b": 2})
+    assert done.stop == "tool_use"
+
+
+def test_large_arguments() -> None:
+    pieces = ["x" * 10_000] * 500
+    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces, '"}'), *end("tool_use")])
+    assert done.message.calls[0].arguments == {"content": "x" * 5_000_000}
+    _, done = fold([start(), *call(0, "t", "f", '{"content": "', *pieces), *end("tool_use")])
+    assert len(done.message.calls[0].raw) == RAW_LIMIT
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
+@pytest.mark.parametrize("arguments", ["", '{"path": "a', "{}"])
+def test_a_call_cut_by_a_limit_is_not_run(stop: str, arguments: str) -> None:
+    _, done = fold([start(), *call(0, "t", "f", '{"a": 1}'), *call(1, "u", "g", arguments, stop=False), *end(stop)])
+    assert done.message.calls[0] == ToolCall("t", "f", {"a": 1})
+    assert done.message.calls[1].error == CUT
+    assert done.stop in ("max_tokens", "context")
+
+
+def test_a_whole_call_before_the_limit_counts() -> None:
+    _, done = fold([start(), *call(0, "t", "f", '{"a": 1}'), *end("max_tokens")])
+    assert done.message.calls == (ToolCall("t", "f", {"a": 1}),)
+
+
+@pytest.mark.parametrize(
+    "content", [[], text(0), text(0, " \n"), thinking(0, "hm"), block(0, SEARCH) + block(1, FOUND)], ids=str
+)
+@pytest.mark.parametrize("stop", ["end_turn", "tool_use", "stop_sequence", "brand_new"])
+def test_a_reply_with_nothing_in_it(content: list[Event], stop: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        fold([start(), *content, *end(stop)])
+    assert caught.value.kind == "empty"
+    assert isinstance(caught.value.usage, Usage)
+    assert caught.value.usage.input == 10
+    assert caught.value.usage.output == 7
+
+
+def test_the_end_mark() -> None:
+    whole = [start(), *text(0, "a"), *end()]
+    assert fold(whole)[1].note == ""
+    assert fold(whole[:-1])[1].note == LATE
+    open_block = [start(), *text(0, "a", stop=False), *end()]
+    assert fold(open_block)[1].message == Message("assistant", (Text("a"),))
+    for events in (
+        open_block[:-1],
+        [start(), *text(0, "a"), {"type": "message_stop"}],
+        [start(), *text(0, "a"), *end(None)],
+    ):
+        with pytest.raises(ProviderError) as caught:
+            fold(events)
+        assert caught.value.kind == "truncated"
+
+
+def test_arguments_of_a_call_never_begun_fail_the_try() -> None:
+    delta = {"type": "input_json_delta", "partial_json": "{}"}
+    with pytest.raises(ProviderError) as caught:
+        fold([start(), {"type": "content_block_delta", "index": 1, "delta": delta}, *end("tool_use")])
+    assert caught.value.kind == "garbled"
+
+
+@pytest.mark.parametrize(
+    ("details", "note"),
+    [
+        (None, "the model refused"),
+        (
+            {"type": "refusal", "category": "cyber", "explanation": "Not\x1b[0m that."},
+            "the model refused: Not [0m that.",
+        ),
+        ({"type": "refusal", "category": "bio", "explanation": None}, "the model refused: bio"),
+        ({"type": "refusal"}, "the model refused"),
+    ],
+)
+def test_a_refusal_says_why(details: Event | None, note: str) -> None:
+    _, done = fold([start(), *text(0, "a"), *end("refusal", details=details)])
+    assert (done.stop, done.note) == ("refusal", note)
+
+
+def test_ids_stay_apart() -> None:
+    events = [
+        start(),
+        *call(0, "t", "f", "{}"),
+        *call(1, "t", "g", "{}"),
+        *call(2, "", "h", "{}"),
+        *call(3, "old", "i", "{}"),
+    ]
+    _, done = fold([*events, *end("tool_use")], taken={"old"})
+    ids = [c.id for c in done.message.calls]
+    assert ids[0] == "t"
+    assert len({*ids, "old", ""}) == 6
+    assert [c.name for c in done.message.calls] == ["f", "g", "h", "i"]
+
+
+USAGES: list[tuple[dict[str, Any] | None, dict[str, Any] | None, Usage]] = [
+    ({"input_tokens": 10, "output_tokens": 1}, {"output_tokens": 7}, Usage(10, 0, 0, 7, cached=False)),
+    (
+        {"input_tokens": 10, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 90},
+        {"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 3}},
+        Usage(10, 90, 5, 7, 3),
+    ),
+    ({"input_tokens": 10, "cache_read_input_tokens": 0}, {"output_tokens": 7, "input_tokens": 12}, Usage(12, 0, 0, 7)),
+    (
+        {"input_tokens": 10, "cache_read_input_tokens": None},
+        {"output_tokens": 7, "input_tokens": None, "cache_read_input_tokens": 4},
+        Usage(10, 4, 0, 7),
+    ),
+    ({"input_tokens": 0, "cache_read_input_tokens": 50}, {"output_tokens": 7}, Usage(0, 50, 0, 7)),
+    ({}, {}, Usage(100, 0, 0, 3, cached=False, estimated=True)),
+    (None, None, Usage(100, 0, 0, 3, cached=False, estimated=True)),
+    ({"input_tokens": 0, "output_tokens": 0}, {"output_tokens": 0}, Usage(100, 0, 0, 3, cached=False, estimated=True)),
+    ({"input_tokens": -5}, {"output_tokens": -7}, Usage(100, 0, 0, 3, cached=False, estimated=True)),
+    ({"input_tokens": 10**30}, {"output_tokens": 10**30}, Usage(10**9, 0, 0, 10**9, cached=False)),
+    ({"input_tokens": "10"}, {"output_tokens": True}, Usage(100, 0, 0, 3, cached=False, estimated=True)),
+    (
+        {"input_tokens": 10},
+        {"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 900}},
+        Usage(10, 0, 0, 7, 7, cached=False),
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "last", "usage"), USAGES)
+def test_usage(first: dict[str, Any] | None, last: dict[str, Any] | None, usage: Usage) -> None:
+    begin = start()
+    begin["message"]["usage"] = first
+    finish = end()
+    finish[0]["usage"] = last
+    assert fold([begin, *text(0, "0123456789"), *finish])[1].usage == usage

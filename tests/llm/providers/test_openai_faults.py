@@ -1,0 +1,305 @@
+"""The faults a service and a network can have, on both wires and both transports: never a false end, one clear error."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.messages import Text, ToolCall, Usage
+from friday_cli.core.protocol.provider import TextChunk
+from friday_cli.llm.transport import Transport
+from tests.llm.providers import test_openai_chat as chat
+from tests.llm.providers import test_openai_responses as responses
+from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails, provider_at
+from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, document, named, unnamed
+from tests.timing import paced
+
+CHAT = [
+    chat.delta(content="Hel"),
+    chat.delta(content="lo"),
+    chat.calls(chat.FIRST),
+    chat.calls(chat.piece(0, '{"x": 1}')),
+    chat.delta("tool_calls"),
+    chat.usage(prompt_tokens=9, completion_tokens=5),
+]
+RESPONSES = responses.whole(*responses.thought(0), *responses.texts(1, "Hel", "lo"), *responses.called(2))
+ENDED: dict[Wire, int] = {"chat": 5, "responses": len(RESPONSES)}
+"""Events after which the reply counts."""
+STREAMS: dict[Wire, list[dict[str, Any]]] = {"chat": CHAT, "responses": RESPONSES}
+CUTS: list[tuple[Wire, int]] = [(wire, n) for wire, events in STREAMS.items() for n in range(1, ENDED[wire])]
+BOTH = [(wire, transport) for wire in STREAMS for transport in TRANSPORTS]
+on_both = pytest.mark.parametrize(("wire", "transport"), BOTH)
+
+
+def sse(wire: Wire, *events: dict[str, Any]) -> bytes:
+    return unnamed(*events) if wire == "chat" else named(*events)
+
+
+@on_both
+async def test_a_stream_cut_after_any_event_is_no_reply(wire: Wire, transport: Transport) -> None:
+    cuts = [n for w, n in CUTS if w == wire]
+    replies = [Reply(sse(wire, *STREAMS[wire][:n])) for n in cuts]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        for _ in cuts:
+            _, error = await fails(provider)
+            assert error.kind == "truncated"
+
+
+@on_both
+@pytest.mark.parametrize("end", [DROP, RESET])
+async def test_a_connection_lost_after_any_event_is_no_reply(wire: Wire, transport: Transport, end: Fault) -> None:
+    cuts = [n for w, n in CUTS if w == wire]
+    replies = [Reply(sse(wire, *STREAMS[wire][:n]), end) for n in cuts]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        for _ in cuts:
+            chunks, error = await fails(provider)
+            assert error.kind == "network"
+            assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) in ("", "Hel", "Hello")
+
+
+async def test_done_without_a_finish_reason_is_no_reply() -> None:
+    async with at_server(Reply(unnamed(*CHAT[:4], "[DONE]"))) as (provider, _):
+        assert (await fails(provider))[1].kind == "truncated"
+
+
+@on_both
+async def test_what_breaks_after_the_end_mark_does_not_matter(wire: Wire, transport: Transport) -> None:
+    body = sse(wire, *STREAMS[wire][: ENDED[wire]])
+    replies = [
+        Reply(body, DROP),
+        Reply(body, RESET),
+        Reply(body + b'data: {"half', DROP),
+        Reply(body + b"data: {]\n\n"),
+    ]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        for _ in replies:
+            _, done = await ask(provider)
+            assert done.stop == "tool_use"
+            assert Text("Hello") in done.message.parts
+            assert done.message.calls == (ToolCall("c1", "grep", {"x": 1}),)
+            assert done.usage.estimated is (wire == "chat")
+
+
+@on_both
+async def test_a_failed_try_tells_what_it_cost(wire: Wire, transport: Transport) -> None:
+    count = 2 if wire == "chat" else 12
+    replies = [Reply(sse(wire, *STREAMS[wire][:count])), Reply(DROP), document({"error": {"message": "x"}}, 500)]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        _, error = await fails(provider)
+        assert isinstance(error.usage, Usage)
+        assert error.usage.estimated
+        assert error.usage.input > 0
+        assert error.usage.output > 0
+        for _ in range(2):
+            assert (await fails(provider))[1].usage is None
+
+
+ERRORS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "server_error", "message": "oops"}, "server"),
+    ({"type": "overloaded_error", "message": "busy"}, "overloaded"),
+    ({"code": "rate_limit_exceeded", "message": "slow"}, "rate"),
+    ({"code": "insufficient_quota", "message": "no"}, "quota"),
+    ({"code": 429, "message": "slow"}, "rate"),
+    ({"code": 502, "message": "bad gateway"}, "server"),
+    ({"type": "invalid_request_error", "message": "bad"}, "invalid"),
+    ({"code": "context_length_exceeded", "message": "long"}, "context"),
+    ({"type": "authentication_error", "message": "bad key sk-canary-0123456789"}, "auth"),
+]
+
+
+@on_both
+async def test_an_error_inside_the_stream(wire: Wire, transport: Transport) -> None:
+    replies = []
+    for error, _ in ERRORS:
+        bad = {"error": error} if wire == "chat" else {"type": "error", **{**error, "type": "error"}, "error": error}
+        replies.append(Reply(sse(wire, *STREAMS[wire][:2], bad)))
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        for _, kind in ERRORS:
+            assert (await fails(provider))[1].kind == kind
+
+
+async def test_a_finish_reason_that_tells_of_an_error() -> None:
+    inside = chat.delta("error", content="x")
+    inside["choices"][0]["error"] = {"code": 429, "message": "slow"}
+    async with at_server(Reply(unnamed(chat.delta("network_error"))), Reply(unnamed(inside))) as (provider, _):
+        assert (await fails(provider))[1].kind == "server"
+        assert (await fails(provider))[1].kind == "rate"
+
+
+STATUSES: list[tuple[int, Any, dict[str, str], str]] = [
+    (429, {"error": {"message": "slow"}}, {"retry_after": "2"}, "rate"),
+    (429, {"error": {"code": "insufficient_quota", "message": "no"}}, {}, "quota"),
+    (503, {"error": {"message": "busy"}}, {}, "overloaded"),
+    (500, {"error": {"message": "oops"}}, {}, "server"),
+    (401, {"error": {"message": "bad key sk-canary-0123456789"}}, {}, "auth"),
+    (404, {"error": {"code": "model_not_found", "message": "no m-1"}}, {}, "not_found"),
+    (400, {"error": {"code": "context_length_exceeded", "message": "long"}}, {}, "context"),
+    (400, {"error": {"message": "bad schema"}}, {}, "invalid"),
+    (422, {"object": "error", "message": {"detail": [{"type": "extra_forbidden"}]}}, {}, "invalid"),
+]
+
+
+@on_both
+async def test_answers_that_are_no_success(wire: Wire, transport: Transport) -> None:
+    replies: list[Reply] = []
+    for status, body, headers, kind in STATUSES:
+        listed = [document({"object": "list", "data": [{"id": "m-12"}]}, 200)] if kind == "not_found" else []
+        replies += [document(body, status, **headers), *listed]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, server):
+        for status, _, headers, kind in STATUSES:
+            _, error = await fails(provider)
+            assert (error.kind, error.status) == (kind, status)
+            assert error.retry_after == (2.0 if headers else None)
+            assert ("Did you mean m-12?" in str(error)) == (kind == "not_found")
+    assert len(server.requests) == len(STATUSES) + 1, "a list is asked for where the model is not known"
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        (b"", {"empty"}),
+        (b"<html><title>502</title></html>", {"garbled"}),
+        (b'{"choices": []}', {"config"}),
+        (b"data: {broken\n\ndata: {}\n\n", {"garbled"}),
+        (b": comment\n\n", {"empty"}),
+        (b"data: [1, 2]\n\ndata: 3\n\n", {"truncated", "empty"}),
+    ],
+)
+async def test_bodies_that_are_no_stream(wire: Wire, transport: Transport, body: bytes, kinds: set[str]) -> None:
+    async with at_server(Reply(body), wire=wire, transport=transport) as (provider, _):
+        assert (await fails(provider))[1].kind in kinds
+
+
+@on_both
+@pytest.mark.parametrize("split", [1, 7])
+async def test_bytes_split_anywhere_with_crlf_comments_and_a_bom(wire: Wire, transport: Transport, split: int) -> None:
+    body = b"\xef\xbb\xbf: hello\n\n" + sse(wire, *STREAMS[wire])
+    body = body.replace(b"lo", "lö\u2028".encode()).replace(b"\n", b"\r\n")
+    async with at_server(Reply(body, split=split, content_type=None), wire=wire, transport=transport) as (provider, _):
+        _, done = await ask(provider)
+    assert done.message.text == "Hellö\u2028"
+    assert done.message.calls[0].arguments == {"x": 1}
+
+
+@on_both
+async def test_invalid_utf8_is_replaced(wire: Wire, transport: Transport) -> None:
+    body = sse(wire, *STREAMS[wire]).replace(b"Hel", b"H\xffl")
+    async with at_server(Reply(body), wire=wire, transport=transport) as (provider, _):
+        assert (await ask(provider))[1].message.text == "H\ufffdllo"
+
+
+EMPTY: dict[Wire, list[list[dict[str, Any]]]] = {
+    "chat": [
+        [chat.delta("stop")],
+        [chat.delta("stop", content=" \n")],
+        [chat.delta("stop", reasoning="hm")],
+        [chat.delta("tool_calls")],
+    ],
+    "responses": [
+        responses.whole(),
+        responses.whole(*responses.texts(0, " \n")),
+        responses.whole(*responses.thought(0)),
+    ],
+}
+
+
+@on_both
+async def test_an_answer_with_neither_text_nor_calls(wire: Wire, transport: Transport) -> None:
+    replies = [Reply(sse(wire, *events)) for events in EMPTY[wire]]
+    async with at_server(*replies, wire=wire, transport=transport) as (provider, _):
+        for _ in replies:
+            _, error = await fails(provider)
+            assert error.kind == "empty"
+            assert isinstance(error.usage, Usage)
+
+
+@on_both
+@paced
+async def test_a_silent_service_is_given_up(wire: Wire, transport: Transport, pace: float) -> None:
+    reply = Reply(sse(wire, *STREAMS[wire][:2]), HANG)
+    async with at_server(reply, wire=wire, transport=transport, idle_s=0.1 * pace) as (provider, server):
+        assert (await fails(provider))[1].kind == "stall"
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
+
+
+@on_both
+async def test_a_cancel_closes_the_connection(wire: Wire, transport: Transport) -> None:
+    async with at_server(Reply(sse(wire, *STREAMS[wire][:2]), HANG), wire=wire, transport=transport) as (
+        provider,
+        server,
+    ):
+        task = asyncio.create_task(ask(provider))
+        await asyncio.wait_for(server.arrived.wait(), 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
+
+
+@on_both
+async def test_a_consumer_that_leaves_closes_the_connection(wire: Wire, transport: Transport) -> None:
+    count = 2 if wire == "chat" else 12
+    reply = Reply(sse(wire, *STREAMS[wire][:count]), HANG)
+    async with at_server(reply, wire=wire, transport=transport) as (provider, server):
+        stream = provider.stream(asked())
+        await anext(stream)
+        await stream.aclose()
+        await asyncio.wait_for(server.requests[0].left.wait(), 60)
+
+
+@on_both
+async def test_nobody_listens(wire: Wire, transport: Transport) -> None:
+    _, error = await fails(provider_at("http://127.0.0.1:9", wire, transport=transport))
+    assert error.kind == "network"
+    assert "127.0.0.1:9" in str(error)
+
+
+JUNK: list[Any] = [
+    {"choices": "x"}, {"choices": {"a": 1}}, {"choices": [[1]]}, {"choices": [{"delta": 3}]},
+    {"choices": [{"delta": {"content": {"a": 1}, "tool_calls": {"a": 1}, "refusal": 3, "reasoning_details": "x"}}]},
+    {"choices": [{"delta": {"tool_calls": [3, {}, {"index": "a", "function": 3}, {"index": 2, "id": 7}]}}]},
+    {"choices": [{"delta": {"tool_calls": [{"index": 5, "function": {"name": 3, "arguments": 4}}]}}]},
+    {"choices": [{"delta": {"reasoning_details": [3, {"type": ["x"], "index": {}}]}, "finish_reason": 3}]},
+    {"usage": 3, "x_groq": 4}, {"usage": {"prompt_tokens": [], "completion_tokens_details": 3}}, {"error": None},
+    {"type": "response.output_item.added", "item": 3}, {"type": "response.output_item.done", "item": {}},
+    {"type": "response.output_item.done", "output_index": "a", "item": {"type": "reasoning", "summary": 3, "content": [4]}},
+    {"type": "response.output_text.delta", "output_index": [], "delta": {"a": 1}}, {"type": 3}, {"type": None},
+    {"type": "response.output_text.done", "text": 3}, {"type": "response.function_call_arguments.delta", "delta": 3},
+    {"type": "response.created", "response": 3}, {"type": "response.", "sequence_number": "x"}, {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_events_of_any_shape_change_nothing(transport: Transport) -> None:
+    good: dict[Wire, list[dict[str, Any]]] = {
+        "chat": [chat.delta(content="o"), chat.delta("stop", content="k")],
+        "responses": responses.whole(*responses.texts(7, "ok")),
+    }
+    for wire, (first, *rest) in good.items():
+        async with at_server(Reply(unnamed(first, *JUNK, *rest)), wire=wire, transport=transport) as (provider, _):
+            _, done = await ask(provider)
+        assert done.message.text == "ok"
+        assert not done.message.calls
+
+
+async def test_a_call_that_never_gets_a_name_fails_the_try() -> None:
+    named_not = [chat.calls(chat.piece(0, '{"x": 1}')), chat.delta("tool_calls")]
+    async with at_server(Reply(unnamed(*named_not))) as (provider, _):
+        assert (await fails(provider))[1].kind == "garbled"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_large_texts_arguments_and_events(transport: Transport) -> None:
+    long = "x" * 1_000_000
+    pieces = [chat.calls(chat.piece(0, "y" * 50_000)) for _ in range(100)]
+    events = [
+        chat.delta(content=long), chat.calls(chat.piece(0, '{"text": "', id="c1", name="w")), *pieces,
+        chat.calls(chat.piece(0, '"}')), chat.delta("tool_calls"),
+    ]  # fmt: skip
+    async with at_server(Reply(unnamed(*events)), transport=transport) as (provider, _):
+        _, done = await ask(provider)
+    assert len(done.message.text) == len(long)
+    assert len(done.message.calls[0].arguments["text"]) == 5_000_000

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from friday_cli.llm.transport import Endpoint
+
+KEY = "sk-ant-api03-0123456789abcdef"
+
+
+def endpoint(**more: object) -> Endpoint:
+    given = {
+        "service": "anthropic",
+        "base_url": "https://api.example.org",
+        "headers": {"authorization": f"Bearer {KEY}"},
+    }
+    return Endpoint(**{**given, **more})  # type: ignore[arg-type]
+
+
+def test_no_key_in_any_text_of_it() -> None:
+    shown = endpoint(base_url="https://user:hunter2222@h.example/v1?code=abcdefgh", options={"api_key": "topsecret1"})
+    for text in (repr(shown), str(shown), f"{shown}", shown.lane, repr(list(shown.__rich_repr__())), shown.host):
+        for secret in (KEY, "hunter2222", "abcdefgh", "topsecret1"):
+            assert secret not in text
+    assert repr(endpoint()) == "Endpoint('anthropic', 'api.example.org')"
+
+
+def test_lane_is_one_per_service_and_key() -> None:
+    assert endpoint().lane == endpoint(idle_s=1.0).lane
+    assert endpoint().lane != endpoint(headers={"authorization": "Bearer another-key-1234"}).lane
+    assert endpoint().lane != endpoint(base_url="https://other.example.org").lane
+    assert endpoint().lane.startswith("anthropic-")
+
+
+def test_redact_takes_out_known_and_likely_keys() -> None:
+    text = f"no: {KEY}; Bearer {KEY}; sk-proj-ab****xyz9; eyJhbGciOiJI.eyJzdWIiOi.x; curl https://api.example.org/v1"
+    assert endpoint().redact(text) == "no: [key]; [key]; [key]; [key]; curl https://api.example.org/v1"
+    assert endpoint(headers={"x-api-key": "plainkey77"}).redact("got plainkey77") == "got [key]"
+
+
+def test_redact_leaves_words_alone() -> None:
+    text = "the skipped-tests-folder, risk-free-things and pk tables are fine; max_tokens: 128000"
+    assert endpoint().redact(text) == text
+
+
+def test_urls() -> None:
+    assert endpoint(base_url="http://h:1/v1/").url("/messages") == "http://h:1/v1/messages"
+    assert endpoint(base_url="http://h/v1?api-version=2").url("/chat") == "http://h/v1/chat?api-version=2"
+    assert endpoint(base_url="http://u:p@h:1/v1").host == "h:1"

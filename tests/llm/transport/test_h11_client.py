@@ -1,0 +1,174 @@
+"""What only the plain transport without httpx2 has to do; test_transports.py asks the same of it as of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from friday_cli.core.protocol.errors import ProviderError
+from friday_cli.llm.transport import Endpoint, aclose_all, events_of, h11_client
+from tests.servers.script_player import Reply, named, playing
+
+A, STOP = {"type": "a", "n": 1}, {"type": "message_stop"}
+
+
+@pytest.fixture(autouse=True)
+async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    yield
+    await aclose_all()
+
+
+def endpoint(url: str) -> Endpoint:
+    return Endpoint(service="svc", base_url=url, headers={"x-api-key": "k-of-a-test"})
+
+
+async def read(url: str) -> list[dict[str, Any]]:
+    async with aclosing(events_of("http")(endpoint(url), "/v1/messages", {"model": "m"})) as events:
+        return [event async for event in events]
+
+
+@pytest.mark.parametrize(
+    ("url", "env", "served"),
+    [
+        ("http://127.0.0.1:1/v1", {}, True),
+        ("http://127.0.0.1:1/v1", {"http_proxy": "http://proxy:1"}, True),
+        ("http://[::1]:1", {}, True),
+        ("http://model.example/v1", {}, True),
+        ("https://model.example/v1?version=1", {}, True),
+        ("https://model.example", {"HTTPS_PROXY": "http://proxy:1"}, False),
+        ("https://model.example", {"all_proxy": "socks5://proxy:1"}, False),
+        ("https://user:word@model.example", {}, False),
+        ("https://modèle.example", {}, False),
+        ("https://model.example/a b", {}, False),
+        ("https://model.example:99999", {}, False),
+        ("ftp://model.example", {}, False),
+        ("nonsense", {}, False),
+        ("", {}, False),
+    ],
+)
+def test_what_it_serves(
+    url: str, env: dict[str, str], served: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert h11_client.serves(endpoint(url)) == served
+
+
+def test_other_systems_have_proxies_and_certificates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not h11_client.serves(endpoint("https://model.example"))
+    assert not h11_client.serves(endpoint("http://model.example"))
+    assert h11_client.serves(endpoint("http://localhost:11434/v1"))
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that vouches for itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificate")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=model.test"]
+    names_of = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run([*command, *names_of], check=True, capture_output=True)
+    return cert, key
+
+
+async def test_https(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(*certificate)
+    async with playing(Reply(named(A, STOP)), tls=tls) as server:
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+        with pytest.raises(ProviderError) as caught:
+            await read(server.url)
+        assert caught.value.kind == "network"
+        assert "SSL_CERT_FILE" in str(caught.value)
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        for _ in range(2):
+            assert await read(server.url) == [A, STOP]
+        assert server.requests[0].headers["host"] == server.url.removeprefix("https://")
+        with pytest.raises(ProviderError, match="Cannot reach svc"):
+            await read(server.url.replace("127.0.0.1", "localhost"))  # not a name of the certificate
+
+
+@pytest.mark.parametrize("coding", ["gzip", "identity"])
+async def test_a_packed_answer_is_unpacked(coding: str) -> None:
+    body = named(A, STOP)
+    sent = gzip.compress(body) if coding == "gzip" else body
+    async with playing(Reply(sent, content_encoding=coding, split=7)) as server:
+        assert await read(server.url) == [A, STOP]
+
+
+async def test_a_packing_that_is_unknown_is_said() -> None:
+    async with playing(Reply(b"\x1b\x00", content_encoding="br")) as server:
+        with pytest.raises(ProviderError) as caught:
+            await read(server.url)
+    assert caught.value.kind == "garbled"
+
+
+@pytest.mark.parametrize("good_bye", [b"", b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n"])
+async def test_a_connection_that_the_service_gave_up_is_not_used_again(good_bye: bytes) -> None:
+    body = named(A, STOP)
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body)
+    gone: list[asyncio.Event] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        gone.append(over := asyncio.Event())
+        request = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(request.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]))
+        writer.write(head + body)
+        await writer.drain()
+        writer.write(good_bye)
+        writer.close()
+        await writer.wait_closed()
+        over.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        for number in range(3):
+            assert await read(url) == [A, STOP]
+            await asyncio.wait_for(gone[number].wait(), 60)
+            await asyncio.sleep(0)  # what was said is heard in the next round of the loop
+    assert len(gone) == 3
+
+
+async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
+    piece = bytes(range(256)) * 64
+    async with playing(Reply(piece * 300, split=len(piece))) as server:
+        at = endpoint(server.url)
+        answer = await h11_client.post(at, at.url("/v1"), b"{}", {})
+        got, largest = 0, 0
+        async for data in answer.aiter_bytes():
+            got += len(data)
+            largest = max(largest, len(data))
+            await asyncio.sleep(0.001)
+        await answer.aclose()
+    assert got == 300 * len(piece)
+    assert largest <= h11_client.UNREAD + 512 * 1024
+
+
+async def test_headers_that_no_request_can_have_name_no_value() -> None:
+    async with playing(Reply(named(STOP))) as server:
+        at = Endpoint(service="svc", base_url=server.url, headers={"bad name": "hidden"}, key_name="SVC_KEY")
+        with pytest.raises(ProviderError) as caught:
+            async with aclosing(events_of("http")(at, "/v1", {})) as events:
+                await anext(events)
+    assert caught.value.kind == "config"
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,73 @@
+"""Real sessions with the scripted model: a home, a project, profiles, and what each agent was told and got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from friday_cli.core.protocol.events import Envelope, MessageAdded
+from friday_cli.paths import config_dir, store_path
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
+from friday_cli.store import Store
+
+
+class Stage:
+    """Opens sessions in the folder `project`; `play` is what the agents say, by path."""
+
+    def __init__(self, project: Path, play: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        self.project = project
+        self.scenario = project.parent / "play.json.yaml"  # JSON is YAML
+        self.plays(play)
+
+    def plays(self, play: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Say something else from the next session on."""
+        self.scenario.write_text(json.dumps({"agents": play}), encoding="utf-8")
+
+    def profile(self, name: str, *front: str) -> None:
+        """A profile of the user's own; `front` are more lines of its front matter."""
+        lines = ["---", f"name: {name}", f"description: The {name}.", *front, "---", f"You are the {name}."]
+        folder = config_dir() / "profiles"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    @asynccontextmanager
+    async def session(self, **options: Any) -> AsyncIterator[Session]:
+        """An open session for the time of the block."""
+        options = {"model": f"scripted:{self.scenario}", "allow": ("memory_save",)} | options
+        session = await Session.open(Options(self.project, **options))
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    async def log(self, session: str) -> list[Envelope]:
+        """All that is kept of a session."""
+        store = Store(store_path())
+        try:
+            return await store.events(session)
+        finally:
+            await store.close()
+
+    async def results(self, session: str, path: str) -> list[tuple[str, str]]:
+        """The results of an agent's calls, in order: (status, text)."""
+        messages = [
+            e.event.message for e in await self.log(session) if e.agent == path and isinstance(e.event, MessageAdded)
+        ]
+        return [(r.status, r.text) for m in messages for r in m.results]
+
+
+def does(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> dict[str, Any]:
+    """A turn with calls."""
+    return {"text": text, "calls": [{"name": name, "arguments": dict(given)} for name, given in calls]}
+
+
+def delegates(profile: str, task: str = "look", **more: Any) -> dict[str, Any]:
+    return does(("delegate_task", {"profile": profile, "task": task, **more}))
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"text": text}

@@ -1,0 +1,103 @@
+"""Who may let the service search the web: decided per agent, where no search tool of ours is configured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.config.settings import ProviderSettings, Settings
+from friday_cli.core.protocol.provider import Request
+from friday_cli.llm import models
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
+from tests.engine_fixture import Model, Say, batch
+
+
+class Vendor:
+    """Stands for a service that can search; `by[True]` are the agents that asked a model which searches."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.by: dict[bool, set[str]] = {True: set(), False: set()}
+        patch.setattr(models, "make", self._make)
+
+    def _make(self, choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
+        def play(request: Request, count: int) -> Say:
+            self.by[web_search].add(request.agent)
+            tasks = [{"profile": "researcher"}, {"profile": "coder"}, {"profile": "general"}]
+            return Say(calls=[batch(*tasks)]) if (request.agent, count) == ("a", 0) else Say("done")
+
+        return Model(play)
+
+
+async def asked(
+    tmp_path: Path, *, env: dict[str, str] | None = None, model: str = "anthropic/x", **more: object
+) -> None:
+    given = {"FRIDAY_HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "sk-0123456789", "GROQ_API_KEY": "k0123456789"}
+    options = Options(tmp_path, model=model, **more)  # type: ignore[arg-type]
+    session = await Session.open(options, env=given | (env or {}))
+    try:
+        assert (await session.prompt("go")).status == "completed"
+    finally:
+        await session.close()
+
+
+@pytest.fixture
+def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
+    return Vendor(monkeypatch)
+
+
+ALL = {"a", "a.1", "a.2", "a.3"}
+
+
+async def test_those_whose_profile_and_rules_allow_it(vendor: Vendor, tmp_path: Path) -> None:
+    await asked(tmp_path, allow=("web_search",))
+    assert vendor.by == {True: {"a", "a.1", "a.3"}, False: {"a.2"}}  # the coder's profile has no search
+
+
+async def test_nobody_where_it_would_have_to_be_asked(vendor: Vendor, tmp_path: Path) -> None:
+    await asked(tmp_path)
+    assert vendor.by == {True: set(), False: ALL}
+
+
+async def test_nobody_where_a_rule_denies_it(vendor: Vendor, tmp_path: Path) -> None:
+    await asked(tmp_path, mode="yolo", deny=("web_search",))
+    assert vendor.by == {True: set(), False: ALL}
+
+
+async def test_nobody_where_a_tool_of_ours_searches(vendor: Vendor, tmp_path: Path) -> None:
+    await asked(tmp_path, allow=("web_search",), env={"BRAVE_API_KEY": "k0123456789"})
+    assert vendor.by == {True: set(), False: ALL}
+
+
+async def test_nobody_where_the_service_cannot(vendor: Vendor, tmp_path: Path) -> None:
+    await asked(tmp_path, allow=("web_search",), model="groq/x")
+    assert vendor.by == {True: set(), False: ALL}
+
+
+async def test_a_persona_without_it_does_not_search_and_neither_do_its_children(vendor: Vendor, tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "profiles"
+    folder.mkdir(parents=True)
+    text = "---\nname: lead\ndescription: leads\nallowedTools: [read_file]\nsubAgents: '*'\n---\nYou lead."
+    (folder / "lead.md").write_text(text, encoding="utf-8")
+    await asked(tmp_path, allow=("web_search",), profile="lead")
+    assert vendor.by == {True: set(), False: ALL}
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "can"),
+    [
+        ("anthropic/x", {}, True),
+        ("openai/x", {}, True),
+        ("openai/x", {"api": "chat"}, False),
+        ("openai/x", {"base_url": "http://127.0.0.1:9/v1", "api": "responses"}, False),
+        ("anthropic/x", {"base_url": "http://127.0.0.1:9"}, False),
+        ("groq/x", {}, False),
+        ("scripted:x.yaml", {}, False),
+    ],
+)
+def test_services_that_can(name: str, own: dict[str, str], can: bool) -> None:
+    settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})  # type: ignore[arg-type]
+    env = {f"{service}_API_KEY": "k" for service in ("ANTHROPIC", "OPENAI", "GROQ")}
+    choice = models.resolve(name, settings, env=env)
+    assert models.can_search(choice, settings, env=env) is can

@@ -1,0 +1,119 @@
+"""Once a day what is kept no longer is removed, and nobody notices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from friday_cli.config.settings import Retention
+from friday_cli.paths import data_dir, state_dir, store_path
+from friday_cli.session import cleanup
+from friday_cli.store import Store
+from tests.scenarios import tree
+
+LIMITS = Retention(days=90, gigabytes=2)
+
+
+def file(path: Path, *, days_ago: float) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    at = time.time() - days_ago * cleanup.DAY_S
+    os.utime(path, (at, at))
+    return path
+
+
+def stamp(*, days_ago: float) -> Path:
+    return file(state_dir() / "tidied", days_ago=days_ago)
+
+
+def old_session() -> None:
+    async def work() -> None:
+        store = Store(store_path())
+        session, at = await store.create_session("/work"), time.time() - 100 * cleanup.DAY_S
+        await store.journal(session).append([msgspec.structs.replace(e, at=at) for e in tree(session)])
+        await store.close()
+
+    asyncio.run(work())
+
+
+def sessions() -> int:
+    async def work() -> int:
+        store = Store(store_path())
+        found = await store.list_sessions()
+        await store.close()
+        return len(found)
+
+    return asyncio.run(work())
+
+
+def test_it_is_done_once_a_day_and_not_on_the_first() -> None:
+    old_session()
+    assert cleanup.daily(LIMITS) is None, "the first day"
+    assert cleanup.daily(LIMITS) is None
+    stamp(days_ago=1.1)
+    thread = cleanup.daily(LIMITS)
+    assert cleanup.daily(LIMITS) is None, "another process was quicker"
+    assert thread is not None
+    thread.join()
+    assert sessions() == 0
+
+
+@pytest.mark.parametrize(("days", "left"), [(90, ["new.log", "other"]), (0, ["new.log", "old.log", "other"])])
+def test_old_logs_and_lanes_go_too(days: float, left: list[str]) -> None:
+    logs, lanes = state_dir() / "logs", state_dir() / "lanes"
+    file(logs / "old.log", days_ago=91)
+    file(logs / "new.log", days_ago=89)
+    file(logs / "other", days_ago=999)
+    file(lanes / "a", days_ago=2)
+    file(lanes / "b", days_ago=0)
+    cleanup.tidy(Retention(days=days, gigabytes=0))
+    assert sorted(os.listdir(logs)) == left
+    assert os.listdir(lanes) == ["b"]
+    assert not data_dir().exists(), "nothing is made"
+
+
+def test_a_clock_that_was_set_back_does_not_end_it() -> None:
+    stamp(days_ago=-400)
+    thread = cleanup.daily(LIMITS)
+    assert thread is not None
+    thread.join()
+    assert cleanup.daily(LIMITS) is None
+
+
+def test_a_clock_that_leapt_ahead_removes_nothing_on_that_day() -> None:
+    old_session()
+    stamp(days_ago=400)
+    assert cleanup.daily(LIMITS) is None, "for all it knows these sessions are of yesterday"
+    assert sessions() == 1
+    stamp(days_ago=1.1)
+    thread = cleanup.daily(LIMITS)
+    assert thread is not None
+    thread.join()
+    assert sessions() == 0, "the clock was right: nobody was here for long"
+
+
+def test_failures_are_for_the_debug_log_alone(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    store_path().parent.mkdir(parents=True)
+    store_path().write_bytes(b"no database at all " * 100)
+    stamp(days_ago=2)
+    with caplog.at_level(logging.DEBUG, "friday_cli"):
+        thread = cleanup.daily(LIMITS)
+        assert thread is not None
+        thread.join()
+    (record,) = caplog.records
+    assert (record.levelno, record.exc_info is not None) == (logging.INFO, True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_where_no_state_can_be_kept_nothing_happens() -> None:
+    state_dir().parent.mkdir(parents=True)
+    state_dir().write_text("in the way")
+    assert cleanup.daily(LIMITS) is None

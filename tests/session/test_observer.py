@@ -1,0 +1,157 @@
+"""Two windows on one session: the second shows it live and changes nothing, until the first has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.events import Envelope
+from friday_cli.session.observer import SessionObserver
+from friday_cli.session.open import Options
+from friday_cli.session.session import Session
+from friday_cli.view import MessageItem, SessionView
+from tests.session.harness import Stage, does, says
+from tests.session.test_rewind import writes
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.session.session import Options, Session
+
+async def main() -> None:
+    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo"))
+    await session.prompt("first")
+    print(session.id, flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        await session.prompt(line.strip())
+    await session.close()
+
+asyncio.run(main())
+"""
+
+
+class Other:
+    """A process that drives a session: each line it reads is a prompt."""
+
+    def __init__(self, process: asyncio.subprocess.Process, session: str) -> None:
+        self.process, self.session = process, session
+
+    def say(self, text: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{text}\n".encode())
+
+    async def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        await self.process.wait()
+
+
+@asynccontextmanager
+async def driven(stage: Stage) -> AsyncIterator[Other]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, str(stage.project), str(stage.scenario),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            session = (await process.stdout.readline()).decode().strip()
+        yield Other(process, session)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+class Face:
+    """Folds what a window shows."""
+
+    def __init__(self, window: SessionObserver) -> None:
+        self.state, self.seen = SessionView(), list[Envelope]()
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._fold(window))
+
+    async def _fold(self, window: SessionObserver) -> None:
+        async for envelope in window.events():
+            self.seen.append(envelope)
+            self.state.apply(envelope)
+            self._changed.set()
+
+    @property
+    def words(self) -> list[str]:
+        return (
+            [item.text for item in self.state.agents["a"].transcript if isinstance(item, MessageItem)]
+            if self.seen
+            else []
+        )
+
+    async def until(self, text: str) -> None:
+        async with asyncio.timeout(60):
+            while text not in self.words:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end(self) -> None:
+        async with asyncio.timeout(60):
+            await self._task
+
+
+async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stage: Stage) -> None:
+    stage.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
+    async with driven(stage) as other:
+        options = Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
+        with pytest.raises(UsageError, match=rf"open in another friday process \(number {other.process.pid}\)"):
+            await Session.open(options)
+        window = await SessionObserver.open(options)
+        assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)
+        assert f"Another window (number {other.process.pid}) drives session" in str(window.refusal)
+        face = Face(window)
+        await face.until("one")
+        assert (face.seen[-1].seq or 0) <= window.since
+        other.say("second")
+        await face.until("two")
+        assert [p.text for p in await window.points()] == ["first", "second"]
+        assert [r.path for r in await window.changes()] == ["a.txt"]
+        with pytest.raises(UsageError, match="is open in another"):
+            await window.take_over()
+        await other.end()
+        async with asyncio.timeout(60):
+            await window.released.wait()
+        assert "Take it over" in str(window.refusal)
+        stage.plays({"a": [says("three")]})
+        session = await window.take_over()
+        await face.end()
+        assert session.root.history[-1].text == "two"
+        assert (await session.prompt("third")).result == "three"
+        await session.close()
+
+
+async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: Stage) -> None:
+    stage.plays({"a": [says("one"), does(("bash", {"command": "sleep 60"}))]})
+    async with driven(stage) as other:
+        window = await SessionObserver.open(
+            Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
+        )
+        face = Face(window)
+        other.say("sleep")
+        await face.until("sleep")
+        other.process.send_signal(signal.SIGKILL)
+        async with asyncio.timeout(60):
+            await window.released.wait()
+        session = await window.take_over()
+        await face.end()
+        assert session.idle
+        await session.close()
+        await window.close()
+
+
+async def test_only_a_session_that_there_is_can_be_watched(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="can be watched"):
+        await SessionObserver.open(Options(stage.project))

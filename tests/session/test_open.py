@@ -1,0 +1,144 @@
+"""Opening: what fails leaves nothing behind, and where nothing can be kept a session lives in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from friday_cli.core.protocol.errors import FridayError, Unwritable
+from friday_cli.core.protocol.events import AgentFinished, Envelope, MessageAdded, Notice
+from friday_cli.core.protocol.messages import user
+from friday_cli.paths import data_dir, store_path
+from friday_cli.session import open
+from friday_cli.store import Store
+from tests.scenarios import tree
+from tests.session.harness import Stage, delegates, does, says
+
+
+def rows() -> int:
+    """Sessions in the file, those without any event too."""
+    with closing(sqlite3.connect(store_path())) as db:
+        return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"profile": "nobody"},
+        {"add_dirs": (Path("/nowhere"),)},
+        {"allow": ("bash((",)},
+        {"model": "openai/gpt-6.1-sol"},
+        {"flags": {"subagent_model": "openai/gpt-6.1-sol"}},
+        {"flags": {"subagent_model": "nowhere/model"}},
+    ],
+)
+async def test_an_opening_that_fails_leaves_no_session(stage: Stage, options: dict[str, Any]) -> None:
+    async with stage.session():
+        before = rows()
+    with pytest.raises(FridayError):
+        async with stage.session(**options):
+            raise AssertionError
+    assert rows() == before == 1
+    assert list((data_dir() / "locks").iterdir()) == []
+
+
+def found(folder: Path, pattern: str) -> list[Path]:
+    return list(folder.glob(pattern))
+
+
+def lock_out() -> None:
+    """No folder can be made where the data would be, whoever asks."""
+    data_dir().parent.mkdir(parents=True, exist_ok=True)
+    data_dir().write_text("a file", encoding="utf-8")
+
+
+async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memory(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock_out()
+    stage.profile("helper", "allowedTools: [memory_load, read_file]")
+    note = does(("memory_save", {"text": "the port is 8080"}))
+    stage.plays({
+        "a": [note, delegates("helper", context="x" * 5_000 + "THE END"), says("The port is 8080.")],
+        "a.1": [does(("memory_load", {"query": "port"})), says("8080")],
+    })  # fmt: skip
+    async with stage.session() as session:
+        assert not session.kept
+        assert (await session.prompt("go")).result == "The port is 8080."
+        log = await session.log.history()
+        (spilled,) = found(tmp_path, "friday-*/context-a.1.txt")
+        assert spilled.read_text(encoding="utf-8").endswith("THE END")
+        assert session.root.history[-1].text == "The port is 8080."
+    assert data_dir().read_text(encoding="utf-8") == "a file"
+    assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
+    (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
+    assert (notice.level, "Nothing of this session is kept" in notice.text) == ("warning", True)
+    results = [
+        r.text for e in log if e.agent == "a" and isinstance(e.event, MessageAdded) for r in e.event.message.results
+    ]
+    assert "8080" in results[-1]
+
+
+async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Stage) -> None:
+    lock_out()
+    with pytest.raises(Unwritable, match="Sessions cannot be saved"):
+        async with stage.session(resume="7f3a0000-0000-0000-0000-000000000000"):
+            raise AssertionError
+
+
+@pytest.mark.parametrize("leap_s", [1e6, -1e6])
+async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_nothing(
+    stage: Stage, leap_s: float
+) -> None:
+    """Before it was wrong by `leap_s`: what died is ended, told of once, and took no negative time."""
+    store = Store(store_path())
+    session = await store.create_session(stage.project)
+    died = tree(session)[:13]
+    back = [time.time() + leap_s - (e.seq or 0) for e in died]  # and it was set back at every event
+    await store.journal(session).append([msgspec.structs.replace(e, at=at) for e, at in zip(died, back, strict=True)])
+    await store.close()
+    stage.plays({"a": [says("on"), says("and on")]})
+    async with stage.session(resume=session) as again:
+        for number in range(2):
+            await again.prompt(f"go {number}")
+        asked = [m.text for m in again.root.history if m.role == "user" and "go " in m.text]
+    assert ["The process died while these" in text for text in asked] == [True, False]
+    log = await stage.log(session)
+    ends = [e for e in log if isinstance(e.event, AgentFinished)]
+    assert [(e.agent, e.event.status) for e in ends if isinstance(e.event, AgentFinished)] == [
+        ("a.1", "interrupted"), ("a", "interrupted"), ("a", "completed"), ("a", "completed"),
+    ]  # fmt: skip
+    assert all(e.event.duration_s >= 0 and e.event.wall_s >= 0 for e in ends if isinstance(e.event, AgentFinished))
+    assert [e.seq for e in log] == list(range(1, len(log) + 1))
+
+
+async def test_what_another_process_added_while_a_session_was_opened_is_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.plays({"a": [says("one")]})
+    async with stage.session() as first:
+        await first.prompt("go")
+    look = open._look
+
+    async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:
+        store = Store(store_path())
+        last = (await store.events(first.id))[-1].seq or 0
+        await store.journal(first.id).append([Envelope(last + 1, time.time(), "a", MessageAdded(user("meanwhile")))])
+        await store.close()
+        return await look(options, env)
+
+    monkeypatch.setattr(open, "_look", meanwhile)
+    async with stage.session(resume=first.id) as again:
+        await again.prompt("on")
+        assert [m.text for m in again.root.history if m.role == "user"][:2] == ["go", "meanwhile"]
+    log = await stage.log(first.id)
+    assert [e.seq for e in log] == list(range(1, len(log) + 1))

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.workspace import Ran
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process.environment import cleaned
+from tests.timing import paced
+
+
+class Gate:
+    """A FIFO that a command waits at (`read x <go`) until it is opened, without anybody else waiting."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self._fd = os.open(path, os.O_RDWR)
+
+    def open(self) -> None:
+        os.write(self._fd, b"\n")
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture
+def gate(root: Path) -> Iterator[Gate]:
+    made = Gate(root / "go")
+    yield made
+    made.close()
+
+
+async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, agent: str = "a") -> Ran:
+    return await workspace.run(command, agent=agent, timeout_s=timeout_s, on_output=lambda text: None)
+
+
+async def test_output_and_exit_code(workspace: LocalWorkspace, root: Path) -> None:
+    ran = await run(workspace, "pwd; echo err >&2; printf 'no end'; exit 3")
+    assert (ran.exit_code, ran.output, ran.bytes) == (3, f"{root}\nerr\nno end", len(f"{root}\nerr\nno end"))
+    assert (ran.timed_out, ran.spill, ran.left) == (False, "", 0)
+
+
+async def test_a_signal_gives_the_exit_code_a_shell_gives(workspace: LocalWorkspace) -> None:
+    assert (await run(workspace, "kill -SEGV $$")).exit_code == 128 + signal.SIGSEGV
+
+
+async def test_nothing_can_be_asked_of_a_person(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, "cat; tty; read x; echo $?; echo $PAGER $GIT_PAGER $EDITOR $TERM $GIT_TERMINAL_PROMPT")
+    assert ran.output == "not a tty\n1\ncat cat true dumb 0\n"
+
+
+async def test_commands_start_with_default_signals_and_no_foreign_descriptors(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, "grep -E 'SigIgn|SigBlk' /proc/self/status; ls /proc/self/fd | wc -l; ulimit -c")
+    assert ran.output.split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16, "4", "0"]
+
+
+@paced
+async def test_a_command_is_stopped_at_its_limit(workspace: LocalWorkspace, pace: float) -> None:
+    ran = await run(workspace, "echo begun; sleep 1000", timeout_s=0.3 * pace)
+    assert (ran.exit_code, ran.timed_out, ran.output) == (None, True, "begun\n")
+
+
+async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: Gate) -> None:
+    first = asyncio.Event()
+    shown: list[str] = []
+
+    def show(text: str) -> None:
+        shown.append(text)
+        first.set()
+
+    running = asyncio.create_task(
+        workspace.run("echo ä; read x <go; echo two", agent="a", timeout_s=60, on_output=show)
+    )
+    await asyncio.wait_for(first.wait(), 60)
+    assert shown == ["ä\n"]
+    gate.open()
+    await running
+    assert "".join(shown) == "ä\ntwo\n"
+
+
+async def test_long_output_keeps_head_and_tail_and_lies_on_disk_in_full(
+    workspace: LocalWorkspace, tmp_path: Path
+) -> None:
+    ran = await run(workspace, "seq 1 100000")
+    whole = "".join(f"{n}\n" for n in range(1, 100_001))
+    assert await asyncio.to_thread(Path(ran.spill).read_text) == whole
+    assert ran.bytes == len(whole)
+    head, _, tail = ran.output.partition("\n[... ")
+    assert whole.startswith(head)
+    assert whole.endswith(tail.partition(" ...]\n")[2])
+    assert ran.spill in tail
+    assert len(ran.output) < 35_000
+    assert stat.S_IMODE((tmp_path / "spill").stat().st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(ran.spill).st_mode) == 0o600
+    assert await workspace.read(workspace.resolve(ran.spill), limit=10) == whole[:10].encode()
+
+
+@pytest.mark.parametrize("flood", ["yes", "yes '' | tr -d '\\n' ; tr '\\0' x </dev/zero", "cat /dev/urandom"])
+async def test_a_flood_is_held_in_bounds(
+    workspace: LocalWorkspace, flood: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    ran = await workspace.run(flood, agent="a", timeout_s=0.7, on_output=shown.append)
+    assert ran.timed_out
+    assert len(ran.output) < 40_000
+    assert all(len(text) <= 8192 for text in shown)
+    assert not ran.spill or os.stat(ran.spill).st_size <= 64 * 1024 * 1024
+
+
+async def test_binary_output_is_text_with_marks(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, r"printf 'a\0b\377c\n'")
+    assert ran.output == "a\0b\ufffdc\n"
+
+
+async def test_where_nothing_can_be_kept_the_command_goes_on(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    workspace = LocalWorkspace(root, spill=tmp_path / "file" / "spill")
+    ran = await run(workspace, "seq 1 100000; exit 5")
+    await workspace.close()
+    assert (ran.exit_code, ran.spill) == (5, "")
+    assert "could not be kept: Not a directory" in ran.output
+
+
+async def test_a_command_that_cannot_start_says_why(workspace: LocalWorkspace, root: Path) -> None:
+    with pytest.raises(ToolError, match=r"could not be started.*No such file"):
+        await workspace.run("true", agent="a", timeout_s=60, on_output=print, cwd=root / "missing")
+    with pytest.raises(ToolError, match="NUL"):
+        await run(workspace, "echo \0")
+    with pytest.raises(ToolError, match="longer"):
+        await run(workspace, "#" * 200_000)
+    with pytest.raises(ToolError, match="surrogate"):
+        await run(workspace, "echo \ud800")
+    assert (await run(workspace, "echo still fine")).exit_code == 0
+
+
+async def test_limits_hold_for_commands(root: Path) -> None:
+    workspace = LocalWorkspace(root, limits={"fsize": 1000})
+    ran = await run(workspace, "head -c 5000 /dev/zero > big")
+    await workspace.close()
+    assert (root / "big").stat().st_size <= 1000
+    assert ran.exit_code != 0
+
+
+async def test_many_commands_at_once_do_not_mix(workspace: LocalWorkspace) -> None:
+    results = await asyncio.gather(*(run(workspace, f"echo {n}; exit {n}", agent=f"a.{n}") for n in range(30)))
+    assert [(r.exit_code, r.output) for r in results] == [(n, f"{n}\n") for n in range(30)]
+
+
+async def test_the_helper_is_replaced_when_it_dies(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
+    os.kill(int(ran.output.split()[1]), signal.SIGKILL)
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                assert (await run(workspace, "echo again")).output == "again\n"
+                break
+            except ToolError:
+                await asyncio.sleep(0.01)  # it is still dying
+
+
+def children(pid: str) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_a_keeper_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
+    ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
+    warden = ran.output.split()[1]
+    for _ in range(3000):
+        if keepers := children(warden):
+            break
+        await asyncio.sleep(0.01)
+    for keeper in keepers:
+        with suppress(ProcessLookupError):  # the one of the command is just leaving
+            os.kill(keeper, signal.SIGKILL)
+    assert [(await run(workspace, f"echo {n}")).output for n in range(3)] == ["0\n", "1\n", "2\n"]
+
+
+# ---- programs of our own --------------------------------------------------------
+
+
+async def test_a_program_takes_words_as_they_are(workspace: LocalWorkspace) -> None:
+    printed = await workspace.execute(["printf", "%s|", "-n", "$(id)", "a b\n", "*"], agent="a", timeout_s=60, limit=99)
+    assert (printed.exit_code, printed.out, printed.err) == (0, b"-n|$(id)|a b\n|*|", "")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_a_program_ignores_no_signal_because_friday_does(workspace: LocalWorkspace) -> None:
+    printed = await workspace.execute(["grep", "SigIgn", "/proc/self/status"], agent="a", timeout_s=20, limit=99)
+    assert printed.out == b"SigIgn:\t0000000000000000\n"
+
+
+async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorkspace) -> None:
+    printed = await workspace.execute(["yes"], agent="a", timeout_s=60, limit=1000)
+    assert (printed.cut, printed.exit_code, printed.out) == (True, None, b"y\n" * 500)
+    printed = await workspace.execute(["sleep", "100"], agent="a", timeout_s=0.2, limit=10)
+    assert (printed.timed_out, printed.exit_code) == (True, None)
+    printed = await workspace.execute(["sh", "-c", "echo out; echo err >&2; exit 2"], agent="a", timeout_s=60, limit=4)
+    assert (printed.exit_code, printed.out, printed.err, printed.cut) == (2, b"out\n", "err\n", False)
+    printed = await workspace.execute(["sh", "-c", "echo out; yes >&2"], agent="a", timeout_s=20, limit=9000)
+    assert (printed.exit_code, printed.out, printed.cut) == (128 + signal.SIGXFSZ, b"out\n", False)
+    assert printed.err.startswith("y\n")
+    assert "lines left out ...]" in printed.err
+    with pytest.raises(ToolError, match="not found"):
+        await workspace.execute(["no-such-program"], agent="a", timeout_s=60, limit=10)
+
+
+# ---- in the background -----------------------------------------------------------
+
+
+async def test_a_background_command_is_looked_at_and_ends(workspace: LocalWorkspace, gate: Gate) -> None:
+    job = await workspace.start("echo one; read x <go; echo two; exit 4", agent="a")
+    assert (job.id, job.running) == ("job-1", True)
+    job = await workspace.job("job-1", agent="a", wait_s=60)
+    assert (job.output, job.running, job.exit_code) == ("one\n", True, None)
+    gate.open()
+    output = ""
+    while job.running:
+        job = await workspace.job("job-1", agent="a", wait_s=60)
+        output += job.output
+    assert (output, job.exit_code, job.ended) == ("two\n", 4, True)
+    again = await workspace.job("job-1", agent="a")
+    assert (again.output, again.exit_code, again.ended) == ("", 4, False)
+
+
+async def test_a_background_command_is_killed(workspace: LocalWorkspace) -> None:
+    await workspace.start("trap '' TERM; echo up; sleep 1000", agent="a")
+    await workspace.job("job-1", agent="a", wait_s=60)
+    job = await workspace.job("job-1", agent="a", kill=True)
+    assert (job.running, job.exit_code, job.ended) == (False, None, True)
+
+
+async def test_background_commands_belong_to_their_agent(workspace: LocalWorkspace) -> None:
+    await workspace.start("sleep 1000", agent="a.1")
+    for agent in ("a", "a.2"):
+        with pytest.raises(ToolError, match=r"no background command 'job-1'.*Yours: none"):
+            await workspace.job("job-1", agent=agent)
+    await workspace.release("a.1")
+    with pytest.raises(ToolError):
+        await workspace.job("job-1", agent="a.1")
+
+
+async def test_an_agent_cannot_start_them_without_end(workspace: LocalWorkspace) -> None:
+    for _ in range(16):
+        await workspace.start("sleep 1000", agent="a")
+    with pytest.raises(ToolError, match="running already"):
+        await workspace.start("sleep 1000", agent="a")
+    await workspace.start("sleep 1000", agent="a.1")
+
+
+async def test_a_closed_workspace_starts_nothing(workspace: LocalWorkspace) -> None:
+    await run(workspace, "true")
+    await workspace.close()
+    with pytest.raises(ToolError, match="closed"):
+        await run(workspace, "true")
+
+
+# ---- what changed --------------------------------------------------------------
+
+
+async def test_files_a_command_changed_are_seen(workspace: LocalWorkspace, root: Path) -> None:
+    (root / "old.txt").write_text("old")
+    (root / "moved.txt").write_text("moved")
+    (root / ".git").mkdir()
+    await run(workspace, "sleep 0.05")
+    ran = await run(workspace, "mkdir d; echo new > d/new.txt; echo more >> old.txt; echo x > .git/index")
+    assert {(c.path, c.seen) for c in ran.changed} == {
+        ("d/new.txt", "seen while a command ran"), ("old.txt", "seen while a command ran")
+    }  # fmt: skip
+    assert all(len(c.sha256) == 64 for c in ran.changed)
+
+
+async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace: LocalWorkspace, gate: Gate) -> None:
+    begun = asyncio.Event()
+    command = "echo up; read x <go; echo 1 > theirs.txt"
+    other = asyncio.create_task(workspace.run(command, agent="a.1", timeout_s=60, on_output=lambda text: begun.set()))
+    await begun.wait()
+    ran = await run(workspace, "echo 1 > mine.txt", agent="a.2")
+    gate.open()
+    theirs = await other
+    assert [c.seen for c in ran.changed] == ["seen while a command ran, shared"]
+    assert {c.seen for c in theirs.changed} == {"seen while a command ran, shared"}
+
+
+async def test_friday_s_own_writes_are_not_a_command_s(workspace: LocalWorkspace, root: Path, gate: Gate) -> None:
+    begun = asyncio.Event()
+    running = asyncio.create_task(
+        workspace.run("echo up; read x <go", agent="a", timeout_s=60, on_output=lambda text: begun.set())
+    )
+    await begun.wait()
+    await workspace.write(root / "own.txt", b"own", expect=None)
+    gate.open()
+    assert (await running).changed == ()
+
+
+async def test_too_many_changes_are_counted_and_too_large_a_folder_says_nothing(
+    workspace: LocalWorkspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = await run(workspace, "for i in $(seq 1 60); do echo $i > f$i; done")
+    assert len(ran.changed) == 51
+    assert ran.changed[-1].path == "(10 more files)"
+    monkeypatch.setattr("friday_cli.workspace.fs.change_detection.LOOK_S", -1.0)
+    assert (await run(workspace, "echo 1 > another")).changed == ()
+
+
+# ---- the environment -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ANTHROPIC_API_KEY", "x"), ("OPENAI_APIKEY", "x"), ("GITHUB_TOKEN", "x"), ("npm_config__authToken", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "x"), ("DB_PASSWORD", "x"), ("MYSQL_PWD", "x"), ("DB_PASS", "x"), ("PGPASSWORD", "x"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "x"), ("BASIC_AUTH", "x"), ("SSH_AUTH_SOCK", "x"), ("SENTRY_DSN", "x"),
+        ("INNOCENT", "ghp_" + "a" * 36), ("INNOCENT", "AKIA" + "A" * 16), ("INNOCENT", "sk-ant-" + "a" * 30),
+        ("INNOCENT", "-----BEGIN RSA PRIVATE KEY-----"), ("DATABASE_URL", "postgres://me:hunter2@db/x"),
+        ("GIT_ASKPASS", "/usr/bin/ask"),
+    ],
+)  # fmt: skip
+def test_secrets_do_not_reach_commands(name: str, value: str) -> None:
+    assert name not in cleaned({name: value})
+    assert cleaned({name: value}, keep=[name])[name] == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PATH", "HOME", "PWD", "OLDPWD", "LANG", "GIT_AUTHOR_NAME", "XAUTHORITY", "KEYBOARD", "TOKENIZERS_PARALLELISM",
+     "VIRTUAL_ENV", "CARGO_HOME", "PATHEXT", "COLORTERM"],
+)  # fmt: skip
+def test_ordinary_variables_do(name: str) -> None:
+    assert cleaned({name: "value"})[name] == "value"
+
+
+def test_a_proxy_is_kept_with_its_password() -> None:
+    assert "https_proxy" in cleaned({"https_proxy": "http://me:hunter2@proxy:3128"})
+
+
+async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> None:
+    canary = "canary-4711"
+    workspace = LocalWorkspace(root, environ={**os.environ, "OPENAI_API_KEY": canary, "MY_SETTING": "kept"}, keep=())
+    ran = await run(
+        workspace, "env; tr '\\0' '\\n' </proc/$PPID/environ; tr '\\0' ' ' </proc/$PPID/cmdline; ls /proc/$PPID"
+    )
+    await workspace.close()
+    assert "MY_SETTING=kept" in ran.output
+    assert "warden" in ran.output
+    assert canary not in ran.output

@@ -1,0 +1,220 @@
+"""Nothing a command started outlives it, whatever it does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.process import linux
+from tests.timing import paced
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+ESCAPES = {
+    "plain": "sleep {mark} & sleep {mark}",
+    "nohup": "nohup sleep {mark} >/dev/null 2>&1 & sleep {mark}",
+    "setsid": "setsid sleep {mark} & setsid -f sleep {mark}; sleep {mark}",
+    "double fork": "(setsid sh -c '(sleep {mark} &) &' &) ; sleep {mark}",
+    "deaf to TERM": "trap '' TERM HUP INT; (trap '' TERM; while :; do sleep {mark}; done) & sleep {mark}",
+    "no environment": "env -i setsid sh -c 'env -i sleep {mark} & sleep {mark}' & sleep {mark}",
+    "stopped": "sleep {mark} & kill -STOP $!; sleep {mark}",
+    "forks on": "f() {{ (sleep 0.01; f) & sleep {mark}; }}; f & sleep 0.2; sleep {mark}",
+    "python daemon": "{python} -c 'import os,time\nfor _ in range(2):\n if os.fork(): os._exit(0)\n os.setsid()\ntime.sleep({mark})'; sleep {mark}",
+}
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """A number that is in the command line of every process of this test."""
+    number = f"9{uuid.uuid4().int % 10**9}"
+    yield number
+    for pid in alive(number):
+        os.kill(pid, signal.SIGKILL)
+
+
+def alive(mark: str, *, program: bytes = b"") -> list[int]:
+    """The processes (of `program`) that have `mark` among their words, the dead not counted."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes()
+                if mark.encode() in words and words.startswith(program):
+                    found.append(int(name))
+            except OSError:
+                pass
+    return found
+
+
+async def started(mark: str) -> None:
+    """Returns when a `sleep` of this test runs."""
+    async with asyncio.timeout(60):
+        while not alive(mark, program=b"sleep\0"):  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.02)
+
+
+async def gone(mark: str) -> None:
+    """Returns when no process of this test runs any more: two seconds are promised, and a machine may be busy."""
+    async with asyncio.timeout(60):
+        while alive(mark):  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.02)
+
+
+def escape(name: str, mark: str) -> str:
+    return ESCAPES[name].format(mark=mark, python=sys.executable)
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+async def test_after_a_timeout_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
+    ran = await workspace.run(escape(name, mark), agent="a", timeout_s=0.6, on_output=lambda text: None)
+    assert ran.timed_out
+    assert alive(mark) == []
+
+
+@pytest.mark.parametrize("name", ["setsid", "deaf to TERM"])
+async def test_after_a_cancel_nothing_is_left(workspace: LocalWorkspace, mark: str, name: str) -> None:
+    running = asyncio.create_task(
+        workspace.run(escape(name, mark), agent="a", timeout_s=60, on_output=lambda text: None)
+    )
+    await started(mark)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert alive(mark) == []
+
+
+async def test_a_second_cancel_does_not_break_the_clean_up(workspace: LocalWorkspace, mark: str) -> None:
+    running = asyncio.create_task(
+        workspace.run(escape("deaf to TERM", mark), agent="a.1", timeout_s=60, on_output=lambda text: None)
+    )
+    await started(mark)
+    running.cancel()
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await workspace.release("a.1")
+    assert alive(mark) == []
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 8, 13, 21])
+async def test_a_cancel_while_it_starts_leaves_nothing(workspace: LocalWorkspace, mark: str, after: int) -> None:
+    await workspace.run("true", agent="a", timeout_s=20, on_output=lambda text: None)
+    running = asyncio.create_task(
+        workspace.run(escape("setsid", mark), agent="a", timeout_s=60, on_output=lambda text: None)
+    )
+    for _ in range(after):
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await workspace.release("a")
+    assert alive(mark) == []
+
+
+async def test_a_command_is_over_with_its_shell_and_what_it_left_is_ended(workspace: LocalWorkspace, mark: str) -> None:
+    ran = await workspace.run(
+        f"sleep {mark} & setsid sleep {mark} & echo done; exit 3", agent="a", timeout_s=30, on_output=lambda text: None
+    )
+    assert (ran.exit_code, ran.output, ran.left, ran.timed_out) == (3, "done\n", 2, False)
+    assert alive(mark) == []
+
+
+@paced
+async def test_what_ends_by_itself_shortly_after_is_waited_for(workspace: LocalWorkspace, pace: float) -> None:
+    """Shortly is a third of a second, however busy the machine is: there it may take more than one try to be in time."""
+    ran = await workspace.run(
+        "(sleep 0.05; echo late) & echo now", agent="a", timeout_s=30, on_output=lambda text: None
+    )
+    assert (ran.output, ran.left) == ("now\nlate\n", 0)
+
+
+async def test_released_agents_leave_nothing_and_others_go_on(workspace: LocalWorkspace, mark: str) -> None:
+    await workspace.start(escape("deaf to TERM", f"{mark}1"), agent="a.1")
+    await workspace.start(f"sleep {mark}2", agent="a.1.1")
+    await started(f"{mark}1")
+    await started(f"{mark}2")
+    await workspace.release("a.1")
+    assert alive(f"{mark}1") == []
+    assert len(alive(f"{mark}2")) >= 1
+    await workspace.close()
+    assert alive(mark) == []
+
+
+@paced
+async def test_a_killed_keeper_s_children_are_found_too(workspace: LocalWorkspace, mark: str, pace: float) -> None:
+    command = (
+        f"setsid sleep {mark} & sleep {0.3 * pace}; kill -9 $PPID; sleep {mark}"  # not before it counts as started
+    )
+    ran = await workspace.run(command, agent="a", timeout_s=30, on_output=lambda text: None)
+    assert ran.exit_code is None
+    await gone(mark)
+
+
+def test_a_number_that_became_another_s_is_never_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What /proc said may be old: a number counts only while its process, pinned, hangs below the keeper (Q43)."""
+    with (
+        subprocess.Popen(["sleep", "600"]) as stranger,
+        subprocess.Popen(
+            ["sh", "-c", "sleep 600 & echo $!; wait; read x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as top,
+    ):
+        try:
+            assert top.stdout is not None
+            child = int(top.stdout.readline())
+            told = linux.children_of
+            monkeypatch.setattr(linux, "children_of", lambda pid: [stranger.pid, *told(pid), top.pid])
+            with linux.descendants(top.pid) as found:
+                assert [pid for pid, _ in found] == [child]
+                pin = found[0][1]
+                os.kill(child, signal.SIGKILL)
+                until = time.monotonic() + 60
+                while os.path.exists(f"/proc/{child}"):  # from here on its number is anybody's
+                    assert time.monotonic() < until
+                    time.sleep(0.005)
+                if pin >= 0:
+                    with pytest.raises(ProcessLookupError):
+                        signal.pidfd_send_signal(pin, signal.SIGTERM)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            top.kill()
+
+
+FRIDAY = """
+import asyncio, sys
+from pathlib import Path
+from friday_cli.workspace.local import LocalWorkspace
+
+async def main():
+    workspace = LocalWorkspace(Path(sys.argv[1]))
+    await workspace.start(sys.argv[2], agent="a")
+    await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["setsid", "deaf to TERM", "double fork"])
+async def test_when_friday_is_killed_its_commands_end_within_two_seconds(root: Path, mark: str, name: str) -> None:
+    friday = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FRIDAY, str(root), escape(name, mark),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    try:
+        await started(mark)
+        await asyncio.sleep(0.3)
+    finally:
+        friday.kill()
+        await friday.wait()
+    await gone(mark)

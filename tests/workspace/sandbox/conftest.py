@@ -1,0 +1,97 @@
+"""A workspace whose commands are confined, by each sandbox that this machine has; the others are skipped, and said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.workspace import Access, Ran
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
+
+KINDS = ("bubblewrap", "landlock", "seatbelt")
+
+
+@cache
+def chosen(kind: str) -> SandboxChoice | str:
+    """The sandbox of a kind, or why it does not work here."""
+    try:
+        return detect_sandbox(kind, os.environ)  # type: ignore[arg-type]
+    except UsageError as error:
+        return error.message
+
+
+@pytest.fixture(params=KINDS)
+def choice(request: pytest.FixtureRequest) -> SandboxChoice:
+    found = chosen(request.param)
+    if isinstance(found, str):
+        pytest.skip(f"NOT TESTED HERE: {found}")
+    return found
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A folder that no private temp folder hides."""
+    for place in (os.getcwd(), pwd.getpwuid(os.getuid()).pw_dir, "/opt", "/srv"):
+        if os.access(place, os.W_OK) and not os.path.realpath(place).startswith(("/tmp", "/var/tmp")):
+            break
+    else:
+        pytest.skip("NOT TESTED HERE: every folder that can be written is a temporary one")
+    folder = tempfile.mkdtemp(prefix=".sandbox-test-", dir=place)
+    yield Path(os.path.realpath(folder))
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def root(ground: Path) -> Path:
+    folder = ground / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def outside(ground: Path) -> Path:
+    """A folder beside the workspace, with a file in it."""
+    folder = ground / "outside"
+    folder.mkdir()
+    (folder / "file").write_text("as it was\n")
+    return folder
+
+
+def confined(choice: SandboxChoice, environ: dict[str, str] | None = None, **more: object) -> SandboxPolicy:
+    """A confinement in which this interpreter can be run wherever it lies."""
+    environ = {**os.environ, **(environ or {})}
+    return SandboxPolicy(choice, environ=environ, **{"write": (sys.prefix, sys.base_prefix), **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def workspace(root: Path, choice: SandboxChoice, home: Path, tmp_path: Path) -> AsyncIterator[LocalWorkspace]:
+    made = LocalWorkspace(root, spill=tmp_path / "spill", sandbox=confined(choice, own=(home / "friday",)))
+    yield made
+    await made.close()
+
+
+async def run(workspace: LocalWorkspace, command: str, *, timeout_s: float = 60, access: Access = "") -> Ran:
+    return await workspace.run(command, agent="a", timeout_s=timeout_s, on_output=lambda text: None, access=access)
+
+
+async def git(folder: Path, *words: str) -> str:
+    """Git by the person's own hand, without a sandbox."""
+    process = await asyncio.create_subprocess_exec(
+        "git", "-c", "user.name=P", "-c", "user.email=p@localhost", *words, cwd=folder,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()

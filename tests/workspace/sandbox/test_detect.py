@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_known", {})
+
+
+def program(folder: Path, text: str) -> dict[str, str]:
+    """An environment whose `bwrap` is this script."""
+    folder.mkdir(exist_ok=True)
+    (folder / "bwrap").write_text(f"#!/bin/sh\n{text}\n")
+    (folder / "bwrap").chmod(0o755)
+    return {"PATH": f"{folder}:{os.defpath}"}
+
+
+@linux
+def test_what_does_not_work_is_not_chosen(tmp_path: Path) -> None:
+    environ = program(tmp_path / "bin", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    found = detect_sandbox("auto", environ)
+    assert found.kind in ("landlock", "none")
+    assert "bubblewrap: bwrap: No permissions to create new namespace" in found.why
+    with pytest.raises(UsageError, match=r"bubblewrap does not work here: .*No permissions.*auto"):
+        detect_sandbox("bubblewrap", environ)
+    assert "not found" in detect_sandbox("auto", {"PATH": str(tmp_path)}).why
+
+
+@linux
+def test_it_is_tried_once_and_again_when_the_program_changes(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    count = tmp_path / "count"
+    environ = program(tmp_path / "bin", f'echo x >> {count}; [ "$1" = --version ] && echo bubblewrap 0.99.1; exit 0')
+    first = detect_sandbox("auto", environ, cache=cache)
+    assert first == SandboxChoice("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
+    calls = count.read_text()
+    choosing._known.clear()
+    assert detect_sandbox("auto", environ, cache=cache) == first
+    assert count.read_text() == calls
+    assert (cache / "sandbox.json").stat().st_mode & 0o077 == 0
+    program(tmp_path / "bin", "exit 1 # another program by now")
+    assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
+    (cache / "sandbox.json").write_text("{")
+    choosing._known.clear()
+    assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
+
+
+def test_a_kind_of_another_system_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert detect_sandbox("none", os.environ).kind == "none"
+    monkeypatch.setattr(choosing.sys, "platform", "aix")
+    with pytest.raises(UsageError, match="there is no landlock on aix"):
+        detect_sandbox("landlock", os.environ)

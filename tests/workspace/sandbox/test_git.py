@@ -1,0 +1,190 @@
+"""What runs code later, inside the workspace: git's hooks and settings, and Friday's own folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox import protected_paths
+from friday_cli.workspace.sandbox.detect import SandboxChoice
+from friday_cli.workspace.worktrees import Worktrees
+from tests.workspace.sandbox.conftest import confined, git, run
+
+COMMIT = "git -c user.name=A -c user.email=a@localhost commit -q"
+
+
+@pytest.fixture
+async def repository(root: Path) -> Path:
+    await git(root, "init", "-q", "-b", "main")
+    (root / "f").write_text("one\n")
+    await git(root, "add", "f")
+    await git(root, "commit", "-q", "-m", "one")
+    return root
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every file below a folder that is no sample, with what it holds."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".sample"]
+    return {str(path.relative_to(folder)): path.read_text(errors="replace") for path in files}
+
+
+async def test_git_works_inside(workspace: LocalWorkspace, repository: Path) -> None:
+    ran = await run(
+        workspace,
+        f"echo two >> f && git add f && {COMMIT} -m two && git checkout -q -b side && echo three > g && git add g &&"
+        f" {COMMIT} -m three && git tag t && git checkout -q main && git merge -q side && git stash list && git status -s",
+    )
+    assert (ran.exit_code, ran.output, ran.tampered) == (0, "", ())
+    assert await git(repository, "log", "--format=%s") == "three\ntwo\none\n"
+
+
+ATTACKS = [
+    "echo '#!/bin/sh' > .git/hooks/pre-commit",
+    "rm -rf .git/hooks; mkdir .git/hooks; echo bad > .git/hooks/post-checkout",
+    "mv .git/hooks .git/h && mkdir .git/hooks && echo bad > .git/hooks/pre-commit",
+    "ln -sfn /tmp .git/hooks && echo x",
+    "git config core.hooksPath evil",
+    "echo '[alias] st = !evil' >> .git/config",
+    "echo bad > c && mv -f c .git/config",
+    "echo '* filter=evil' > .git/info/attributes",
+    "mkdir -p .git/modules/x && echo bad > .git/modules/x/config",
+    "mkdir -p .friday && echo 'mode = \"auto\"' > .friday/config.toml",
+    "ln -s . .friday",
+    "cp -r .git copy && rm -rf .git && mv copy .git && echo bad > .git/hooks/pre-commit",
+    "mv .git old && cp -r old .git && echo bad > .git/hooks/pre-commit",
+]
+
+
+async def test_what_would_run_later_stays_as_it_is(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path
+) -> None:
+    if choice.kind == "landlock":
+        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is told (see below)")
+    kept = [repository / ".git" / name for name in ("hooks", "info", "modules")] + [repository / ".friday"]
+    before = [tree(folder) for folder in kept], (repository / ".git/config").read_text()
+    for attack in ATTACKS:
+        ran = await run(workspace, attack)
+        after = [tree(folder) for folder in kept], (repository / ".git/config").read_text()
+        assert after == before, attack
+        assert ran.tampered == ()
+        assert "$TMPDIR only" in ran.blocked or "File exists" in ran.output or ran.exit_code == 0, ran
+        assert not (repository / ".friday").is_symlink()
+        if not (repository / ".git/HEAD").exists():  # what is not protected was deleted
+            await git(repository, "init", "-q", "-b", "main")
+            before = [tree(folder) for folder in kept], (repository / ".git/config").read_text()
+
+
+@pytest.mark.parametrize(
+    ("attack", "told"),
+    [
+        (ATTACKS[0], ".git/hooks/pre-commit"),
+        (ATTACKS[4], ".git/config"),
+        (ATTACKS[9], ".friday/config.toml"),
+        (ATTACKS[-1], ".git/hooks/pre-commit"),
+        ("echo ../evil > .git/commondir", ".git/commondir"),
+    ],
+)
+async def test_where_it_cannot_be_kept_a_change_is_told(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, attack: str, told: str
+) -> None:
+    ran = await run(workspace, attack)
+    assert ran.tampered == ((told,) if choice.kind == "landlock" or "commondir" in told else ())
+
+
+async def test_the_person_s_other_worktrees_lead_where_they_led(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path, ground: Path
+) -> None:
+    await git(repository, "worktree", "add", "-q", "-b", "feature", str(ground / "feature"))
+    file = repository / ".git/worktrees/feature/commondir"
+    ran = await run(workspace, "echo /evil > .git/worktrees/feature/commondir")
+    if choice.kind == "landlock":
+        assert ran.tampered == (".git/worktrees/feature/commondir",)
+        return
+    assert (file.read_text(), ran.tampered) == ("../..\n", ())
+    await run(
+        workspace, "mv .git/worktrees old; cp -r old .git/worktrees; echo /evil > .git/worktrees/feature/commondir"
+    )
+    assert file.read_text() == "../..\n"
+
+
+async def test_what_is_missing_cannot_be_made(
+    workspace: LocalWorkspace, choice: SandboxChoice, repository: Path
+) -> None:
+    if choice.kind == "landlock":
+        pytest.skip("NOT TESTED HERE: landlock can only grant; the change is told (see above)")
+    await git(repository, "config", "x.y", "z")
+    for name in ("hooks", "info"):
+        os.rename(repository / ".git" / name, repository / name)
+    await run(workspace, "mkdir -p .git/hooks .git/info .git/modules .friday; for d in .git/hooks .git/info .git/modules .friday; do echo bad > $d/x; done")  # fmt: skip
+    await workspace.close()
+    left = os.listdir(repository / ".git") + os.listdir(repository)
+    assert not {"modules", ".friday", "x"} & set(left)
+    assert left.count("hooks") == left.count("info") == 1  # only what the person moved away
+
+
+async def test_a_new_repository_is_told(workspace: LocalWorkspace, root: Path) -> None:
+    ran = await run(workspace, "git init -q . && echo bad > .git/hooks/pre-commit; rm -rf .friday")
+    assert (root / ".git/config").exists()
+    assert ".git/hooks/pre-commit" in ran.tampered
+
+
+async def test_the_repository_around_a_subfolder_takes_commits_and_nothing_else(
+    repository: Path, choice: SandboxChoice
+) -> None:
+    sub = repository / "sub"
+    sub.mkdir()
+    workspace = LocalWorkspace(sub, sandbox=confined(choice))
+    ran = await run(workspace, f"echo s > s && git add s && {COMMIT} -m sub; echo bad > ../f; git config a.b c")
+    await workspace.close()
+    assert await git(repository, "log", "--format=%s") == "sub\none\n"
+    assert (repository / "f").read_text() == "one\n"
+    assert ran.exit_code != 0 or choice.kind == "landlock"
+
+
+# ---- worktrees of sub-agents ----------------------------------------------------------
+
+
+async def test_a_worktree_commits_on_its_own_branch_and_leaves_the_rest_alone(
+    repository: Path, choice: SandboxChoice, ground: Path
+) -> None:
+    own = ground / "friday"
+    workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
+    trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
+    made = await trees.open(workspace)
+    child = made.workspace
+    assert child is not None
+    ran = await run(child, f"echo two > g && git add g && {COMMIT} -m two && git log --format=%s")
+    assert ran.output == "two\none\n"
+    common = repository / ".git"
+    before = {name: (common / name).read_text() for name in ("HEAD", "config", "refs/heads/main", "index")
+              if name != "index"}  # fmt: skip
+    for attack in ("echo bad > {c}/HEAD", "echo bad >> {c}/config", "echo bad > {c}/refs/heads/main", "echo bad > {r}/f",
+                   "git config a.b c", "git update-ref refs/heads/main HEAD", "echo bad > {c}/hooks/pre-commit"):  # fmt: skip
+        command = attack.format(c=common, r=repository)
+        printed = await child.run(
+            "bash -c \"$(printf %s '" + command.encode().hex() + "' | xxd -r -p)\"" if "{r}" in attack or "{c}" in attack
+            else command, agent="a.1", timeout_s=60, on_output=lambda text: None,
+        )  # fmt: skip
+        assert printed.exit_code != 0, attack
+    assert {name: (common / name).read_text() for name in before} == before
+    assert (repository / "f").read_text() == "one\n"
+    assert not (common / "hooks/pre-commit").exists()
+    await trees.discard(made)
+    await workspace.close()
+
+
+def test_a_file_that_names_another_repository_opens_nothing(root: Path, ground: Path) -> None:
+    other = ground / "other"
+    (other / ".git/worktrees/w").mkdir(parents=True)
+    (other / ".git/worktrees/w/commondir").write_text("../..\n")
+    (root / ".git").write_text(f"gitdir: {other}/.git/worktrees/w\n")
+    assert protected_paths.ground(str(root)).write == ()
+    (other / ".git/worktrees/w/gitdir").write_text(f"{other}/elsewhere/.git\n")
+    assert protected_paths.ground(str(root)).write == ()
+    (other / ".git/worktrees/w/gitdir").write_text(f"{root}/.git\n")  # only the repository itself can say so
+    assert f"{other}/.git/objects" in protected_paths.ground(str(root)).write
+    (root / ".git").write_text(f"gitdir: {other}/.git\n")
+    assert protected_paths.ground(str(root)).write == ()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.workspace.sandbox import bubblewrap, denial_detection, landlock, protected_paths, seatbelt
+from friday_cli.workspace.sandbox.plan import SandboxPlan
+
+PLAN = SandboxPlan(
+    "bubblewrap", "/bin/bwrap", "/tmp/t", "/ws", False, ("/ws", "/odd\nname\udcff"), ("/ws/s",), (), ("/ws/.friday",)
+)
+
+
+def test_a_plan_comes_over_as_it_is() -> None:
+    for plan in (PLAN, PLAN._replace(network=True, write=(), show=("/a", ""))):
+        fields = iter([*plan.fields(), b"next"])
+        assert SandboxPlan.read(fields) == plan
+        assert next(fields) == b"next"
+    assert SandboxPlan.read(iter([b"0"])) is None
+
+
+def test_links_are_followed_and_what_is_missing_is_left_out(tmp_path: Path) -> None:
+    top = Path(os.path.realpath(tmp_path))
+    (top / "real").mkdir()
+    (top / "link").symlink_to("real")
+    paths = (str(top / "link"), str(top / "missing"))
+    plan = PLAN._replace(
+        write=paths, deny=paths, show=paths, freeze=(str(top / "link/x"), str(top / "no/x"))
+    ).resolved()
+    assert plan.write == plan.deny == plan.show == (str(top / "real"),)
+    assert plan.freeze == (str(top / "real/x"),)
+
+
+def test_what_lies_deeper_holds(tmp_path: Path) -> None:
+    top = Path(os.path.realpath(tmp_path))
+    for name in ("ws/secret/own", "other"):
+        (top / name).mkdir(parents=True)
+    ws = str(top / "ws")
+    plan = PLAN._replace(
+        write=(ws, f"{ws}/secret/own"),
+        deny=(f"{ws}/secret", f"{top}/other"),
+        freeze=(f"{ws}/.friday", f"{top}/other/x"),
+    )
+    words = [os.fsdecode(word) for word in bubblewrap.wrapped(plan, [b"true"])]
+    at = {path: words.index(path) for path in (ws, f"{ws}/secret", f"{ws}/secret/own", f"{ws}/.friday")}
+    assert at[ws] < at[f"{ws}/.friday"]
+    assert at[ws] < at[f"{ws}/secret"] < at[f"{ws}/secret/own"]
+    assert words[at[f"{ws}/secret"] - 3 : at[f"{ws}/secret"]] == ["--perms", "0111", "--tmpfs"]
+    assert f"{top}/other/x" not in words
+    assert words[-2:] == ["--", "true"]
+
+
+def test_landlock_grants_reading_beside_the_way_to_what_is_secret(tmp_path: Path) -> None:
+    top = Path(os.path.realpath(tmp_path))
+    (top / "a/secret").mkdir(parents=True)
+    (top / "a/plain").write_text("")
+    (top / "b").mkdir()
+    found = landlock.readable(PLAN._replace(write=(), deny=(str(top / "a/secret"),)))
+    assert {str(top / "b"), str(top / "a/plain")} <= set(found)
+    assert not any(str(top / "a/secret").startswith(path + "/") or path == str(top / "a/secret") for path in found)
+    assert not any(path == "/dev" or path.startswith("/dev/") for path in found)
+
+
+def test_a_seatbelt_profile_quotes_names_and_ends_with_the_network() -> None:
+    text = seatbelt.profile(PLAN._replace(write=('/ws "x"\\',), deny=("/ws/s",)))
+    assert '(allow file-read* file-write* (subpath "/ws \\"x\\"\\\\"))' in text
+    assert text.index("(deny file-write*)") < text.index('(deny file-read* file-write* (subpath "/ws/s"))')
+    assert text.endswith("(deny network*)")
+    assert "network" not in seatbelt.profile(PLAN._replace(network=True))
+
+
+def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
+    environ = {"HOME": "/home/u", "SSH_AUTH_SOCK": "/x/agent", "DOCKER_HOST": "unix:///x/docker.sock",
+               "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1", "DISPLAY": ":0", "OTHER": "/x/other"}  # fmt: skip
+    found = protected_paths.secrets(environ, ("~/mine",), ("/data",))
+    assert {"/home/u/.ssh", "/home/u/mine", "/data", "/x/agent", "/x/docker.sock", "/x/bus"} <= set(found)
+    assert not {"/x/other", ":0"} & set(found)
+    with pytest.raises(UsageError, match="'relative' is no absolute path"):
+        protected_paths.folders(environ, ("relative",))
+
+
+@pytest.mark.parametrize(
+    ("output", "word"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", "writing"),
+        ("mkdir: cannot create directory '/opt/x': Permission denied", "writing"),
+        ("error: could not write config file .git/config: Device or resource busy", "writing"),
+        ("cat: /ws/s/key: Permission denied", "secrets"),
+        ("curl: (6) Could not resolve host: example.org", "network"),
+        ("E: Temporary failure in name resolution", "network"),
+        ("dial tcp: lookup proxy.golang.org: no such host", "network"),
+        ("connect to 10.0.0.1: Network is unreachable", "network"),
+        ("bwrap: Can't mkdir /x: Read-only file system", "did not run"),
+        ("bash: ./run.sh: Permission denied", ""),
+        ("cat: /ws/file: Permission denied", ""),
+        ("AssertionError: 1 != 2", ""),
+        ("", ""),
+    ],
+)
+def test_a_failure_by_the_sandbox_is_recognised(output: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SandboxPlan, "resolved", lambda self: self)  # its folders are not there
+    found = denial_detection.blocked(output, PLAN)
+    assert (word in found) if word else (found == "")
+    assert "network" not in denial_detection.blocked(output, PLAN._replace(network=True)) or word != "network"
