@@ -10,94 +10,22 @@ from typing import NamedTuple
 
 from .context import AnalysisContext
 from .options import ProgramSpec, ProgramWord, read
+from .readonly_programs import word_set
 
-_TESTS = frozenset(
-    [
-        "-empty",
-        "-true",
-        "-false",
-        "-print",
-        "-print0",
-        "-prune",
-        "-ls",
-        "-depth",
-        "-d",
-        "-xdev",
-        "-mount",
-        "-daystart",
-        "-readable",
-        "-writable",
-        "-executable",
-        "-quit",
-        "-not",
-        "-a",
-        "-and",
-        "-o",
-        "-or",
-        "!",
-        "(",
-        ")",
-        ",",
-        "-nouser",
-        "-nogroup",
-        "-noleaf",
-    ]
+_TESTS = word_set(
+    """
+    -empty -true -false -print -print0 -prune -ls -depth -d -xdev -mount -daystart -readable -writable -executable
+    -quit -not -a -and -o -or ! ( ) , -nouser -nogroup -noleaf
+    """
 )
-_TESTS_WITH_WORD = frozenset(
-    [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-iwholename",
-        "-type",
-        "-xtype",
-        "-size",
-        "-mtime",
-        "-mmin",
-        "-atime",
-        "-amin",
-        "-ctime",
-        "-cmin",
-        "-maxdepth",
-        "-mindepth",
-        "-perm",
-        "-user",
-        "-group",
-        "-uid",
-        "-gid",
-        "-links",
-        "-inum",
-        "-regex",
-        "-iregex",
-        "-regextype",
-        "-lname",
-        "-ilname",
-        "-printf",
-        "-newermt",
-        "-fstype",
-        "-used",
-    ]
+_TESTS_WITH_WORD = word_set(
+    """
+    -name -iname -path -ipath -wholename -iwholename -type -xtype -size -mtime -mmin -atime -amin -ctime -cmin
+    -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -regex -iregex -regextype -lname -ilname -printf
+    -newermt -fstype -used
+    """
 )
-SHOWS = frozenset(
-    [
-        "wc",
-        "ls",
-        "du",
-        "stat",
-        "file",
-        "basename",
-        "dirname",
-        "echo",
-        "md5sum",
-        "sha1sum",
-        "sha256sum",
-        "grep",
-        "egrep",
-        "fgrep",
-    ]
-)
+SHOWS = word_set("wc ls du stat file basename dirname echo md5sum sha1sum sha256sum grep egrep fgrep")
 """What may be run on names that find or git gave: nothing that prints whole files."""
 PRINTS = frozenset(("cat", "head", "tail", "nl"))
 """Programs that print whole files: only on plain ones."""

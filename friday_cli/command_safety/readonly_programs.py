@@ -6,6 +6,12 @@ import re
 
 from .options import ProgramSpec
 
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of `text`, which blanks part."""
+    return frozenset(text.split())
+
+
 _NUMBERS = "0123456789"
 _GREP = ProgramSpec(
     flags="EFGPHhnivwxcloqsrabLZIyTzU" + _NUMBERS, values="emABCdD", files="f", instead="-e -f --regexp --file", lead=1,
@@ -109,123 +115,21 @@ SPECS |= {
     "unzip": ProgramSpec(flags="lvZ1", most=1),
 }
 
-BUILTINS = frozenset(
-    [
-        "echo",
-        "printf",
-        "test",
-        "[",
-        "true",
-        "false",
-        ":",
-        "pwd",
-        "cd",
-        "exit",
-        "return",
-        "break",
-        "continue",
-        "shift",
-        "wait",
-        "type",
-        "command",
-        "read",
-        "set",
-        "time",
-        "kill",
-        "help",
-        "umask",
-        "ulimit",
-        "jobs",
-    ]
+BUILTINS = word_set(
+    """
+    echo printf test [ true false : pwd cd exit return break continue shift wait type command read set time kill
+    help umask ulimit jobs
+    """
 )
 """What the shell itself does: no PATH is looked through for these."""
 
-VERSIONED = frozenset(
-    [
-        "python",
-        "python3",
-        "node",
-        "npm",
-        "npx",
-        "pnpm",
-        "yarn",
-        "bun",
-        "deno",
-        "go",
-        "cargo",
-        "rustc",
-        "rustup",
-        "ruby",
-        "gem",
-        "bundle",
-        "perl",
-        "php",
-        "java",
-        "javac",
-        "kotlin",
-        "scala",
-        "gcc",
-        "g++",
-        "clang",
-        "cc",
-        "make",
-        "cmake",
-        "ninja",
-        "git",
-        "docker",
-        "podman",
-        "kubectl",
-        "helm",
-        "terraform",
-        "pip",
-        "pip3",
-        "pipx",
-        "uv",
-        "uvx",
-        "poetry",
-        "hatch",
-        "ruff",
-        "mypy",
-        "pytest",
-        "tox",
-        "black",
-        "bash",
-        "zsh",
-        "fish",
-        "tsc",
-        "eslint",
-        "prettier",
-        "jest",
-        "dotnet",
-        "swift",
-        "ghc",
-        "stack",
-        "cabal",
-        "mix",
-        "elixir",
-        "lua",
-        "R",
-        "julia",
-        "psql",
-        "sqlite3",
-        "mysql",
-        "gh",
-        "aws",
-        "gcloud",
-        "az",
-        "rg",
-        "fd",
-        "jq",
-        "curl",
-        "wget",
-        "ssh",
-        "tmux",
-        "vim",
-        "nvim",
-        "emacs",
-        "code",
-        "friday",
-    ]
+VERSIONED = word_set(
+    """
+    python python3 node npm npx pnpm yarn bun deno go cargo rustc rustup ruby gem bundle perl php java javac kotlin
+    scala gcc g++ clang cc make cmake ninja git docker podman kubectl helm terraform pip pip3 pipx uv uvx poetry
+    hatch ruff mypy pytest tox black bash zsh fish tsc eslint prettier jest dotnet swift ghc stack cabal mix elixir
+    lua R julia psql sqlite3 mysql gh aws gcloud az rg fd jq curl wget ssh tmux vim nvim emacs code friday
+    """
 )
 """Programs that may be asked for their version."""
 SHORT_VERSIONS = frozenset(
@@ -242,31 +146,11 @@ SHORT_VERSIONS = frozenset(
 )
 """Other ways to ask for it. `python -v` and `bash -v` are none: they read programs from standard input."""
 
-ENVIRONMENT = frozenset(
-    [
-        "CI",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "CLICOLOR",
-        "LANG",
-        "LC_ALL",
-        "LC_CTYPE",
-        "LC_COLLATE",
-        "LC_TIME",
-        "TZ",
-        "TERM",
-        "COLUMNS",
-        "LINES",
-        "DEBUG",
-        "VERBOSE",
-        "NODE_ENV",
-        "RUST_BACKTRACE",
-        "RUST_LOG",
-        "PYTHONUNBUFFERED",
-        "PYTHONDONTWRITEBYTECODE",
-        "PYTHONHASHSEED",
-        "LOG_LEVEL",
-    ]
+ENVIRONMENT = word_set(
+    """
+    CI NO_COLOR FORCE_COLOR CLICOLOR LANG LC_ALL LC_CTYPE LC_COLLATE LC_TIME TZ TERM COLUMNS LINES DEBUG VERBOSE
+    NODE_ENV RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED LOG_LEVEL
+    """
 )
 """Variables that change how a program speaks, not what it runs."""
 INTERPRETERS = re.compile(
@@ -275,123 +159,15 @@ INTERPRETERS = re.compile(
     r"[\d.]*"
 )
 """Programs that run what they are given: one rule for all they can be told would be a rule for everything."""
-RUNNERS = frozenset(
-    [
-        "sudo",
-        "doas",
-        "su",
-        "env",
-        "xargs",
-        "parallel",
-        "watch",
-        "ssh",
-        "scp",
-        "rsync",
-        "docker",
-        "podman",
-        "kubectl",
-        "nsenter",
-        "unshare",
-        "chroot",
-        "systemd-run",
-        "at",
-        "batch",
-        "crontab",
-        "npx",
-        "bunx",
-        "uvx",
-        "pipx",
-        "setsid",
-        "script",
-        "strace",
-        "ltrace",
-        "gdb",
-        "valgrind",
-        "timeout",
-        "nice",
-        "nohup",
-        "time",
-        "stdbuf",
-        "command",
-        "builtin",
-        "exec",
-        "eval",
-        "source",
-        ".",
-        "busybox",
-        "toybox",
-        "find",
-        "fd",
-        "tar",
-        "git-shell",
-        "make-kpkg",
-        "flock",
-        "ionice",
-        "taskset",
-        "chrt",
-        "numactl",
-        "unbuffer",
-        "expect",
-        "tmux",
-        "screen",
-        "entr",
-        "nodemon",
-        "coproc",
-        "trap",
-        "alias",
-        "hash",
-        "enable",
-        "mapfile",
-        "readarray",
-        "complete",
-        "compgen",
-        "bind",
-        "fc",
-        "history",
-        "let",
-        "declare",
-        "export",
-        "typeset",
-        "readonly",
-        "local",
-        "unset",
-        "shopt",
-        "open",
-        "xdg-open",
-        "start",
-        "curl",
-        "wget",
-        "nc",
-        "ncat",
-        "socat",
-        "telnet",
-        "ftp",
-        "sftp",
-        "rm",
-        "rmdir",
-        "dd",
-        "mkfs",
-        "shred",
-        "truncate",
-        "chmod",
-        "chown",
-        "chgrp",
-        "kill",
-        "killall",
-        "pkill",
-        "mount",
-        "umount",
-        "ln",
-        "install",
-        "crontab",
-        "systemctl",
-        "service",
-        "launchctl",
-        "apt",
-        "apt-get",
-        "yum",
-        "dnf",
-        "brew",
-    ]
+RUNNERS = word_set(
+    """
+    sudo doas su env xargs parallel watch ssh scp rsync docker podman kubectl nsenter unshare chroot systemd-run at
+    batch crontab npx bunx uvx pipx setsid script strace ltrace gdb valgrind timeout nice nohup time stdbuf command
+    builtin exec eval source . busybox toybox find fd tar git-shell make-kpkg flock ionice taskset chrt numactl
+    unbuffer expect tmux screen entr nodemon coproc trap alias hash enable mapfile readarray complete compgen bind
+    fc history let declare export typeset readonly local unset shopt open xdg-open start curl wget nc ncat socat
+    telnet ftp sftp rm rmdir dd mkfs shred truncate chmod chown chgrp kill killall pkill mount umount ln install
+    systemctl service launchctl apt apt-get yum dnf brew
+    """
 )
 """Programs for which no rule is ever suggested: they run others, reach out, destroy, or change what a name means."""

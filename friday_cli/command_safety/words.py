@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .readonly_programs import word_set
 from .syntax import Unparseable, children, raw
 
 if TYPE_CHECKING:
@@ -21,43 +22,12 @@ _GLOB = re.compile(r"[*?\[]")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _CUT = re.compile(r"\$\{[A-Za-z_]\w*(?:%%?|##?|:-)[^{}$`\"'\\]*\}")
 _SAFE = re.compile(r"[\w@%+=:,./-]+")
-AMBIENT = frozenset(
-    [
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "PATH",
-        "LANG",
-        "LC_ALL",
-        "TERM",
-        "HOSTNAME",
-        "TMPDIR",
-        "EUID",
-        "UID",
-        "PPID",
-        "RANDOM",
-        "SECONDS",
-        "LINENO",
-        "BASH_VERSION",
-        "OSTYPE",
-        "HOSTTYPE",
-        "COLUMNS",
-        "LINES",
-        "EDITOR",
-        "PAGER",
-        "VIRTUAL_ENV",
-        "CI",
-        "GOPATH",
-        "GOROOT",
-        "JAVA_HOME",
-        "NODE_ENV",
-        "OLDPWD",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_CACHE_HOME",
-        "CONDA_PREFIX",
-        "PYTHONPATH",
-    ]
+AMBIENT = word_set(
+    """
+    USER LOGNAME SHELL PATH LANG LC_ALL TERM HOSTNAME TMPDIR EUID UID PPID RANDOM SECONDS LINENO BASH_VERSION OSTYPE
+    HOSTTYPE COLUMNS LINES EDITOR PAGER VIRTUAL_ENV CI GOPATH GOROOT JAVA_HOME NODE_ENV OLDPWD XDG_CONFIG_HOME
+    XDG_DATA_HOME XDG_CACHE_HOME CONDA_PREFIX PYTHONPATH
+    """
 )
 """Variables that everybody may see; any other may hold a key."""
 
