@@ -93,9 +93,7 @@ def unset(key: str = _KEY) -> None:
 
 
 def _told(key: str, saved: SavedSetting) -> None:
-    """What a person must know beside the change: lost comments, and another place that sets the key."""
-    if saved.backup is not None:
-        output.remark(f"its comments could not be kept; the old file is {with_tilde(saved.backup)}")
+    """Warn where another file sets the key, too."""
     source = look().loaded.sources.get(key, "")
     if source and Path(source).resolve() != saved.path.resolve():
         output.remark(f"warning: {with_tilde(source)} sets it too, and wins")

@@ -26,7 +26,7 @@ ROOMS = {
     "pypdf": ("friday_cli.tools.documents",),
     "html_to_markdown": ("friday_cli.tools.web",),
     "yaml": ("friday_cli.extensions.frontmatter", "friday_cli.llm.providers"),
-    "tomli_w": ("friday_cli.config", "friday_cli.llm.models"),
+    "tomlkit": ("friday_cli.config", "friday_cli.llm.models"),
     "platformdirs": ("friday_cli.paths",),
     "jsonschema": ("friday_cli.session.output_schema",),
     "tree_sitter": ("friday_cli.command_safety",),

@@ -275,14 +275,14 @@ class TestErrors:
         )
     )
     def test_any_structure_is_settings_or_a_file_error(self, data: object) -> None:
-        import tomli_w
+        import tomlkit
 
         def without_none(value: object) -> object:
             if isinstance(value, dict):
                 return {k: without_none(v) for k, v in value.items() if v is not None}
             return [without_none(v) for v in value if v is not None] if isinstance(value, list) else value
 
-        text = tomli_w.dumps(without_none(data) if isinstance(data, dict) else {"mode": without_none(data) or 0})  # type: ignore[arg-type]
+        text = tomlkit.dumps(without_none(data) if isinstance(data, dict) else {"mode": without_none(data) or 0})  # type: ignore[arg-type]
         check_parses_or_file_error(text)
 
 

@@ -24,7 +24,7 @@ __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
-    "tomli-w", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
+    "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""
 
