@@ -215,7 +215,7 @@ def test_programs_that_are_missing_are_notes(console: Console, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     found = facts(console)
     assert found["programs/rg"]["level"] == "note"
-    assert "Friday's own search" in found["programs/rg"]["text"]
+    assert "its own regular expressions" in found["programs/rg"]["text"]
     (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "git").chmod(0o700)
     assert "exit" in facts(console)["programs/git"]["text"]
