@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from friday_cli.command_safety import outbound
+from friday_cli.command_safety import network_targets
 from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
@@ -290,7 +290,7 @@ class Bench:
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, TaintTracker(outbound))
+        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, TaintTracker(network_targets))
         self.tree = _Tree(self.world, build=self.build, revive=self.revive)
         self.tree.bench, self.tree.runs = self, {}
         self.tree.on_news = self._wake

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from friday_cli.command_safety import AnalysisContext, analyze, outbound
+from friday_cli.command_safety import AnalysisContext, analyze, network_targets
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, suggested_rule
@@ -141,7 +141,7 @@ def explain(
 def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
     """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
     is asked about in a session that has read text of strangers, "" for nothing."""
-    fresh = TaintTracker(outbound)
+    fresh = TaintTracker(network_targets)
     if verdict.decision == "deny":
         return verdict, ""
     if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):

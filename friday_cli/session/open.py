@@ -260,9 +260,9 @@ async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
 
 
 def _outbound(command: str) -> Sequence[tuple[str, str]]:
-    from friday_cli.command_safety import outbound  # with its parser only where a command was run
+    from friday_cli.command_safety import network_targets  # with its parser only where a command was run
 
-    return outbound(command)
+    return network_targets(command)
 
 
 def _crew(options: Options, ground: _OpenContext, store: Store, session_id: str, log: Log) -> AgentFactory:

@@ -103,9 +103,9 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
     rules = Rules(mode="ask", parent=bounds)
     assert (
-        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.on_paper())).decision == "allow"
+        rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.virtual_context())).decision == "allow"
     )  # it only looks
-    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.on_paper())).decision == "deny"
+    assert rules.decide(workspace_fixture.bash("ls a", workspace_fixture.virtual_context())).decision == "deny"
     assert rules.decide(RuleInput("read_file", "read", ("a",))).decision == "allow"
     assert rules.decide(RuleInput("read_file", "read", (".env",))).decision == "ask"
 
