@@ -165,10 +165,10 @@ def test_what_cannot_be_opened_is_one_line_on_a_clean_terminal(tmp_path: Path) -
 
 def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
-        "import runpy, sys\nfrom friday_cli.view.state import State\n"
-        "known = State.apply\ndef apply(self, envelope):\n"
+        "import runpy, sys\nfrom friday_cli.view.state import SessionView\n"
+        "known = SessionView.apply\ndef apply(self, envelope):\n"
         "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom sk-ant-abcdefghijklmnopqrstuvwx')\n"
-        "    return known(self, envelope)\nState.apply = apply\n"
+        "    return known(self, envelope)\nSessionView.apply = apply\n"
         "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )
     with Terminal(tmp_path, script="broken.py") as terminal:

@@ -174,9 +174,9 @@ def children(pid: str) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_a_keeper_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
-    warden = ran.output.split()[1]
+    supervisor = ran.output.split()[1]
     for _ in range(3000):
-        if keepers := children(warden):
+        if keepers := children(supervisor):
             break
         await asyncio.sleep(0.01)
     for keeper in keepers:
@@ -352,5 +352,5 @@ async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> N
     )
     await workspace.close()
     assert "MY_SETTING=kept" in ran.output
-    assert "warden" in ran.output
+    assert "supervisor" in ran.output
     assert canary not in ran.output
