@@ -39,6 +39,10 @@ MODEL_SERVERS = {1234, 8000, 8080, 11434}
 """Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
 MACHINE = "cli delegation e2e faces local providers sandbox session store tools wire worktrees"
 """Folders whose tests meet the machine: its processes, terminals, sockets, disks and clock."""
+MOST_RERUN = 1
+"""How many tests of a run may fail and pass when they are run again; more fail the run."""
+PACES = (1.0, 5.0, 25.0)
+"""The values of `pace`, in the order in which a test marked `@paced` is run with them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
     r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
@@ -54,12 +58,52 @@ _seen: list[str] = []
 _homes = itertools.count(1)
 
 
+# ---- run again -------------------------------------------------------------------
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test that meets the machine fail once, as docs/decisions/017 says; the summary names it as RERUN."""
+    """Say which tests are run again when they fail (docs/decisions/017): a paced one with longer times, one that meets
+    the machine once, all others never."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).parts[0] in MACHINE.split():
+        if item.get_closest_marker("paced"):
+            item.add_marker(pytest.mark.flaky(reruns=len(PACES) - 1))
+        elif item.path.relative_to(here).parts[0] in MACHINE.split():
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture
+def pace(request: pytest.FixtureRequest) -> float:
+    """By how much a test marked `@paced` multiplies its times in this run of it."""
+    return PACES[getattr(request.node, "execution_count", 1) - 1]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which too many tests were run again."""
+    if len(_run_again(session.config)[False]) > MOST_RERUN and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Count and name the tests that were run again."""
+    found = _run_again(config)
+    if names := found[False]:
+        over = len(names) > MOST_RERUN
+        end = f": more than {MOST_RERUN} fails the run" if over else ""
+        terminalreporter.write_line(f"Run again: {len(names)} ({', '.join(names)}){end}", red=over, yellow=not over)
+    if names := found[True]:
+        terminalreporter.write_line(f"Run at a slower pace: {len(names)} ({', '.join(names)})", yellow=True)
+
+
+def _run_again(config: pytest.Config) -> dict[bool, list[str]]:
+    """The tests that failed and were run again, those marked `@paced` under True."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")  # None in a process of xdist
+    reports = reporter.stats.get("rerun", []) if reporter else []
+    return {
+        paced: list(dict.fromkeys(r.nodeid for r in reports if ("paced" in r.keywords) is paced))
+        for paced in (False, True)
+    }
 
 
 # ---- a home of its own ---------------------------------------------------------
