@@ -45,7 +45,7 @@ PACES = (1.0, 5.0, 25.0)
 """The values of `pace`, in the order in which a test marked `@paced` is run with them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
-    r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
+    r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLORTERM|COLUMNS|LINES|LANG|LANGUAGE|LC_.*|EDITOR|VISUAL|PAGER)$"
 )
 """Variables of the machine that would change what Friday does."""
 
@@ -53,6 +53,8 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # in the background of a shell; Ctrl-C is to reach what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+os.umask(0o022)  # modes of files are compared
 
 _seen: list[str] = []
 _homes = itertools.count(1)
@@ -111,13 +113,19 @@ def _run_again(config: pytest.Config) -> dict[bool, list[str]]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left."""
+    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left.
+
+    Commands run without a sandbox, whatever this machine has; a test of the sandbox names the kind it runs with.
+    """
     for name in [n for n in os.environ if SECRETS.search(n)]:
         monkeypatch.delenv(name)
     folder = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("FRIDAY_HOME", str(folder / "friday"))
+    monkeypatch.setenv("FRIDAY_SANDBOX", "none")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("TERM", "xterm-256color")
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
     return folder

@@ -215,8 +215,10 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
         cwd = Path(os.path.realpath(home)) / "retry"  # noqa: ASYNC240
         cwd.mkdir()
         before = dict(os.environ)
-        os.environ.update(HOME=str(cwd.parent), FRIDAY_HOME=str(cwd.parent / ".friday"), TZ="UTC")
-        env = {k: v for k, v in os.environ.items() if k in ("HOME", "FRIDAY_HOME", "PATH")}
+        os.environ.update(
+            HOME=str(cwd.parent), FRIDAY_HOME=str(cwd.parent / ".friday"), FRIDAY_SANDBOX="none", TZ="UTC"
+        )
+        env = {k: v for k, v in os.environ.items() if k in ("HOME", "FRIDAY_HOME", "FRIDAY_SANDBOX", "PATH")}
         env |= {"ANTHROPIC_API_KEY": "no-key"} if key else {}
         await keep_sessions(Store(store_path(env)), cwd)
         options = Options(cwd, model=MODEL if key else None, attended=True)
