@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,6 +56,9 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.umask(0o022)  # modes of files are compared
+if not re.fullmatch(r"[\w/.+-]{1,60}", tempfile.gettempdir(), re.ASCII):
+    # commands of tests name files without quotes, and a path of a socket has 107 bytes at most
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 
 _seen: list[str] = []
 _homes = itertools.count(1)
