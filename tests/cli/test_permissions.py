@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.cli.permissions import EFFECTS
 from friday_cli.workspace.sandbox import detect as choosing
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import Kind
 from tests.cli.console import Console
-from tests.tools import test_specs
 
 CONFIG = """\
 mode = "ask"
@@ -135,13 +133,6 @@ def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str,
     ran = console("permissions", "explain", *args)
     assert ran.code != 0
     assert words in ran.error
-
-
-def test_effects_are_those_the_tools_declare() -> None:
-    declared = {
-        tool.name: tool.effect for tool in (t for family in test_specs.present() for t in test_specs.FAMILIES[family]())
-    }
-    assert {name: EFFECTS.get(name) for name in declared} == declared
 
 
 def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:

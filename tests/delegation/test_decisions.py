@@ -14,8 +14,9 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, StatusC
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
-from friday_cli.extensions.profiles import READ_ONLY, load, parse
+from friday_cli.extensions.profiles import load, parse
 from friday_cli.session.system_prompt import CONTEXT_LABEL
+from friday_cli.tool_catalog import TOOLS
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
 from tests.virtual import virtual
@@ -396,7 +397,7 @@ async def test_c13_the_end_of_the_process_is_an_interruption_that_can_be_continu
 @pytest.mark.parametrize(
     ("front", "tools"),
     [
-        ((), READ_ONLY),
+        ((), TOOLS.by_default),
         (("allowedTools: []",), frozenset()),
         (('allowedTools: "*"',), None),
         (("allowedTools: [read_file, bash]",), frozenset(("read_file", "bash"))),

@@ -97,12 +97,12 @@ async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
 def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "ok", ToolFacts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
-    assert audit(tally, "I changed f and the tests pass", able=True) == []
+    assert audit(tally, "I changed f and the tests pass", []) == []
     tally.warn("said of the first result")
     tally.begin()
     assert tally.run == Receipt()
     assert tally.receipt.warnings == ()
-    assert audit(tally, "I changed g, and the tests pass", able=True) == [
+    assert audit(tally, "I changed g, and the tests pass", []) == [
         "says that a command ran or tests pass, but no command was run in this run",
         "claims changes, but no file was changed in this run",
     ]
