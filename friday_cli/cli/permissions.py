@@ -11,7 +11,7 @@ import typer
 from friday_cli.command_safety import AnalysisContext, analyze, outbound
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
-from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, suggested_rule
+from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
@@ -108,7 +108,7 @@ def explain(
     """
     rules, _ = _rules(mode, profile)
     wanted = _call(call, rules.tools)
-    verdict, later = _beside(rules, wanted, rules.decide(wanted), call)
+    verdict, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
     offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
@@ -129,18 +129,15 @@ def explain(
         output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
 
 
-def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
-    """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
-    is asked about in a session that has read text of strangers, "" for nothing."""
-    fresh = TaintTracker(outbound)
-    if verdict.decision == "deny":
+def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
+    """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
+    taint, arguments = TaintTracker(outbound), [text.partition(":")[2].strip()]
+    verdict = decide(call, arguments, rules, taint)
+    if verdict.decision != "allow":
         return verdict, ""
-    if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):
-        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
-    if verdict.decision == "ask":
-        return verdict, ""
-    fresh.source = "a web page, for one"
-    return verdict, fresh.approval_reason(call, [text.partition(":")[2].strip()], rules)
+    taint.source = "a web page, for one"
+    later = decide(call, arguments, rules, taint)
+    return verdict, later.reason if later.decision == "ask" else ""
 
 
 def _show(head: str, verdict: PermissionDecision, indent: int) -> None:

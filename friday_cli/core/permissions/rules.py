@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -45,6 +45,14 @@ class PermissionDecision(msgspec.Struct, frozen=True):
     reason: str = ""
     rule: str = ""
     source: str = ""
+
+
+class Taint(Protocol):
+    """What makes a call suspicious beside the rules, such as untrusted text that the session has read."""
+
+    def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
+        """Why a call that `rules` allow must be put to a person all the same, "" when it need not."""
+        ...
 
 
 class Rules:
@@ -200,6 +208,14 @@ class Rules:
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
+
+
+def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
+    """The final decision on a call: the rules' verdict, made stricter where `taint` objects."""
+    verdict = rules.decide(call)
+    if verdict.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
+        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
+    return verdict
 
 
 def _by(rule: Rule, words: str) -> PermissionDecision:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
 from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
-from friday_cli.core.permissions.rules import MODES, Mode, Rules, suggested_rule
+from friday_cli.core.permissions.rules import MODES, Mode, Rules, decide, suggested_rule
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
 from friday_cli.core.protocol.tool_info import Effect
@@ -59,6 +59,35 @@ MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
 def test_what_a_mode_says_where_no_rule_does(mode: Mode, table: dict[Effect, Decision]) -> None:
     rules = Rules(mode=mode, tools=TOOLS)
     assert {effect: rules.decide(RuleInput("t", effect)).decision for effect in table} == table
+
+
+# ---- the final decision ---------------------------------------------------------------
+
+
+class Objects:
+    """A taint that objects to every call, or to none."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
+        return self._reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "approval_reason", "decision", "reason"),
+    [
+        ("allow fetch", "", "allow", "allowed by the rule fetch"),
+        ("allow fetch", "new host", "ask", "new host"),
+        ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
+        ("deny fetch", "new host", "deny", "denied by the rule fetch"),
+    ],
+)
+def test_taint_makes_a_decision_stricter_and_never_freer(
+    rule: str, approval_reason: str, decision: Decision, reason: str
+) -> None:
+    verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
+    assert (verdict.decision, verdict.reason) == (decision, reason)
 
 
 # ---- precedence ---------------------------------------------------------------------
