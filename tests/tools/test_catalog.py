@@ -139,6 +139,17 @@ def test_a_rule_in_the_spelling_of_others_needs_the_catalogue() -> None:
     assert str(parse_rule("Bash(git log:*)", "allow")) == "Bash(git log:*)"
 
 
+def test_what_the_rows_grant() -> None:
+    """A row that grants too much, or takes evidence away, must be noticed."""
+    assert {row.effect for row in TOOLS if row.by_default} == {"read", "own"}, (
+        "a profile without a list changes nothing"
+    )
+    assert {row.name for row in TOOLS if not row.verifies} == {"todo", "ask_user", "task_result", "list_sub_agents"}
+    assert (TOOLS.for_files("read"), set(TOOLS.for_files("write"))) == (("read_file",), {"write_file", "edit_file"})
+    assert TOOLS.granted_by("harness") == {"task_result"}
+    assert {row.effect for row in TOOLS if row.grant == "profile"} == {"read", "write", "run", "net", "save", "own"}
+
+
 # ---- names -----------------------------------------------------------------------------
 
 
