@@ -14,7 +14,6 @@ from friday_cli.core.protocol.messages import Usage
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
-from tests.virtual import virtual
 
 
 def again(path: str, task: str = "go on", **more: Any) -> Any:
@@ -30,7 +29,6 @@ def again(path: str, task: str = "go on", **more: Any) -> Any:
         (Say("late", delay_s=1000), "timeout"),
     ],
 )
-@virtual
 async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, first: Say, status: str) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", timeout_s=50)]), Say("", [again("a.1", "and the rest")]), Say("fin")],
               "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")]}  # fmt: skip
@@ -46,19 +44,16 @@ async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, fir
         assert "## Result from 'researcher' (a.1): completed\ntwo" in s.results()[1]
 
 
-@virtual
 async def test_what_a_continued_child_claims_is_held_against_what_it_then_did(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
     script = {"a": [Say("", [delegate("coder", "look")]), Say("", [again("a.1", "mend it")]), Say("", [again("a.1", "and?")]), Say("fin")],
               "a.1": [Say("nothing to see"), Say("", [call("todo", items=[]), call("read_file", path="x.txt")]), Say("I fixed it."), Say("As I said.")]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
-            ("no tool was run: nothing in this result was checked",), ("claims changes, but no file was changed",), ()
-        ]  # fmt: skip
+    s = await stage.ran(script)
+    assert [end.receipt.warnings for end in s.of(AgentFinished, "a.1")] == [
+        ("no tool was run: nothing in this result was checked",), ("claims changes, but no file was changed",), ()
+    ]  # fmt: skip
 
 
-@virtual
 async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", background=True)]),
                     Say("", [call("cancel_sub_agent", id="a.1", mode="abort")]), Say("stopped"), Say("", [again("a.1")]), Say("fin")],
@@ -71,15 +66,13 @@ async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> No
         assert s.finished("a.1").result == "now"
 
 
-@virtual
 async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
     stage.profile("reader", "allowedTools: [read_file]", body="Read only.")
     script = {"a": [Say("", [delegate("reader", "look")]), Say("first")], "a.1": [Say("one")]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        (before,) = s.requests("a.1")
-        session = s.session.id
+    s = await stage.ran(script)
+    (before,) = s.requests("a.1")
+    session = s.session.id
     stage.profile("reader", "allowedTools: [read_file, bash, write_file]", "subAgents: [coder]", body="Do as you like.")
     script = {"a": [Say("", [again("a.1")]), Say("second")],
               "a.1": [Say("", [call("bash", command="id"), call("write_file", path="y", content="y"), delegate("coder", "x"),
@@ -93,7 +86,6 @@ async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(stage: St
         assert s.of(AgentStarted, "a.1")[1].tools == s.of(AgentStarted, "a.1")[0].tools
 
 
-@virtual
 async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
     stage.profile("cheap", "model: anthropic/claude-haiku-4-5")
     stage.env["ANTHROPIC_API_KEY"] = "sk-canary-0123456789"
@@ -108,7 +100,6 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         )
 
 
-@virtual
 async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage) -> None:
     stage.profile("lead", "maxTokenBudget: 40000", "subAgents: [researcher]")
     script = {
@@ -117,14 +108,12 @@ async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage)
                 Say("two", usage=Usage(input=3000)), Say("three", usage=Usage(input=1000))],
         "a.1.1": [Say("deep", usage=Usage(input=20_000))],
     }  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        granted = [e.tokens for e in s.of(AgentStarted, "a.1")]
-        assert granted == [40_000] * 3, "what was granted for its life does not grow by continuing"
-        assert s.finished("a.1").tree_usage.billed == 4000 + 1000 + 3000 + 1000 + 20_000
+    s = await stage.ran(script)
+    granted = [e.tokens for e in s.of(AgentStarted, "a.1")]
+    assert granted == [40_000] * 3, "what was granted for its life does not grow by continuing"
+    assert s.finished("a.1").tree_usage.billed == 4000 + 1000 + 3000 + 1000 + 20_000
 
 
-@virtual
 async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_the_hard_limit(stage: Stage) -> None:
     stage.config("[agents.delegation.token_budget]\nmax = 30000\n")
     stage.profile("small", "maxTokenBudget: 12000")
@@ -146,7 +135,6 @@ async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_th
         assert s.finished("a.1").usage.billed <= 30_000
 
 
-@virtual
 async def test_what_the_parent_has_left_bounds_what_it_can_give(stage: Stage) -> None:
     stage.profile("lead", "maxTokenBudget: 20000", "subAgents: [researcher]")
     script = {
@@ -154,14 +142,12 @@ async def test_what_the_parent_has_left_bounds_what_it_can_give(stage: Stage) ->
         "a.1": [Say("", [delegate("researcher", "deep", max_tokens=6000)]), Say("", [again("a.1.1", max_tokens=100_000)]), Say("ok")],
         "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))],
     }  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        first, second = s.of(AgentStarted, "a.1.1")
-        assert first.tokens == 6000
-        assert second.tokens <= 5000 + 20_000 - 5000 - 30, "what it used, and what its parent had left"
+    s = await stage.ran(script)
+    first, second = s.of(AgentStarted, "a.1.1")
+    assert first.tokens == 6000
+    assert second.tokens <= 5000 + 20_000 - 5000 - 30, "what it used, and what its parent had left"
 
 
-@virtual
 async def test_cost_counts_over_its_life_too(stage: Stage) -> None:
     stage.profile("dear", "maxCost: 1.0")
     script = {"a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
@@ -172,18 +158,9 @@ async def test_cost_counts_over_its_life_too(stage: Stage) -> None:
         assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
 
 
-@virtual
 async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
-    script = {
-        "a": [
-            Say("", [delegate("researcher", "look", max_iterations=2)]),
-            Say("", [again("a.1", timeout_s=40)]),
-            Say("one"),
-            Say("", [call("list_dir")]),
-            Say("", [call("list_dir", path=".")]),
-            Say("two"),
-        ]
-    }
+    script = {"a": [Say("", [delegate("researcher", "look", max_iterations=2)]), Say("", [again("a.1", timeout_s=40)]),
+                    Say("one"), Say("", [call("list_dir")]), Say("", [call("list_dir", path=".")]), Say("two")]}  # fmt: skip
     async with stage.open(script, flags={"limits.max_turns": 3}) as s:
         outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
         assert [(o.stop_reason, o.result) for o in outcomes] == [("done", "one"), ("done", "two")]
@@ -191,7 +168,6 @@ async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
         assert (first.turns, first.time_s, second.turns, second.time_s) == (2, 300, 25, 40)
 
 
-@virtual
 async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
     script = {
@@ -199,20 +175,16 @@ async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(stage
         "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
         "a.1.1": [Say("deep", delay_s=200)],
     }  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.results()[1] == "error: a.1 is still at work: send it a message instead."
-        assert s.results()[2].startswith("error: a.1 has ended, but sub-agents of it are still at work: a.1.1.")
+    s = await stage.ran(script)
+    assert s.results()[1] == "error: a.1 is still at work: send it a message instead."
+    assert s.results()[2].startswith("error: a.1 has ended, but sub-agents of it are still at work: a.1.1.")
 
 
-@virtual
 async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
-        "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
-        "a.1.1": [Say("deep"), Say("deeper")],
-    }
+    script = {"a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
+              "a.1.1": [Say("deep"), Say("deeper")]}  # fmt: skip
     async with stage.open(script, flags={"limits.max_tokens": 300_000}) as s:
         await s.session.prompt("go")
         assert "deeper" in s.results()[1]
@@ -221,23 +193,18 @@ async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(st
         assert s.root.budget.tokens.kept == 0, "nothing is left set aside"
 
 
-@virtual
 async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
-        "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        session = s.session.id
+    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")]}  # fmt: skip
+    s = await stage.ran(script)
+    session = s.session.id
     (stage.home / "profiles" / "lead.md").unlink()
     async with stage.open({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=session) as s:
         await s.session.prompt("go on")
         assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
 
 
-@virtual
 async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
     stage.profile("small", "maxTokenBudget: 12000")
     script = {"a": [Say("", [delegate("small", "look")]), Say("fin")],
@@ -256,7 +223,6 @@ async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> 
 
 
 @pytest.mark.parametrize("crashes", [False, True])
-@virtual
 async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stage: Stage, crashes: bool) -> None:
     """Also where a later process goes on, which is how `friday ask --resume-agent` and then `--continue` are used."""
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say("one"), Say("two")]}
@@ -280,7 +246,6 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stag
 # ---- after a crash --------------------------------------------------------------------------------------
 
 
-@virtual
 async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is_there(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
     script = {"a": [Say("", [delegate("researcher", "look", max_tokens=20_000)])],
@@ -313,14 +278,9 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         assert "The process died" not in s.heard()[-1], "it is said once"
 
 
-@virtual
 async def test_news_that_the_crash_came_before_is_read_after_it(stage: Stage) -> None:
-    model = Actors(
-        {
-            "a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
-            "a.1": [Say("found y", delay_s=5)],
-        }
-    )
+    model = Actors({"a": [Say("", [delegate("researcher", "look", background=True)]), Say("never", delay_s=100)],
+                    "a.1": [Say("found y", delay_s=5)]})  # fmt: skip
     async with stage.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a.1"))

@@ -16,7 +16,6 @@ from friday_cli.core.protocol.events import AgentFinished, AgentStarted, StatusC
 from friday_cli.core.protocol.provider import Chunk, Request
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call
-from tests.virtual import virtual
 
 HEAVY = 32_000
 """Bytes of a file that every child reads, and has in its conversation as long as it lives."""
@@ -32,7 +31,6 @@ def disk(tmp_path: Path) -> Stage:
 
 
 @pytest.mark.parametrize(("children", "seconds"), [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2)])
-@virtual
 async def test_children_whose_model_takes_a_second_end_together_as_far_as_there_are_places(
     stage: Stage, children: int, seconds: int
 ) -> None:
