@@ -40,54 +40,31 @@ PICTURE = Image("image/png", "AAAA")
 
 
 async def test_both_transports_send_the_same() -> None:
-    history = (
-        Message("user", (Text("look:"), PICTURE)),
-        Message("assistant", (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL,
-                              marks([SAID], DID))),
-        Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
-        Message("assistant", (Text("done"),)),
-        user("go on"),
-    )  # fmt: skip
+    history = (Message("user", (Text("look:"), PICTURE)),
+               Message("assistant", (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL,
+                                     marks([SAID], DID))),
+               Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
+               Message("assistant", (Text("done"),)), user("go on"))  # fmt: skip
     more: dict[str, Any] = {"effort": "high", "cache_key": "k", "tool_choice": "none", "web_search": True}
     bodies = [await sent(t, *history, quirks=OpenAIQuirks(cache_key=True), **more) for t in TRANSPORTS]
     assert bodies[0] == bodies[1]
     picture = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
     assert bodies[0] == {
-        "model": "m-1",
-        "stream": True,
-        "store": False,
-        "instructions": "be brief",
-        "max_output_tokens": 1000,
+        "model": "m-1", "stream": True, "store": False, "instructions": "be brief", "max_output_tokens": 1000,
         "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
-        "reasoning": {"summary": "auto", "effort": "high"},
-        "prompt_cache_key": "k",
-        "tool_choice": "none",
-        "tools": [
-            {
-                "type": "function", "name": "grep", "description": "Search.", "strict": False,
-                "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}},
-            },
-            {"type": "web_search"},
-        ],
-        "input": [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look:"}, picture]},
-            REASONING,
-            SEARCHED,
-            {
-                "type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
-                "content": [{"type": "output_text", "text": "ok", "annotations": []}],
-            },
-            {
-                "type": "function_call", "call_id": "c1", "name": "grep", "arguments": '{"x":1}',
-                "id": "fc_1", "status": "completed",
-            },
-            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "seen"}, picture]},
-            {
-                "type": "message", "role": "assistant",
-                "content": [{"type": "output_text", "text": "done", "annotations": []}],
-            },
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]},
-        ],
+        "reasoning": {"summary": "auto", "effort": "high"}, "prompt_cache_key": "k", "tool_choice": "none",
+        "tools": [{"type": "function", "name": "grep", "description": "Search.", "strict": False,
+                   "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}, {"type": "web_search"}],
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look:"}, picture]},
+                  REASONING, SEARCHED, {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+                                        "content": [{"type": "output_text", "text": "ok", "annotations": []}]},
+                  {"type": "function_call", "call_id": "c1", "name": "grep", "arguments": '{"x":1}', "id": "fc_1",
+                   "status": "completed"},
+                  {"type": "function_call_output", "call_id": "c1",
+                   "output": [{"type": "input_text", "text": "seen"}, picture]},
+                  {"type": "message", "role": "assistant",
+                   "content": [{"type": "output_text", "text": "done", "annotations": []}]},
+                  {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]}],
     }  # fmt: skip
 
 
