@@ -14,7 +14,7 @@ from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, T
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
 from friday_cli.llm.providers.anthropic_request import NoQuirks
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, sdk
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN, call, end, start, text
 from tests.llm.providers.asking import KEY, fails
 from tests.llm.providers.asking import ask as reply
@@ -241,23 +241,6 @@ async def test_faults(transport: Transport, name: str) -> None:
     begun = any(isinstance(step, bytes) and b"message_start" in step for step in answer.steps)
     assert isinstance(error.usage, Usage) == begun, "what the failed try cost is known once the service began"
     assert not isinstance(error.usage, Usage) or error.usage.input == 10
-
-
-async def test_twenty_rounds_over_one_connection(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (event_stream, sdk):  # a connection is kept however long its server takes to end the body
-        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
-    rounds = [
-        Reply(named(start(), *call(0, f"t{i}", "read_file", '{"path": "a"}'), *end("tool_use"))) for i in range(20)
-    ]
-    history: tuple[Message, ...] = (user("go"),)
-    async with playing(*rounds, Reply(named(*HELLO))) as server:
-        of = provider(server, transport)
-        for _ in range(20):
-            _, done = await reply(of, ask(messages=history))
-            history += (done.message, results(ToolResult(done.message.calls[0].id, "text")))
-        assert (await reply(of, ask(messages=history)))[1].message.text == "Hello"
-        assert server.connections == 1
-    assert len(server.requests[-1].json["messages"]) == 41
 
 
 async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:

@@ -13,9 +13,8 @@ from friday_cli.llm.transport import Transport
 from tests.llm.providers import anthropic_cases as claude
 from tests.llm.providers import test_openai_chat as chat
 from tests.llm.providers import test_openai_responses as responses
-from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails, provider_at
+from tests.llm.providers.asking import TRANSPORTS, Wire, ask, asked, at_server, fails
 from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document, named, unnamed
-from tests.timing import paced
 
 CHAT = [chat.delta(content="Hel"), chat.delta(content="lo"), chat.calls(chat.FIRST),
         chat.calls(chat.piece(0, '{"x": 1}')), chat.delta("tool_calls"),
@@ -201,15 +200,6 @@ async def test_an_answer_with_neither_text_nor_calls(wire: Wire, transport: Tran
 
 
 @on_each
-@paced
-async def test_a_silent_service_is_given_up(wire: Wire, transport: Transport, pace: float) -> None:
-    reply = Reply(sse(wire, *STREAMS[wire][:2]), HANG)
-    async with at_server(reply, wire=wire, transport=transport, idle_s=0.1 * pace) as (provider, server):
-        assert (await fails(provider))[1].kind == "stall"
-        await asyncio.wait_for(server.requests[0].left.wait(), 60)
-
-
-@on_each
 @pytest.mark.parametrize("how", ["cancelled", "left"])
 async def test_who_goes_closes_the_connection(wire: Wire, transport: Transport, how: str) -> None:
     reply = Reply(sse(wire, *STREAMS[wire][: BEGUN[wire]]), HANG)
@@ -234,13 +224,6 @@ async def test_ten_children_share_a_provider(wire: Wire, transport: Transport) -
     async with at_server(reply, wire=wire, transport=transport) as (provider, _):
         done = await asyncio.gather(*(ask(provider, asked(agent=f"a.{n}")) for n in range(10)))
     assert [d.message.text for _, d in done] == ["Hello"] * 10
-
-
-@on_each
-async def test_nobody_listens(wire: Wire, transport: Transport) -> None:
-    _, error = await fails(provider_at("http://127.0.0.1:9", wire, transport=transport))
-    assert error.kind == "network"
-    assert "127.0.0.1:9" in str(error)
 
 
 JUNK: list[Any] = [

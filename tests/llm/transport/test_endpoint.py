@@ -6,11 +6,8 @@ KEY = "sk-ant-api03-0123456789abcdef"
 
 
 def endpoint(**more: object) -> Endpoint:
-    given = {
-        "service": "anthropic",
-        "base_url": "https://api.example.org",
-        "headers": {"authorization": f"Bearer {KEY}"},
-    }
+    given = {"service": "anthropic", "base_url": "https://api.example.org",
+             "headers": {"authorization": f"Bearer {KEY}"}}  # fmt: skip
     return Endpoint(**{**given, **more})  # type: ignore[arg-type]
 
 

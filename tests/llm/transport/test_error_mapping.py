@@ -129,12 +129,9 @@ def test_a_refused_key_is_named_and_not_shown() -> None:
     assert KEY[-4:] not in str(error)
 
 
-def test_a_page_is_told_by_its_title() -> None:
+def test_a_page_is_told_by_its_title_and_words_are_made_plain() -> None:
     error = answer(502, "<!doctype html><html><head><title>502 &amp; Bad <i>Gateway</i></title>")
     assert error.message == "anthropic had an internal error (502): 502 Bad Gateway."
-
-
-def test_words_of_a_service_are_made_plain() -> None:
     error = answer(400, claude("invalid_request_error", "a\x1b]52;c;eA==\x07b\nc\u202ed"))
     assert error.message == "anthropic refused the request as invalid (400): a ]52;c;eA== b c d."
 
