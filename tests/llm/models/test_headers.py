@@ -64,10 +64,8 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
     env["OPENAI_CUSTOM_HEADERS"] = custom
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
         monkeypatch.setenv(name, env[name])
-    official, bare = (
-        reached("openai", env),
-        reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}),
-    )
+    official, bare = (reached("openai", env),
+                      reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}))  # fmt: skip
     seen = []
     transports: list[tuple[Transport, Endpoint]] = [("http", official), ("sdk", official), ("sdk", bare)]
     async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:

@@ -15,14 +15,9 @@ from friday_cli.llm.models.presets import PRESETS
 from friday_cli.llm.models.resolve import HELP, ModelChoice, resolve, usable
 
 PLAIN = Settings()
-OWN = Settings(
-    providers={
-        "gateway": ProviderSettings(
-            base_url="https://llm.example.org/v1", key_env="GATE", window=9_000, max_output=700
-        ),
-        "box": ProviderSettings(base_url="http://127.0.0.1:9/v1"),
-    }
-)
+OWN = Settings(providers={"gateway": ProviderSettings(base_url="https://llm.example.org/v1", key_env="GATE",
+                                                      window=9_000, max_output=700),
+                          "box": ProviderSettings(base_url="http://127.0.0.1:9/v1")})  # fmt: skip
 
 
 @pytest.fixture
@@ -113,22 +108,20 @@ def test_the_order_of_what_decides(env: dict[str, str]) -> None:
         assert (choice.provider, choice.model, choice.source) == (provider, catalog.default(provider), source)
 
 
-def test_kept_keys_count_as_those_of_the_environment(env: dict[str, str]) -> None:
+def test_an_address_a_stored_login_or_a_kept_key_counts_as_a_key(env: dict[str, str]) -> None:
+    cloud = Settings(providers={"anthropic": ProviderSettings(platform="bedrock")})
+    for settings, more, name, source in (
+        (PLAIN, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, "openai/gpt-6.1-sol", "OPENAI_BASE_URL"),
+        (PLAIN, {"ANTHROPIC_PROFILE": "work"}, "anthropic/claude-opus-5-5", "ANTHROPIC_PROFILE"),
+        (cloud, {}, "anthropic/anthropic.claude-opus-5-5", "[providers.anthropic]"),
+    ):
+        choice = resolve(None, settings, env=env | more)
+        assert (choice.name, choice.source) == (name, source)
+    assert choice.quirks.off == "never"
     credentials.set_key("openai", "x", env=env)
     assert (resolve(None, PLAIN, env=env).provider, resolve(None, PLAIN, env=env).source) == ("openai", "auth.toml")
     credentials.set_key("anthropic", "x", env=env)
     assert resolve(None, PLAIN, env=env | {"OPENAI_API_KEY": "y"}).provider == "anthropic"
-
-
-def test_an_address_or_a_stored_login_counts_as_a_key(env: dict[str, str]) -> None:
-    choice = resolve(None, PLAIN, env=env | {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})
-    assert (choice.name, choice.source) == ("openai/gpt-6.1-sol", "OPENAI_BASE_URL")
-    choice = resolve(None, PLAIN, env=env | {"ANTHROPIC_PROFILE": "work"})
-    assert (choice.name, choice.source) == ("anthropic/claude-opus-5-5", "ANTHROPIC_PROFILE")
-    cloud = Settings(providers={"anthropic": ProviderSettings(platform="bedrock")})
-    choice = resolve(None, cloud, env=env)
-    assert (choice.name, choice.source) == ("anthropic/anthropic.claude-opus-5-5", "[providers.anthropic]")
-    assert choice.quirks.off == "never"
 
 
 def test_a_cloud_or_an_address_whose_own_key_is_missing_counts_for_nothing(env: dict[str, str]) -> None:
@@ -204,7 +197,10 @@ def test_an_effort_that_a_model_does_not_take_becomes_the_nearest_and_is_said(
     assert f"using {effort!r}" in " ".join(choice.notes)
 
 
-def test_tools_over_chat_at_openai(env: dict[str, str]) -> None:
+def test_what_a_choice_warns_of(env: dict[str, str]) -> None:
+    far = Settings(providers={"far": ProviderSettings(base_url="http://far.example/v1")})
+    assert "not encrypted" in resolve("far/x", far, env=env).notes[0]
+    assert resolve("box/x", OWN, env=env).notes == ()
     settings = Settings(providers={"openai": ProviderSettings(api="chat")})
     assert "takes no tools over Chat Completions" in resolve("gpt", settings, env=env).notes[0]
     assert resolve("openai/gpt-6-luna", settings, env=env).effort == "none"
@@ -223,15 +219,6 @@ def test_a_models_last_day_is_said_when_it_is_near(env: dict[str, str], monkeypa
         monkeypatch.setattr(catalog, "known", lambda ending=ending: {("openai", "gpt-5"): ending})
         notes = resolve("openai/gpt-5", PLAIN, env=env).notes
         assert (words in notes[0]) if words else notes == ()
-
-
-def test_an_open_way_to_another_machine_is_said(env: dict[str, str]) -> None:
-    far = Settings(providers={"far": ProviderSettings(base_url="http://far.example/v1")})
-    assert "not encrypted" in resolve("far/x", far, env=env).notes[0]
-    assert resolve("box/x", OWN, env=env).notes == ()
-
-
-# ---- sub-agents ------------------------------------------------------------------
 
 
 # ---- what is usable ---------------------------------------------------------------
