@@ -38,9 +38,6 @@ def behind(profile: str, task: str) -> ToolCall:
     return delegate(profile, task, background=True)
 
 
-# ---- 1 ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"]
 )
@@ -71,8 +68,6 @@ async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -
     s = await stage.ran(script)
     assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
 
-
-# ---- 2 ------------------------------------------------------------------------------------------------------------
 
 ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
         "aborted": "cancelled", "parent": "cancelled", "loop": "failed", "reported": "failed", "supervision": "failed",
@@ -140,9 +135,6 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
         assert any("the finding" in m.text or "the finding" in str(m.calls) for m in s.record("a.1").history)
 
 
-# ---- 3 ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("top", ["a", "a.1"])
 async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, top: str) -> None:
     stage.profile("lead", 'subAgents: "*"', "allowedTools: []")
@@ -174,9 +166,6 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
         await asyncio.sleep(100_000)
         assert s.model.requests == []
         assert all(k.status in ENDED for k in s.tree.below("a"))
-
-
-# ---- 4 ------------------------------------------------------------------------------------------------------------
 
 
 async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage) -> None:
@@ -218,9 +207,6 @@ async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
     assert "fine" in s.results()[0]
 
 
-# ---- 5 ------------------------------------------------------------------------------------------------------------
-
-
 async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -> None:
     turns, each, session = 3, 4, 300_000
     stage.config("[agents.delegation]\nask_above = 1000\nmax_agents = 40\n")
@@ -237,9 +223,6 @@ async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -
     assert agents <= 41
     assert len(s.model.requests) <= agents * (turns + 1)
     assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, "one reply too much for each that ran or wrapped up"
-
-
-# ---- 6 ------------------------------------------------------------------------------------------------------------
 
 
 async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(stage: Stage) -> None:
@@ -263,8 +246,6 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
         assert s.results("a.2")[0].startswith("denied: The user said no to this write_file call: not this one")
         assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
 
-
-# ---- 7 ------------------------------------------------------------------------------------------------------------
 
 TOOLS = ["read_file", "list_dir", "write_file", "edit_file", "web_fetch", "memory_save", "todo"]
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -308,9 +289,6 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
         assert set(start.tools) - {"task_result"} <= set(above.tools)
 
 
-# ---- 8 ------------------------------------------------------------------------------------------------------------
-
-
 async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: Stage) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
@@ -340,9 +318,6 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
         assert "Task: the short one" in texts
         await until(lambda: s.tree.node("a").ended)
         await s.session.stop("a")
-
-
-# ---- 9 ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "words"),
@@ -380,9 +355,6 @@ def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_
         parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")
     assert parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: []\n---\nbody").allowed_tools == ()
     assert load(env={}).problems == ()
-
-
-# ---- 10 -----------------------------------------------------------------------------------------------------------
 
 
 async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(stage: Stage) -> None:
@@ -430,8 +402,6 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         await s.session.close()
         await pumping
 
-
-# ---- 11 -----------------------------------------------------------------------------------------------------------
 
 PLAY = """
 agents:

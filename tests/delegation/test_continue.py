@@ -20,15 +20,12 @@ def again(path: str, task: str = "go on", **more: Any) -> Any:
     return call("delegate_task", resume=path, task=task, **more)
 
 
-@pytest.mark.parametrize(
-    ("first", "status"),
-    [
-        (Say("one"), "completed"),
-        (Say("half", fail=ProviderError("auth", "no key")), "failed"),
-        (Say("", [call("task_result", result="no", status="error")]), "failed"),
-        (Say("late", delay_s=1000), "timeout"),
-    ],
-)
+@pytest.mark.parametrize(("first", "status"), [
+    (Say("one"), "completed"),
+    (Say("half", fail=ProviderError("auth", "no key")), "failed"),
+    (Say("", [call("task_result", result="no", status="error")]), "failed"),
+    (Say("late", delay_s=1000), "timeout"),
+])  # fmt: skip
 async def test_the_model_goes_on_with_a_child_however_it_ended(stage: Stage, first: Say, status: str) -> None:
     script = {"a": [Say("", [delegate("researcher", "look", timeout_s=50)]), Say("", [again("a.1", "and the rest")]), Say("fin")],
               "a.1": [first, *([Say("wrap")] if status == "timeout" else []), Say("two")]}  # fmt: skip

@@ -90,18 +90,6 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
         assert totals.usage_of("a.1").billed == end.tree_usage.billed
 
 
-async def test_a_failure_is_visible_to_people_and_told_to_the_parent(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "x")]), Say("fin")],
-              "a.1": [Say("", [call("task_result", result="no file", status="error")])]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert not s.finished("a.1").success
-        assert SessionView.of(s.envelopes).agents["a.1"].status == "failed"
-        assert s.of(ToolFinished, "a")[0].status == "error"
-        assert s.finished("a").result == "fin", "the parent's model decides what to do"
-        assert len(s.agents()) == 1, "nothing is tried again by itself"
-
-
 async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("lead", "subAgents: [researcher]", "allowedTools: [write_file]")

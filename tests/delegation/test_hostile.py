@@ -242,17 +242,14 @@ async def test_what_a_child_writes_cannot_pass_for_the_harness(stage: Stage) -> 
 # ---- claims ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("claim", "warning"),
-    [
-        ("I ran the tests and everything works.", "says that a command ran or tests pass, but no command was run"),
-        ("All good: tests pass.", "says that a command ran or tests pass, but no command was run"),
-        ("The build passed.", "says that a command ran or tests pass, but no command was run"),
-        ("I've fixed the parser in x.py.", "claims changes, but no file was changed"),
-        ("I have implemented the cache.", "claims changes, but no file was changed"),
-        ("x.py is fine.", "no tool was run: nothing in this result was checked"),
-    ],
-)
+@pytest.mark.parametrize(("claim", "warning"), [
+    ("I ran the tests and everything works.", "says that a command ran or tests pass, but no command was run"),
+    ("All good: tests pass.", "says that a command ran or tests pass, but no command was run"),
+    ("The build passed.", "says that a command ran or tests pass, but no command was run"),
+    ("I've fixed the parser in x.py.", "claims changes, but no file was changed"),
+    ("I have implemented the cache.", "claims changes, but no file was changed"),
+    ("x.py is fine.", "no tool was run: nothing in this result was checked"),
+])  # fmt: skip
 async def test_claimed_work_that_no_tool_did_is_marked(stage: Stage, claim: str, warning: str) -> None:
     script = {"a": [Say("", [delegate("coder", "mend it")]), Say("fin")], "a.1": [Say(claim)]}
     s = await stage.ran(script)
@@ -275,13 +272,3 @@ async def test_a_claim_of_more_than_was_done_is_beside_what_was_done(stage: Stag
     assert "WARNING: says that a command ran or tests pass, but no command was run" in read
     assert "Evidence: a.py:1 [NOT seen by the harness]" in read
     assert "Evidence: x.txt:1 [seen by the harness]" in read
-
-
-async def test_claims_pass_through_no_ancestor_unmarked(stage: Stage) -> None:
-    stage.profile("lead", 'subAgents: ["coder"]')
-    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
-              "a.1": [Say("", [delegate("coder", "y")]), Say("My helper says tests pass, I ran the tests.")],
-              "a.1.1": [Say("tests pass")]}  # fmt: skip
-    s = await stage.ran(script)
-    assert "WARNING: says that a command ran" in s.results("a.1")[0]
-    assert "WARNING: says that a command ran" in s.results()[0]

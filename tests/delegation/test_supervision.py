@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import AgentStarted, IntentStated, QuestionAsked, Verdict
 from friday_cli.core.protocol.messages import Usage
@@ -174,15 +175,12 @@ FINE, REFUSED = ("completed", "done"), ("failed", "supervision")
 PAUSED = ("pause", "model")
 
 
-@pytest.mark.parametrize(
-    ("answer", "end", "more"),
-    [
-        ("accept", FINE, [("accept", "person")]),
-        ("no, stop this", REFUSED, [("pause", "person")]),
-        ("redo: write it with a tool", FINE, [("redo", "person"), ("accept", "harness")]),
-        (None, REFUSED, []),
-    ],
-)
+@pytest.mark.parametrize(("answer", "end", "more"), [
+    ("accept", FINE, [("accept", "person")]),
+    ("no, stop this", REFUSED, [("pause", "person")]),
+    ("redo: write it with a tool", FINE, [("redo", "person"), ("accept", "harness")]),
+    (None, REFUSED, []),
+])  # fmt: skip
 async def test_a_person_decides_where_one_can_be_asked(
     stage: Stage, answer: str | None, end: tuple[str, str], more: list[tuple[str, str]]
 ) -> None:
@@ -210,18 +208,15 @@ async def test_a_person_decides_where_one_can_be_asked(
 # ---- whose it is -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "lead", "helper", "found"),
-    [
-        ("unsupervised", "", "", ["unsupervised", "unsupervised"]),
-        ("supervised", "", "", ["supervised", "supervised"]),
-        ("supervised-human", "", "", ["supervised-human", "supervised-human"]),
-        ("unsupervised", "supervised", "", ["supervised", "supervised"]),
-        ("unsupervised", "", "supervised-human", ["unsupervised", "supervised-human"]),
-        ("supervised-human", "unsupervised", "supervised", ["supervised-human", "supervised-human"]),
-        ("supervised", "supervised-human", "unsupervised", ["supervised-human", "supervised-human"]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "lead", "helper", "found"), [
+    ("unsupervised", "", "", ["unsupervised", "unsupervised"]),
+    ("supervised", "", "", ["supervised", "supervised"]),
+    ("supervised-human", "", "", ["supervised-human", "supervised-human"]),
+    ("unsupervised", "supervised", "", ["supervised", "supervised"]),
+    ("unsupervised", "", "supervised-human", ["unsupervised", "supervised-human"]),
+    ("supervised-human", "unsupervised", "supervised", ["supervised-human", "supervised-human"]),
+    ("supervised", "supervised-human", "unsupervised", ["supervised-human", "supervised-human"]),
+])  # fmt: skip
 async def test_it_is_inherited_and_can_only_get_stricter(
     stage: Stage, settings: str, lead: str, helper: str, found: list[str]
 ) -> None:
@@ -247,29 +242,22 @@ async def test_it_is_inherited_and_can_only_get_stricter(
 
 
 async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(stage: Stage) -> None:
+    """What supervision takes is the child's to pay, and counted once."""
     stage.profile(*PROFILE)
     court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
                   [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")])  # fmt: skip
-    s = await stage.ran(court)
-    assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
-    for request in s.requests():
-        assert "zebra" not in str(request.messages)
-        assert "as asked" not in str(request.messages)
-
-
-async def test_what_supervision_takes_is_the_childs_to_pay_and_counted_once(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")], [ruling("redo"), ruling("accept")])
     async with stage.open(court, flags={"limits.max_tokens": 500_000}) as s:
         await s.session.prompt("go")
+        assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
+        for request in s.requests():
+            assert "zebra" not in str(request.messages)
+            assert "as asked" not in str(request.messages)
         end = s.finished("a.1")
         assert end.usage.billed == 3 * 15 + 2 * 107
         assert end.tree_usage == end.usage
         assert s.finished("a").tree_usage.billed == end.usage.billed + 2 * 15
         assert s.root.budget.tokens.spent == s.finished("a").tree_usage.billed
         ended_too_early = [e for e in s.envelopes if e.event is not end and e.agent == "a.1"]
-        from friday_cli.core.eventlog.replay import replay
-
         assert replay(ended_too_early)["a.1"].usage.billed == end.usage.billed, "a crash before the end loses no token"
 
 

@@ -51,19 +51,26 @@ async def test_a_person_tells_a_child_something(stage: Stage) -> None:
             await s.session.send("a.1", "too late")
 
 
-@pytest.mark.parametrize(("level", "how"), [("cancel", "and asked it for what it has"), ("abort", "at once")])
-async def test_the_model_is_told_that_a_person_stopped_its_child(stage: Stage, level: Any, how: str) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("so be it")],
-              "a.1": [Say("never", delay_s=1000, wrap_up="half")]}  # fmt: skip
+@pytest.mark.parametrize(("level", "how", "result"), [
+    ("cancel", "and asked it for what it has", "half"),
+    ("abort", "at once", ""),
+])  # fmt: skip
+async def test_the_model_is_told_that_a_person_stopped_its_child(
+    stage: Stage, level: Any, how: str, result: str
+) -> None:
+    script = {"a": [Say("", [delegate("researcher", "look"), delegate("researcher", "two")]), Say("so be it")],
+              "a.1": [Say("never", delay_s=1000), Say("half")], "a.2": [Say("found", delay_s=10)]}  # fmt: skip
     async with stage.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
-        await s.session.stop("a.1", level=level)
-        assert (await asking).result == "so be it"
-        assert s.heard()[1] == (
-            f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
-        )
-        assert s.end("a.1") == ("cancelled", "cancelled" if level == "cancel" else "aborted")
+        assert await s.session.stop("a.1", level=level) == 1
+        assert (await asking).result == "so be it", "the parent goes on and decides"
+    assert s.heard()[1] == (
+        f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
+    )
+    assert s.end("a.1") == ("cancelled", "cancelled" if level == "cancel" else "aborted")
+    assert s.finished("a.1").result == result
+    assert [r.split(":")[0] for r in s.results()] == ["error", "ok"]
 
 
 async def test_what_a_person_does_with_a_child_goes_to_its_own_parent(stage: Stage) -> None:
@@ -89,15 +96,17 @@ async def test_a_child_that_has_ended_is_neither_told_anything_nor_stopped_again
 
 
 async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
+    """What is below it is aborted."""
+    stage.profile("lead", "subAgents: [researcher]")
+    script = {"a": [Say("", [behind("lead", "all")]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
                     Say("enough")],
-              "a.1": [Say("never", delay_s=1000), Say("I have the first half")]}  # fmt: skip
+              "a.1": [Say("", [delegate("researcher", "deep")]), Say("I have the first half")],
+              "a.1.1": [Say("never", delay_s=1000)]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
-        assert s.end("a.1") == ("cancelled", "cancelled")
-        assert s.results()[1].startswith(
-            "ok: Stopped 1 agent.\n## Result from 'researcher' (a.1): cancelled\nI have the first half\n"
-        )
+        assert (s.end("a.1"), s.end("a.1.1")) == (("cancelled", "cancelled"), ("cancelled", "parent"))
+        told = "ok: Stopped 2 agents.\n## Result from 'lead' (a.1): cancelled\nI have the first half\n"
+        assert s.results()[1].startswith(told)
         assert s.heard() == ["person: go"], "it has the report: no note tells of the end once more"
         assert asyncio.get_running_loop().time() < 40
 
@@ -115,29 +124,3 @@ async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(stage: Sta
         assert "cancelled (aborted)\nbegun\n" in s.results()[1]
         assert s.heard() == ["person: go"]
         assert asyncio.get_running_loop().time() == pytest.approx(5, abs=0.1)
-
-
-async def test_cancelling_a_child_aborts_what_is_below_it_and_says_how_many(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
-    script = {"a": [Say("", [behind("lead", "all")]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5),
-                    Say("enough")],
-              "a.1": [Say("", [delegate("researcher", "deep")]), Say("what I have")],
-              "a.1.1": [Say("never", delay_s=1000)]}  # fmt: skip
-    s = await stage.ran(script)
-    assert "Stopped 2 agents." in s.results()[1]
-    assert (s.end("a.1"), s.end("a.1.1")) == (("cancelled", "cancelled"), ("cancelled", "parent"))
-
-
-async def test_a_person_cancels_and_aborts_by_path(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "one"), delegate("researcher", "two")])],
-              "*": [Say("working", delay_s=1000), Say("so far")]}  # fmt: skip
-    async with stage.open(script) as s:
-        asking = asyncio.ensure_future(s.session.prompt("go"))
-        await until(lambda: len(s.model.open) == 2)
-        assert await s.session.stop("a.1", level="cancel") == 1
-        assert await s.session.stop("a.2") == 1
-        await asking
-        assert s.end("a.1") == ("cancelled", "cancelled")
-        assert s.finished("a.1").result == "so far"
-        assert s.end("a.2") == ("cancelled", "aborted")
-        assert [r.split(":")[0] for r in s.results()] == ["error", "error"], "the parent goes on and decides"

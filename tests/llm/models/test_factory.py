@@ -164,21 +164,18 @@ def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, 
 # ---- what it costs --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "cost"),
-    [
-        ("anthropic/claude-opus-5-5", {}, 4.0),
-        ("anthropic/claude-zebra", {}, None),
-        ("anthropic/claude-opus-5-5", {"base_url": "http://127.0.0.1:1"}, 4.0),
-        ("openai/gpt-oss-120b", {}, 0.039),
-        ("openai/gpt-oss-120b", {"base_url": "http://127.0.0.1:1/v1"}, None),
-        ("ollama/qwen3:8b", {}, 0.0),
-        ("ollama/qwen3:8b", {"base_url": "http://gpubox:11434/v1"}, None),
-        ("mine/claude-opus-5-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
-        ("mine/x", {"base_url": "http://127.0.0.1:1/v1", "prices": Prices(input=7, output=1)}, 7.0),
-        ("ollama/qwen3:8b", {"prices": Prices(input=7, output=1)}, 7.0),
-    ],
-)
+@pytest.mark.parametrize(("name", "own", "cost"), [
+    ("anthropic/claude-opus-5-5", {}, 4.0),
+    ("anthropic/claude-zebra", {}, None),
+    ("anthropic/claude-opus-5-5", {"base_url": "http://127.0.0.1:1"}, 4.0),
+    ("openai/gpt-oss-120b", {}, 0.039),
+    ("openai/gpt-oss-120b", {"base_url": "http://127.0.0.1:1/v1"}, None),
+    ("ollama/qwen3:8b", {}, 0.0),
+    ("ollama/qwen3:8b", {"base_url": "http://gpubox:11434/v1"}, None),
+    ("mine/claude-opus-5-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
+    ("mine/x", {"base_url": "http://127.0.0.1:1/v1", "prices": Prices(input=7, output=1)}, 7.0),
+    ("ollama/qwen3:8b", {"prices": Prices(input=7, output=1)}, 7.0),
+])  # fmt: skip
 def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str, str]) -> None:
     assert built(name, env, **own).cost(USAGE) == (None if cost is None else pytest.approx(cost))
 

@@ -193,15 +193,12 @@ def test_warnings() -> None:
 # ---- a chosen local model is measured ------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "window", "note"),
-    [
-        ("loaded:2b", 32768, ""),
-        ("tuned:1b", 8192, "8,192 tokens is small"),
-        ("qwen3:8b", 32768, "OLLAMA_CONTEXT_LENGTH"),
-        ("absent", 32768, "Ollama has no model 'absent'. It has: qwen3:8b, tuned:1b, loaded:2b."),
-    ],
-)
+@pytest.mark.parametrize(("model", "window", "note"), [
+    ("loaded:2b", 32768, ""),
+    ("tuned:1b", 8192, "8,192 tokens is small"),
+    ("qwen3:8b", 32768, "OLLAMA_CONTEXT_LENGTH"),
+    ("absent", 32768, "Ollama has no model 'absent'. It has: qwen3:8b, tuned:1b, loaded:2b."),
+])  # fmt: skip
 async def test_a_chosen_model_gets_the_window_its_server_gives(model: str, window: int, note: str) -> None:
     async with serving(OLLAMA) as server:
         settings = Settings(providers=at(ollama=server.port))

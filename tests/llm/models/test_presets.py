@@ -27,20 +27,17 @@ def test_the_presets_of_the_issue() -> None:
                             "deepseek", "mistral", "gemini"}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("env", "own", "wire"),
-    [
-        ({}, ProviderSettings(), "responses"),
-        ({"OPENAI_BASE_URL": "https://api.openai.com/v1/"}, ProviderSettings(), "responses"),
-        ({"OPENAI_BASE_URL": "https://API.openai.com"}, ProviderSettings(), "responses"),
-        ({"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}, ProviderSettings(), "chat"),
-        ({"OPENAI_BASE_URL": "https://api.openai.com.evil.example/v1"}, ProviderSettings(), "chat"),
-        ({"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}, ProviderSettings(api="responses"), "responses"),
-        ({}, ProviderSettings(api="chat"), "chat"),
-        ({}, ProviderSettings(platform="azure"), "responses"),
-        ({"OPENAI_BASE_URL": ""}, ProviderSettings(base_url="https://x.example/v1"), "chat"),
-    ],
-)
+@pytest.mark.parametrize(("env", "own", "wire"), [
+    ({}, ProviderSettings(), "responses"),
+    ({"OPENAI_BASE_URL": "https://api.openai.com/v1/"}, ProviderSettings(), "responses"),
+    ({"OPENAI_BASE_URL": "https://API.openai.com"}, ProviderSettings(), "responses"),
+    ({"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}, ProviderSettings(), "chat"),
+    ({"OPENAI_BASE_URL": "https://api.openai.com.evil.example/v1"}, ProviderSettings(), "chat"),
+    ({"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}, ProviderSettings(api="responses"), "responses"),
+    ({}, ProviderSettings(api="chat"), "chat"),
+    ({}, ProviderSettings(platform="azure"), "responses"),
+    ({"OPENAI_BASE_URL": ""}, ProviderSettings(base_url="https://x.example/v1"), "chat"),
+])  # fmt: skip
 def test_which_openai_api_is_spoken(env: dict[str, str], own: ProviderSettings, wire: str) -> None:
     assert service("openai", {"openai": own}, env).wire == wire
 

@@ -136,18 +136,15 @@ def test_a_search_of_the_service_has_its_fee_or_no_price_at_all() -> None:
     assert prices.cost("groq", "llama-3.3-70b-versatile", usage + Usage(searches=2)) is None
 
 
-@pytest.mark.parametrize(
-    ("own", "usage", "cost"),
-    [
-        (Prices(input=2, output=10), Usage(input=10**6, cache_read=10**6, cache_write=10**6), 6),
-        (Prices(input=2, output=10), Usage(output=100_000), 1),
-        (Prices(input=2, output=10, cache_read=0.5), Usage(cache_read=2_000_000), 1),
-        (Prices(input=0, output=0), Usage(input=5, output=5), 0),
-        (Prices(input=2), Usage(input=5, output=1), None),
-        (Prices(), Usage(input=5), None),
-        (Prices(input=2, output=10), Usage(input=1000, output=100, searches=1), None),
-        (Prices(input=0, output=0, web_search=25), Usage(input=1000, output=100, searches=4), 0.1),
-    ],
-)
+@pytest.mark.parametrize(("own", "usage", "cost"), [
+    (Prices(input=2, output=10), Usage(input=10**6, cache_read=10**6, cache_write=10**6), 6),
+    (Prices(input=2, output=10), Usage(output=100_000), 1),
+    (Prices(input=2, output=10, cache_read=0.5), Usage(cache_read=2_000_000), 1),
+    (Prices(input=0, output=0), Usage(input=5, output=5), 0),
+    (Prices(input=2), Usage(input=5, output=1), None),
+    (Prices(), Usage(input=5), None),
+    (Prices(input=2, output=10), Usage(input=1000, output=100, searches=1), None),
+    (Prices(input=0, output=0, web_search=25), Usage(input=1000, output=100, searches=4), 0.1),
+])  # fmt: skip
 def test_own_prices(own: Prices, usage: Usage, cost: float | None) -> None:
     assert prices.own_cost(own, usage) == (None if cost is None else pytest.approx(cost))

@@ -28,26 +28,23 @@ def env(tmp_path: Path) -> dict[str, str]:
 # ---- names ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "full"),
-    [
-        ("opus", "anthropic/claude-opus-5-5"),
-        ("Sonnet", "anthropic/claude-sonnet-5-5"),
-        ("haiku:low", "anthropic/claude-haiku-5-5:low"),
-        ("gpt", "openai/gpt-6.1-sol"),
-        (" anthropic/claude-opus-5-5:high ", "anthropic/claude-opus-5-5:high"),
-        ("claude-opus-9", "anthropic/claude-opus-9"),
-        ("gpt-12:max", "openai/gpt-12:max"),
-        ("ollama/qwen3:8b", "ollama/qwen3:8b"),
-        ("ollama/phi3:medium", "ollama/phi3:medium"),
-        ("ollama/phi3:medium:none", "ollama/phi3:medium:none"),
-        ("openrouter/deepseek/deepseek-chat:free", "openrouter/deepseek/deepseek-chat:free"),
-        ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
-        ("gateway/Some.Model-1", "gateway/Some.Model-1"),
-        ("demo", "demo"),
-        ("scripted:/a dir/s.yaml", "scripted:/a dir/s.yaml"),
-    ],
-)
+@pytest.mark.parametrize(("name", "full"), [
+    ("opus", "anthropic/claude-opus-5-5"),
+    ("Sonnet", "anthropic/claude-sonnet-5-5"),
+    ("haiku:low", "anthropic/claude-haiku-5-5:low"),
+    ("gpt", "openai/gpt-6.1-sol"),
+    (" anthropic/claude-opus-5-5:high ", "anthropic/claude-opus-5-5:high"),
+    ("claude-opus-9", "anthropic/claude-opus-9"),
+    ("gpt-12:max", "openai/gpt-12:max"),
+    ("ollama/qwen3:8b", "ollama/qwen3:8b"),
+    ("ollama/phi3:medium", "ollama/phi3:medium"),
+    ("ollama/phi3:medium:none", "ollama/phi3:medium:none"),
+    ("openrouter/deepseek/deepseek-chat:free", "openrouter/deepseek/deepseek-chat:free"),
+    ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
+    ("gateway/Some.Model-1", "gateway/Some.Model-1"),
+    ("demo", "demo"),
+    ("scripted:/a dir/s.yaml", "scripted:/a dir/s.yaml"),
+])  # fmt: skip
 def test_names(name: str, full: str, env: dict[str, str]) -> None:
     choice = resolve(name, OWN, env=env)
     assert choice.name == full
@@ -63,25 +60,22 @@ def test_any_name_is_a_choice_or_a_usage_error(name: str) -> None:
         assert resolve(choice.name, OWN, env=env) == choice
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("opsu", "Did you mean 'opus'"),
-        ("clade-opus-5-5", "Did you mean 'claude-opus-5-5'"),
-        ("zork", "Write provider/model"),
-        ("anthropik/claude-opus-5-5", "Did you mean 'anthropic'"),
-        ("gatway/x", "Did you mean 'gateway'"),
-        ("nosuch/x", r"\[providers.nosuch\] with base_url"),
-        ("ollama", "is a provider, not a model. Write ollama/NAME"),
-        ("openai", "Write openai/gpt-6.1-sol"),
-        ("anthropic/", "names no model"),
-        ("anthropic/a b", "names no model"),
-        ("anthropic/a\x1b", "names no model"),
-        ("scripted:", "Unknown model"),
-        ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
-        ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("opsu", "Did you mean 'opus'"),
+    ("clade-opus-5-5", "Did you mean 'claude-opus-5-5'"),
+    ("zork", "Write provider/model"),
+    ("anthropik/claude-opus-5-5", "Did you mean 'anthropic'"),
+    ("gatway/x", "Did you mean 'gateway'"),
+    ("nosuch/x", r"\[providers.nosuch\] with base_url"),
+    ("ollama", "is a provider, not a model. Write ollama/NAME"),
+    ("openai", "Write openai/gpt-6.1-sol"),
+    ("anthropic/", "names no model"),
+    ("anthropic/a b", "names no model"),
+    ("anthropic/a\x1b", "names no model"),
+    ("scripted:", "Unknown model"),
+    ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
+    ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
+])  # fmt: skip
 def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         resolve(name, OWN, env=env)

@@ -291,19 +291,16 @@ async def test_f34_a_library_that_loads_slowly_leaves_the_list_its_time(monkeypa
     assert error.hint.startswith("Did you mean claude-opus-5-5?")
 
 
-@pytest.mark.parametrize(
-    ("model", "listed", "words"),
-    [
-        (
-            "claude-opus-5.5",
-            {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
-            "Did you mean claude-opus-5-5 or ",
-        ),
-        ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
-        ("zebra", None, "Check the model's name"),
-        ("claude-known-5-5", None, "Check the model's name"),
-    ],
-)
+@pytest.mark.parametrize(("model", "listed", "words"), [
+    (
+        "claude-opus-5.5",
+        {"data": [{"id": "claude-opus-5-5"}, {"id": "claude-haiku-5"}]},
+        "Did you mean claude-opus-5-5 or ",
+    ),
+    ("claude-opus-5.5", None, "Did you mean claude-known-5-5?"),
+    ("zebra", None, "Check the model's name"),
+    ("claude-known-5-5", None, "Check the model's name"),
+])  # fmt: skip
 async def test_f34_near_names_are_those_listed_or_else_those_known(
     transport: Transport, model: str, listed: dict[str, Any] | None, words: str
 ) -> None:

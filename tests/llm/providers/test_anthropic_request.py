@@ -196,15 +196,12 @@ def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, 
     assert sent["messages"][1]["content"][0] == THOUGHT
 
 
-@pytest.mark.parametrize(
-    ("effort", "quirks", "stale", "kinds"),
-    [
-        ("none", HAIKU, "", ["text"]),
-        ("none", SONNET, "", ["thinking", "redacted_thinking", "text"]),
-        ("none", SONNET, "drop", ["text"]),
-        (None, OPUS, "strip", ["text"]),
-    ],
-)
+@pytest.mark.parametrize(("effort", "quirks", "stale", "kinds"), [
+    ("none", HAIKU, "", ["text"]),
+    ("none", SONNET, "", ["thinking", "redacted_thinking", "text"]),
+    ("none", SONNET, "drop", ["text"]),
+    (None, OPUS, "strip", ["text"]),
+])  # fmt: skip
 def test_thinking_that_is_switched_off_or_stale_is_not_sent(
     effort: Effort | None, quirks: NoQuirks, stale: str, kinds: list[str]
 ) -> None:

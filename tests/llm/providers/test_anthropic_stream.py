@@ -136,18 +136,15 @@ def test_the_end_mark() -> None:
         assert caught.value.kind == "truncated"
 
 
-@pytest.mark.parametrize(
-    ("details", "note"),
-    [
-        (None, "the model refused"),
-        (
-            {"type": "refusal", "category": "cyber", "explanation": "Not\x1b[0m that."},
-            "the model refused: Not [0m that.",
-        ),
-        ({"type": "refusal", "category": "bio", "explanation": None}, "the model refused: bio"),
-        ({"type": "refusal"}, "the model refused"),
-    ],
-)
+@pytest.mark.parametrize(("details", "note"), [
+    (None, "the model refused"),
+    (
+        {"type": "refusal", "category": "cyber", "explanation": "Not\x1b[0m that."},
+        "the model refused: Not [0m that.",
+    ),
+    ({"type": "refusal", "category": "bio", "explanation": None}, "the model refused: bio"),
+    ({"type": "refusal"}, "the model refused"),
+])  # fmt: skip
 def test_a_refusal_says_why(details: Event | None, note: str) -> None:
     _, done = fold([start(), *text(0, "a"), *end("refusal", details=details)])
     assert (done.stop, done.note) == ("refusal", note)

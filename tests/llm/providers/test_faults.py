@@ -151,17 +151,14 @@ async def test_answers_that_are_no_success(wire: Wire, transport: Transport) -> 
 
 
 @on_each
-@pytest.mark.parametrize(
-    ("body", "kinds"),
-    [
-        (b"", {"empty"}),
-        (b"<html><title>502</title></html>", {"garbled"}),
-        (b'{"choices": []}', {"config"}),
-        (b"data: {broken\n\ndata: {}\n\n", {"garbled"}),
-        (b": comment\n\n", {"empty"}),
-        (b"data: [1, 2]\n\ndata: 3\n\n", {"truncated", "empty"}),
-    ],
-)
+@pytest.mark.parametrize(("body", "kinds"), [
+    (b"", {"empty"}),
+    (b"<html><title>502</title></html>", {"garbled"}),
+    (b'{"choices": []}', {"config"}),
+    (b"data: {broken\n\ndata: {}\n\n", {"garbled"}),
+    (b": comment\n\n", {"empty"}),
+    (b"data: [1, 2]\n\ndata: 3\n\n", {"truncated", "empty"}),
+])  # fmt: skip
 async def test_bodies_that_are_no_stream(wire: Wire, transport: Transport, body: bytes, kinds: set[str]) -> None:
     async with at_server(Reply(body), wire=wire, transport=transport) as (provider, _):
         assert (await fails(provider))[1].kind in kinds

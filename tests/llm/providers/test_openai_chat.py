@@ -243,20 +243,17 @@ async def test_thirty_parallel_calls_and_ids_of_earlier_turns() -> None:
 GIVEN = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 
-@pytest.mark.parametrize(
-    ("reported", "expected"),
-    [
-        (GIVEN, Usage(100, 0, 0, 20, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": None}}, Usage(100, 0, 0, 20, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 0}}, Usage(100, 0, 0, 20)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}, Usage(10, 60, 30, 20)),
-        (GIVEN | {"prompt_cache_hit_tokens": 90, "prompt_cache_miss_tokens": 10}, Usage(10, 90, 0, 20)),
-        (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 15}}, Usage(100, 0, 0, 20, 15, cached=False)),
-        (GIVEN | {"total_tokens": 170}, Usage(100, 0, 0, 70, 50, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 9}}, Usage(0, 100, 0, 20)),
-        (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 99}}, Usage(100, 0, 0, 20, 20, cached=False)),
-    ],
-)
+@pytest.mark.parametrize(("reported", "expected"), [
+    (GIVEN, Usage(100, 0, 0, 20, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": None}}, Usage(100, 0, 0, 20, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 0}}, Usage(100, 0, 0, 20)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}, Usage(10, 60, 30, 20)),
+    (GIVEN | {"prompt_cache_hit_tokens": 90, "prompt_cache_miss_tokens": 10}, Usage(10, 90, 0, 20)),
+    (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 15}}, Usage(100, 0, 0, 20, 15, cached=False)),
+    (GIVEN | {"total_tokens": 170}, Usage(100, 0, 0, 70, 50, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 9}}, Usage(0, 100, 0, 20)),
+    (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 99}}, Usage(100, 0, 0, 20, 20, cached=False)),
+])  # fmt: skip
 async def test_usage(reported: dict[str, Any], expected: Usage) -> None:
     last = delta("stop", content="Hello")
     replies = [Reply(unnamed(last, usage(**reported), "[DONE]")),

@@ -248,19 +248,16 @@ async def test_a_second_reply_inside_the_first_fails_the_try() -> None:
     assert error.kind == "garbled"
 
 
-@pytest.mark.parametrize(
-    ("end", "kind"),
-    [
-        ({"error": {"code": "server_error", "message": "oops"}}, "server"),
-        ({"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate"),
-        ({"error": {"code": "insufficient_quota", "message": "no"}}, "quota"),
-        ({"error": {"code": "context_length_exceeded", "message": "long"}}, "context"),
-        ({"error": {"code": "invalid_prompt", "message": "bad"}}, "invalid"),
-        ({"error": {"code": "image_too_large", "message": "big"}}, "invalid"),
-        ({"error": {"code": "bio_policy", "message": "no"}}, "refusal"),
-        ({"error": None}, "server"),
-    ],
-)
+@pytest.mark.parametrize(("end", "kind"), [
+    ({"error": {"code": "server_error", "message": "oops"}}, "server"),
+    ({"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate"),
+    ({"error": {"code": "insufficient_quota", "message": "no"}}, "quota"),
+    ({"error": {"code": "context_length_exceeded", "message": "long"}}, "context"),
+    ({"error": {"code": "invalid_prompt", "message": "bad"}}, "invalid"),
+    ({"error": {"code": "image_too_large", "message": "big"}}, "invalid"),
+    ({"error": {"code": "bio_policy", "message": "no"}}, "refusal"),
+    ({"error": None}, "server"),
+])  # fmt: skip
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_failed_responses(end: dict[str, Any], kind: str, transport: Transport) -> None:
     events = whole(*texts(0, "Hel")[:-3], end="failed", **end)

@@ -219,26 +219,23 @@ async def test_files(tmp_path: Path, name: str, body: str) -> None:
     assert [await text(provider, "a.1"), await text(provider, "a.1")] == ["child", "child"]
 
 
-@pytest.mark.parametrize(
-    ("body", "line", "field", "words"),
-    [
-        ("agents:\n  a:\n    - txt: hi\n", 3, "agents.a[0].txt", "no such key"),
-        ("agents:\n  a:\n    - text: 3\n", 3, "agents.a[0].text", "Expected `str`"),
-        ("agents:\n  a:\n    turns:\n      - calls:\n          - id: x\n", 5, "agents.a.turns[0].calls[0]", "`name`"),
-        ("agents:\n  a:\n    repeat: never\n", 3, "agents.a.repeat", "never"),
-        ("agents:\n  a:\n    - {fail: {kind: bad}}\n", 3, "agents.a[0].fail.kind", "bad"),
-        ("agents:\n  a:\n    - delay_s: -1\n", 3, "agents.a[0].delay_s", ">= 0"),
-        ("agents:\n  a: hello\n", 2, "agents.a", "list of turns"),
-        ("window: big\nagents: {}\n", 1, "window", "Expected `int`"),
-        ("badge: x\n", 0, "agents", "needs it"),
-        ("agents: {}\nagents: {}\n", 2, "agents", "twice"),
-        ("agents:\n  a: &x\n    - text: y\n  b: *x\n", 4, "agents.b", "alias"),
-        ("agents: [\n", 2, "", "is no YAML"),
-        ("- 1\n", 0, "", "a table"),
-        ("", 0, "", "a table"),
-        ("agents: !!python/object:os.system {}\n", 1, "", "is no YAML"),
-    ],
-)
+@pytest.mark.parametrize(("body", "line", "field", "words"), [
+    ("agents:\n  a:\n    - txt: hi\n", 3, "agents.a[0].txt", "no such key"),
+    ("agents:\n  a:\n    - text: 3\n", 3, "agents.a[0].text", "Expected `str`"),
+    ("agents:\n  a:\n    turns:\n      - calls:\n          - id: x\n", 5, "agents.a.turns[0].calls[0]", "`name`"),
+    ("agents:\n  a:\n    repeat: never\n", 3, "agents.a.repeat", "never"),
+    ("agents:\n  a:\n    - {fail: {kind: bad}}\n", 3, "agents.a[0].fail.kind", "bad"),
+    ("agents:\n  a:\n    - delay_s: -1\n", 3, "agents.a[0].delay_s", ">= 0"),
+    ("agents:\n  a: hello\n", 2, "agents.a", "list of turns"),
+    ("window: big\nagents: {}\n", 1, "window", "Expected `int`"),
+    ("badge: x\n", 0, "agents", "needs it"),
+    ("agents: {}\nagents: {}\n", 2, "agents", "twice"),
+    ("agents:\n  a: &x\n    - text: y\n  b: *x\n", 4, "agents.b", "alias"),
+    ("agents: [\n", 2, "", "is no YAML"),
+    ("- 1\n", 0, "", "a table"),
+    ("", 0, "", "a table"),
+    ("agents: !!python/object:os.system {}\n", 1, "", "is no YAML"),
+])  # fmt: skip
 def test_a_bad_file_is_named_with_line_and_field(tmp_path: Path, body: str, line: int, field: str, words: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(body)

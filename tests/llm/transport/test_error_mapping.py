@@ -136,28 +136,25 @@ def test_a_page_is_told_by_its_title_and_words_are_made_plain() -> None:
     assert error.message == "anthropic refused the request as invalid (400): a ]52;c;eA== b c d."
 
 
-@pytest.mark.parametrize(
-    ("headers", "body", "expected"),
-    [
-        ({}, None, None),
-        ({"retry-after": "2"}, None, 2.0),
-        ({"retry-after": "0.5"}, None, 0.5),
-        ({"retry-after": "3600"}, None, 3600.0),
-        ({"retry-after": "0"}, None, 0.0),
-        ({"retry-after": "-5"}, None, None),
-        ({"retry-after": "soon"}, None, None),
-        ({"retry-after": "nan"}, None, None),
-        ({"retry-after": "inf"}, None, None),
-        ({"retry-after": ""}, None, None),
-        ({"retry-after-ms": "1500", "retry-after": "9"}, None, 1.5),
-        ({"retry-after-ms": "x", "retry-after": "9"}, None, 9.0),
-        ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None, 30.0),
-        ({"retry-after": "Fri, 20 Nov 2026 09:00:00 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None, 0.0),
-        ({"retry-after": "Fri, 99 Nov 2026 10:00:30 GMT"}, None, None),
-        ({}, {"error": {"details": [{"@type": "x"}, {"retryDelay": "34.5s"}]}}, 34.5),
-        ({}, {"error": {"details": [{"retryDelay": "soon"}]}}, None),
-    ],
-)
+@pytest.mark.parametrize(("headers", "body", "expected"), [
+    ({}, None, None),
+    ({"retry-after": "2"}, None, 2.0),
+    ({"retry-after": "0.5"}, None, 0.5),
+    ({"retry-after": "3600"}, None, 3600.0),
+    ({"retry-after": "0"}, None, 0.0),
+    ({"retry-after": "-5"}, None, None),
+    ({"retry-after": "soon"}, None, None),
+    ({"retry-after": "nan"}, None, None),
+    ({"retry-after": "inf"}, None, None),
+    ({"retry-after": ""}, None, None),
+    ({"retry-after-ms": "1500", "retry-after": "9"}, None, 1.5),
+    ({"retry-after-ms": "x", "retry-after": "9"}, None, 9.0),
+    ({"retry-after": "Fri, 20 Nov 2026 10:00:30 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None, 30.0),
+    ({"retry-after": "Fri, 20 Nov 2026 09:00:00 GMT", "date": "Fri, 20 Nov 2026 10:00:00 GMT"}, None, 0.0),
+    ({"retry-after": "Fri, 99 Nov 2026 10:00:30 GMT"}, None, None),
+    ({}, {"error": {"details": [{"@type": "x"}, {"retryDelay": "34.5s"}]}}, 34.5),
+    ({}, {"error": {"details": [{"retryDelay": "soon"}]}}, None),
+])  # fmt: skip
 def test_retry_after(headers: dict[str, str], body: Any, expected: float | None) -> None:
     assert retry_after(httpx2.Headers(headers), body) == expected
 
