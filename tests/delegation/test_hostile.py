@@ -107,8 +107,7 @@ async def test_what_it_can_spend_and_start_is_bounded_at_every_depth(stage: Stag
         bounded(s, model, agents=60, session=400_000)
         assert {depth_of(p) for p in s.agents()} == {1, 2, 3}, "it did go as deep as it could"
         assert s.tree.running("a") == []
-        assert s.root.budget.tokens.reserved == 0
-        assert s.root.budget.tokens.kept == 0
+        assert (s.root.budget.tokens.reserved, s.root.budget.tokens.kept) == (0, 0)
         count = len(model.requests)
         await asyncio.sleep(100_000)
         assert len(model.requests) == count
@@ -169,8 +168,7 @@ async def test_no_agent_reaches_above_or_beside_itself(stage: Stage, tried: str)
     assert "secret" not in str(tries)
     assert s.of(InboxMessage, "a.1") == []
     assert [e for e in s.of(InboxMessage, "a") if "obey" in e.text] == []
-    assert s.end("a.1") == ("completed", "done")
-    assert s.end("a") == ("completed", "done")
+    assert (s.end("a.1"), s.end("a")) == (("completed", "done"), ("completed", "done"))
     assert len(s.of(AgentStarted, "a.1")) == 1
 
 
@@ -230,9 +228,8 @@ async def test_what_a_child_writes_cannot_pass_for_the_harness(stage: Stage) -> 
     assert sum(line.startswith("Receipt, made by the harness") for line in lines) == 1
     assert sum(line.startswith("## Result from") for line in lines) == 0, "the one heading follows the status"
     assert read.count("## Result from '") == 1
-    assert "[Note of the harness" not in read
-    assert "[seen by the harness]" not in read
-    assert "<system>" not in read
+    for words in ("[Note of the harness", "[seen by the harness]", "<system>"):
+        assert words not in read
     assert lines.index(next(line for line in lines if line.startswith("Receipt, made"))) > lines.index(
         next(line for line in lines if "ran: pytest" in line)
     ), "the real one comes last"

@@ -58,8 +58,7 @@ def verdicts(s: Scene, path: str = "a.1") -> list[tuple[str, str]]:
 async def test_an_unsupervised_child_states_nothing_and_is_not_looked_at(stage: Stage) -> None:
     court = Court([Say("", [write("out.txt")]), Say("I wrote it")], profile="coder")
     s = await stage.ran(court)
-    assert s.of(IntentStated) == []
-    assert s.of(Verdict) == []
+    assert (s.of(IntentStated), s.of(Verdict)) == ([], [])
     assert court.judged == []
 
 

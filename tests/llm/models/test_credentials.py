@@ -82,8 +82,7 @@ def test_files_and_folder_are_closed_to_others(env: dict[str, str]) -> None:
         path = credentials.set_key("openai", SECRET, env=env)
     finally:
         os.umask(old)
-    assert mode(path) == 0o600
-    assert mode(path.parent) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert sorted(p.name for p in path.parent.iterdir()) == ["auth.toml", "auth.toml.lock"]
 
 

@@ -66,9 +66,8 @@ def test_an_unknown_provider_names_the_nearest_and_how_to_add_it() -> None:
     with pytest.raises(UsageError) as caught:
         service("openruter", OWN, {})
     text = str(caught.value)
-    assert "Unknown provider 'openruter'. Did you mean 'openrouter'?" in text
-    assert "[providers.openruter]" in text
-    assert "my-box" in text
+    for words in ("Unknown provider 'openruter'. Did you mean 'openrouter'?", "[providers.openruter]", "my-box"):
+        assert words in text
     with pytest.raises(UsageError, match=r"\[providers.NAME\]"):
         service("a]\nb", OWN, {})
 

@@ -47,8 +47,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 ])  # fmt: skip
 def test_names(name: str, full: str, env: dict[str, str]) -> None:
     choice = resolve(name, OWN, env=env)
-    assert choice.name == full
-    assert choice.source == "--model"
+    assert (choice.name, choice.source) == (full, "--model")
     assert resolve(choice.name, OWN, env=env) == choice
 
 

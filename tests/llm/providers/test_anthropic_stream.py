@@ -116,8 +116,7 @@ def test_a_reply_with_nothing_in_it(content: list[Event], stop: str) -> None:
         fold([start(), *content, *end(stop)])
     assert caught.value.kind == "empty"
     assert isinstance(caught.value.usage, Usage)
-    assert caught.value.usage.input == 10
-    assert caught.value.usage.output == 7
+    assert (caught.value.usage.input, caught.value.usage.output) == (10, 7)
 
 
 def test_the_end_mark() -> None:

@@ -144,8 +144,7 @@ async def test_answers_that_are_no_success(wire: Wire, transport: Transport) -> 
     async with at_server(*replies, wire=wire, transport=transport) as (provider, server):
         for status, _, headers, kind in STATUSES:
             _, error = await fails(provider)
-            assert (error.kind, error.status) == (kind, status)
-            assert error.retry_after == (2.0 if headers else None)
+            assert (error.kind, error.status, error.retry_after) == (kind, status, 2.0 if headers else None)
             assert ("Did you mean m-12?" in str(error)) == (kind == "not_found")
     assert len(server.requests) == len(STATUSES) + 1, "a list is asked for where the model is not known"
 
@@ -258,5 +257,4 @@ async def test_large_texts_arguments_and_events(transport: Transport) -> None:
               chat.calls(chat.piece(0, '"}')), chat.delta("tool_calls")]  # fmt: skip
     async with at_server(Reply(unnamed(*events)), transport=transport) as (provider, _):
         _, done = await ask(provider)
-    assert len(done.message.text) == len(long)
-    assert len(done.message.calls[0].arguments["text"]) == 5_000_000
+    assert (len(done.message.text), len(done.message.calls[0].arguments["text"])) == (len(long), 5_000_000)

@@ -199,8 +199,7 @@ async def test_streams_fold_into_messages(case: str, transport: Transport) -> No
     events, parts, stop = ALL[case]
     async with at_server(Reply(named(*events)), wire="responses", transport=transport) as (provider, _):
         chunks, done = await ask(provider)
-    assert done.message == Message("assistant", parts)
-    assert done.stop == stop
+    assert (done.message, done.stop) == (Message("assistant", parts), stop)
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == done.message.text
     thinking = "".join(p.text for p in parts if isinstance(p, Thinking))
     assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == thinking
@@ -264,5 +263,4 @@ async def test_failed_responses(end: dict[str, Any], kind: str, transport: Trans
     async with at_server(Reply(named(*events)), wire="responses", transport=transport) as (provider, _):
         chunks, error = await fails(provider)
     assert chunks == [TextChunk("Hel")]
-    assert error.kind == kind
-    assert error.usage == Usage(10, 60, 30, 20, 5, None)
+    assert (error.kind, error.usage) == (kind, Usage(10, 60, 30, 20, 5, None))

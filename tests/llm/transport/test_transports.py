@@ -163,8 +163,7 @@ async def test_what_is_sent(transport: Transport, sdk: Any) -> None:
         async with aclosing(events_of(transport)(endpoint(server, sdk=sdk), "/v1/messages", body)) as events:
             assert [event async for event in events] == [STOP]
         asked = server.requests[0]
-    assert (asked.method, asked.path) == ("POST", "/v1/messages")
-    assert asked.json == {**body, "s": "é\ufffd"}
+    assert (asked.method, asked.path, asked.json) == ("POST", "/v1/messages", {**body, "s": "é\ufffd"})
     wanted = {"authorization": f"Bearer {KEY}", "x-extra": "1", "content-type": "application/json",
               "accept": "text/event-stream"}  # fmt: skip
     assert {name: asked.headers[name] for name in wanted} == wanted
