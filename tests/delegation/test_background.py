@@ -97,13 +97,16 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
 
 
 async def test_asking_waits_for_every_child_in_the_background_and_reports_each(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow")]), Say("both begun"),
-                    Say("quick is there"), Say("slow, too")],
-              "a.1": [Say("q", delay_s=10)], "a.2": [Say("s", delay_s=50)]}  # fmt: skip
+    script = {"a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow"), behind("ghost", "look")]),
+                    Say("both begun"), Say("quick is there"), Say("slow, too")],
+              "a.1": [Say("q", delay_s=10)],
+              "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)]}  # fmt: skip
     async with stage.open(script) as s:
         assert (await s.session.prompt("go")).result == "slow, too"
         assert [e.result for e in s.of(AgentFinished, "a")] == ["both begun", "quick is there", "slow, too"]
         assert s.tree.in_background() == []
+        assert s.results()[2].startswith("error: There is no profile 'ghost'.")
+        assert "has ended: failed (reported)" in s.heard()[2]
 
 
 async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no_longer_than_those(
@@ -117,16 +120,6 @@ async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no
         assert s.end("a.1") == ("timeout", "time")
         assert asyncio.get_running_loop().time() < 60
         assert "has ended: timeout (time)" in s.heard()[1]
-
-
-async def test_a_failure_in_the_background_is_told_as_one(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("ghost", "look")]), Say("no such helper")]}
-    s = await stage.ran(script)
-    assert s.results()[0].startswith("error: There is no profile 'ghost'.")
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("begun"), Say("it could not")],
-              "a.1": [Say("", [call("task_result", result="no such file", status="error")])]}  # fmt: skip
-    s = await stage.ran(script)
-    assert "has ended: failed (reported)" in s.heard()[1]
 
 
 async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(stage: Stage) -> None:

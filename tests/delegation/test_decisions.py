@@ -77,6 +77,7 @@ async def test_c3_ten_a_batch_the_rest_errors_in_order_five_run_and_the_others_q
         await asyncio.sleep(1)
         assert sorted(k.status for k in s.tree.below("a")) == ["queued"] * 5 + ["running"] * 5
         await asking
+        assert asyncio.get_running_loop().time() == pytest.approx(20), "ten on five places in twice the time"
         assert model.most_at_once == 5
         parts = s.results()[0].split("# Task ")[1:]
         assert ["error: a batch has at most 10 tasks" in part for part in parts] == [False] * 10 + [True] * 2

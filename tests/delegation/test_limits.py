@@ -121,21 +121,13 @@ async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
 
 
 async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000),
-                        delegate("researcher", "z", max_tokens=1)])]
-    }  # fmt: skip
-    s = await stage.ran(script)
-    (notice,) = s.of(Notice, "a.1")
-    assert (notice.level, notice.text) == (
-        "warning", "a.1 (researcher) has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
-    )  # fmt: skip
+    """Also where that is because the parent has little left."""
+    wishes = [delegate("researcher", task, max_tokens=most) for task, most in (("x", 4000), ("y", 10_000), ("z", 1))]
+    s = await stage.ran({"a": [Say("", wishes)]})
+    few = "has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
+    assert s.of(Notice, "a.1") == [Notice(f"a.1 (researcher) {few}", "warning")]
     assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token; ")
-    assert s.of(AgentStarted, "a.1")[0].tokens == 4000
-    assert s.of(Notice, "a.2") == []
-
-
-async def test_that_the_parent_has_little_left_is_said_as_well(stage: Stage) -> None:
+    assert (s.of(AgentStarted, "a.1")[0].tokens, s.of(Notice, "a.2")) == (4000, [])
     script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}
     s = await stage.ran(script, flags={"limits.max_tokens": 20_000})
     assert "a.1 (researcher) has 8,000 tokens" in s.of(Notice, "a.1")[0].text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -28,28 +27,6 @@ def disk(tmp_path: Path) -> Stage:
     stage.config("[agents.delegation]\nask_above = 1000\n")
     stage.file("heavy.txt", ("0123456789abcde" * 10 + "\n") * (HEAVY // 151))
     return stage
-
-
-@pytest.mark.parametrize(("children", "seconds"), [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2)])
-async def test_children_whose_model_takes_a_second_end_together_as_far_as_there_are_places(
-    stage: Stage, children: int, seconds: int
-) -> None:
-    """By the virtual clock: two in one second, ten on five places in two."""
-
-    def play(request: Request, count: int) -> Say:
-        if request.agent != "a":
-            return Say("found", delay_s=1)
-        return (
-            Say("", [batch(*[{"profile": "researcher", "task": f"look at {n}"} for n in range(children)])])
-            if count == 0
-            else Say("fin")
-        )
-
-    async with stage.open(play) as s:
-        begun = asyncio.get_running_loop().time()
-        await s.session.prompt("go")
-        assert len(s.agents()) == children
-        assert asyncio.get_running_loop().time() - begun == pytest.approx(seconds, abs=0.5)
 
 
 async def test_a_hundred_children_on_five_places(disk: Stage) -> None:

@@ -100,14 +100,6 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
         assert s.model.requests == []
 
 
-async def test_a_name_that_is_no_profile_is_text_and_may_be_a_file(stage: Stage) -> None:
-    stage.file("notes", "the notes\n")
-    async with stage.open({"a": [Say("fin")]}) as s:
-        assert (await s.session.prompt("@notes say what?")).result == "fin"
-        text, _, _ = await attached("@notes say what?", s.session.world.workspace, profiles=s.session.profiles)
-        assert "the notes" in text
-
-
 async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
     stage.file("researchers", "a file of that name\n")
     async with stage.open({}) as s:
@@ -136,3 +128,5 @@ async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
         assert "a file of that name" in text
         text, _, _ = await attached("see @researcher", workspace, profiles=profiles)
         assert "a file of that name" in text, "only at the start it is a profile"
+        text, _, _ = await attached("@x.txt say what?", workspace, profiles=profiles)
+        assert "content of x" in text, "a name that is no profile may be a file"

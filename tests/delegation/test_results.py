@@ -19,51 +19,42 @@ def done(result: str, status: str = "success", findings: Any = ()) -> ToolCall:
     return call("task_result", result=result, status=status, findings=list(findings))
 
 
-async def handed_in(stage: Stage, *turns: Say, schema: Any = SCHEMA) -> tuple[tuple[str, str], str, list[str]]:
+async def handed_in(stage: Stage, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
     """How a child ended that said `turns` where a form was demanded; what its parent read, and what it was told."""
-    script = {"a": [Say("", [delegate("researcher", "count", schema=schema)]), Say("fin")], "a.1": list(turns)}
+    script = {"a": [Say("", [delegate("researcher", "count", schema=SCHEMA)]), Say("fin")], "a.1": list(turns)}
     s = await stage.ran(script)
-    return (s.end("a.1") if s.agents() else ("", "")), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]
-
-
-async def test_data_that_fits_its_schema_is_handed_on(stage: Stage) -> None:
-    end, read, _ = await handed_in(stage, Say("", [done('{"count": 3}')]))
-    assert end == ("completed", "done")
-    assert read.startswith("ok: ## Result from 'researcher' (a.1): completed\n{\"count\": 3}\n")
+    return s.end("a.1"), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]
 
 
 async def test_data_that_does_not_fit_is_sent_back_and_mended(stage: Stage) -> None:
     end, read, told = await handed_in(
-        stage, Say("", [done("three")]), Say("", [done('{"count": "3"}')]), Say("", [done('{"count": 3}')])
+        stage, *[Say("", [done(data)]) for data in ("three", '{"count": "3"}', '{"count": 3}')]
     )
     assert end == ("completed", "done")
-    assert told[0].startswith("error: task_result: the result has the wrong form: it is not JSON")
-    assert (
-        told[1]
-        == "error: task_result: the result has the wrong form: at $.count: '3' is not of type 'integer'. Hand it in again, mended."
-    )
+    wrong = "error: task_result: the result has the wrong form: "
+    assert told[0].startswith(f"{wrong}it is not JSON")
+    assert told[1] == f"{wrong}at $.count: '3' is not of type 'integer'. Hand it in again, mended."
     assert '{"count": 3}' in read
 
 
-async def test_a_final_text_is_held_to_the_form_as_well(stage: Stage) -> None:
-    end, _, told = await handed_in(stage, Say("three"), Say('```json\n{"count": 3}\n```'))
-    assert end == ("completed", "done")
-    assert any("The answer has the wrong form: it is not JSON" in text for text in told)
+FINE, FAILED = ("completed", "done"), ("failed", "reported")
 
 
-async def test_after_two_repairs_it_has_failed_and_what_it_said_is_kept(stage: Stage) -> None:
-    end, read, told = await handed_in(stage, *[Say(f"try {n}", [done("{}")]) for n in range(5)])
-    assert end == ("failed", "reported")
-    assert len([text for text in told if "Hand it in again" in text]) == 2
-    assert read.startswith("error: ## Result from 'researcher' (a.1): failed (reported)")
-    assert "The result has the wrong form: at $: 'count' is a required property" in read
-    assert "try 2" in read
-
-
-async def test_an_error_needs_no_form(stage: Stage) -> None:
-    end, read, _ = await handed_in(stage, Say("", [done("there is nothing to count", "error")]))
-    assert end == ("failed", "reported")
-    assert "there is nothing to count" in read
+@pytest.mark.parametrize(("turns", "ended", "complaints", "words"), [
+    ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n{\"count\": 3}\n"]),
+    ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
+    ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
+    ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
+        "error: ## Result from 'researcher' (a.1): failed (reported)", "try 2",
+        "The result has the wrong form: at $: 'count' is a required property",
+    ]),
+], ids=["it fits", "a final text", "an error needs none", "after two repairs it has failed"])  # fmt: skip
+async def test_a_result_is_held_to_its_form(
+    stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
+) -> None:
+    end, read, told = await handed_in(stage, *turns)
+    assert (end, len([text for text in told if "wrong form" in text])) == (ended, complaints)
+    assert all(word in read for word in words), read
 
 
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: Stage) -> None:

@@ -55,11 +55,17 @@ def verdicts(s: Scene, path: str = "a.1") -> list[tuple[str, str]]:
     return [(v.verdict, v.by) for v in s.of(Verdict, path)]
 
 
-async def test_an_unsupervised_child_states_nothing_and_is_not_looked_at(stage: Stage) -> None:
+async def test_who_is_not_supervised_and_what_has_failed_anyway_is_not_looked_at(stage: Stage) -> None:
+    stage.profile(*PROFILE)
     court = Court([Say("", [write("out.txt")]), Say("I wrote it")], profile="coder")
     s = await stage.ran(court)
-    assert (s.of(IntentStated), s.of(Verdict)) == ([], [])
-    assert court.judged == []
+    assert (s.of(IntentStated), s.of(Verdict), court.judged) == ([], [], [])
+    court = Court([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
+    s = await stage.ran(court)
+    assert (s.end("a.1"), court.judged) == (("failed", "reported"), [])
+    stage.config('[agents.delegation]\nsupervision = "supervised"\n')
+    s = await stage.ran(Actors({"a": [Say("I wrote it")]}))
+    assert (s.finished("a").result, s.of(IntentStated)) == ("I wrote it", []), "a person sees what the root says"
 
 
 async def test_what_agrees_is_accepted_without_asking_a_model(stage: Stage) -> None:
@@ -139,32 +145,17 @@ async def test_a_result_is_redone_once_and_then_refused(stage: Stage) -> None:
     assert s.results()[0].startswith("error: ## Result from 'writer' (a.1): failed (supervision)")
 
 
-@pytest.mark.parametrize("answer", [ruling("pause", "only a person can say"), Say("I think it is fine"),
-                                    Say("", fail=ProviderError("auth", "no key")), Say('{"verdict": "fine"}'),
-                                    Say('{"reason": "accept"}')])  # fmt: skip
-async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage, answer: Say) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it")], [answer])
+@pytest.mark.parametrize(("answer", "took"), [
+    (ruling("pause", "only a person can say"), 5), (Say("I think it is fine"), 5), (Say('{"verdict": "fine"}'), 5),
+    (Say('{"reason": "accept"}'), 5), (Say("", fail=ProviderError("auth", "no key")), 5), (ruling("accept"), 11_000),
+], ids=["pause", "words", "another verdict", "no verdict", "no answer", "it cannot be paid"])  # fmt: skip
+async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage, answer: Say, took: int) -> None:
+    stage.profile(*PROFILE, "maxTokenBudget: 12000")
+    court = Court([intent("out.txt"), Say("I wrote it", usage=Usage(input=took))], [answer])
     s = await stage.ran(court, attended=True)
-    assert s.end("a.1") == ("failed", "supervision")
-    assert verdicts(s) == [("pause", "model")]
+    assert (s.end("a.1"), verdicts(s)) == (("failed", "supervision"), [("pause", "model")])
+    assert (took > 5) is ("could not be asked: " in s.of(Verdict, "a.1")[0].reason and not court.judged)
     assert s.of(QuestionAsked) == [], "supervised alone puts nothing to a person"
-
-
-async def test_a_supervisor_that_cannot_be_paid_refuses_the_result(stage: Stage) -> None:
-    stage.profile("writer", "supervision: supervised", "allowedTools: []", "maxTokenBudget: 12000")
-    court = Court([intent("x"), Say("I wrote it", usage=Usage(input=11_000))], [ruling("accept")])
-    s = await stage.ran(court)
-    assert s.end("a.1") == ("failed", "supervision")
-    assert "could not be asked" in s.of(Verdict, "a.1")[0].reason
-
-
-async def test_results_that_are_failures_anyway_are_not_judged(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
-    s = await stage.ran(court)
-    assert s.end("a.1") == ("failed", "reported")
-    assert court.judged == []
 
 
 # ---- a person ------------------------------------------------------------------------------------------------
@@ -268,13 +259,6 @@ async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
     s = await stage.ran(Court([intent("out.txt"), Say("I wrote it")]))
     assert s.of(Verdict, "a.1")[0].reason == "the judge says so"
     assert s.of(AgentStarted, "a.1")[0].model == "scripted/stage"
-
-
-async def test_the_root_is_not_supervised_a_person_sees_what_it_says(stage: Stage) -> None:
-    stage.config('[agents.delegation]\nsupervision = "supervised"\n')
-    async with stage.open(Actors({"a": [Say("I wrote it")]})) as s:
-        assert (await s.session.prompt("go")).result == "I wrote it"
-        assert s.of(IntentStated) == []
 
 
 async def test_what_is_said_while_a_person_decides_is_still_heard(stage: Stage) -> None:
