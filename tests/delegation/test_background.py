@@ -206,10 +206,9 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: S
 
 
 async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_waited_for(stage: Stage) -> None:
-    model = Actors({
-        "a": [Say("", [batch({"profile": "researcher", "task": "one"}, {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
-        "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)],
-    })  # fmt: skip
+    model = Actors({"a": [Say("", [batch({"profile": "researcher", "task": "one"},
+                                         {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
+                    "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)]})  # fmt: skip
     async with stage.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(model.open) == 2)

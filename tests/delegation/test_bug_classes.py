@@ -188,9 +188,8 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
 
 
 async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
-    raised: dict[str, Any] = {
-        "a.2": KeyError("unheard of"), "a.3": ProviderError("auth", "no"), "a.4": asyncio.CancelledError(), "a.5": TimeoutError(),
-    }  # fmt: skip
+    raised: dict[str, Any] = {"a.2": KeyError("unheard of"), "a.3": ProviderError("auth", "no"),
+                              "a.4": asyncio.CancelledError(), "a.5": TimeoutError()}  # fmt: skip
 
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
@@ -441,10 +440,8 @@ def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
     friday: Friday, number: signal.Signals, code: int
 ) -> None:
     friday.plays(
-        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace(
-            "text: three}", "text: never, delay_s: 600}"
-        )
-    )
+        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace("text: three}", "text: never, delay_s: 600}"),
+    )  # fmt: skip
     process = friday.start("go", "--output-format", "json", stderr=subprocess.PIPE)
     _wait_for(friday, "a.3")
     process.send_signal(number)

@@ -114,11 +114,10 @@ async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage)
 async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_the_hard_limit(stage: Stage) -> None:
     stage.config("[agents.delegation.token_budget]\nmax = 30000\n")
     stage.profile("small", "maxTokenBudget: 12000")
-    script = {
-        "a": [Say("", [delegate("small", "look")]), Say("", [again("a.1")]), Say("", [again("a.1", max_tokens=50_000)]),
-              Say("", [again("a.1", max_tokens=50_000)]), Say("fin")],
-        "a.1": [Say("one", usage=Usage(input=11_900)), Say("two", usage=Usage(input=10_000)), Say("three", usage=Usage(input=7_800))],
-    }  # fmt: skip
+    script = {"a": [Say("", [delegate("small", "look")]), Say("", [again("a.1")]), Say("", [again("a.1", max_tokens=50_000)]),
+                    Say("", [again("a.1", max_tokens=50_000)]), Say("fin")],
+              "a.1": [Say("one", usage=Usage(input=11_900)), Say("two", usage=Usage(input=10_000)),
+                      Say("three", usage=Usage(input=7_800))]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
         results = s.results()
@@ -134,11 +133,10 @@ async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_th
 
 async def test_what_the_parent_has_left_bounds_what_it_can_give(stage: Stage) -> None:
     stage.profile("lead", "maxTokenBudget: 20000", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "all")]), Say("fin")],
-        "a.1": [Say("", [delegate("researcher", "deep", max_tokens=6000)]), Say("", [again("a.1.1", max_tokens=100_000)]), Say("ok")],
-        "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))],
-    }  # fmt: skip
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "deep", max_tokens=6000)]),
+                      Say("", [again("a.1.1", max_tokens=100_000)]), Say("ok")],
+              "a.1.1": [Say("deep", usage=Usage(input=5000)), Say("deeper", usage=Usage(input=10))]}  # fmt: skip
     s = await stage.ran(script)
     first, second = s.of(AgentStarted, "a.1.1")
     assert first.tokens == 6000
@@ -167,11 +165,10 @@ async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
 
 async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x", background=True)]), Say("", [again("a.1")]), Say("w", delay_s=20), Say("", [again("a.1")]), Say("y")],
-        "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
-        "a.1.1": [Say("deep", delay_s=200)],
-    }  # fmt: skip
+    script = {"a": [Say("", [delegate("lead", "x", background=True)]), Say("", [again("a.1")]), Say("w", delay_s=20),
+                    Say("", [again("a.1")]), Say("y")],
+              "a.1": [Say("", [delegate("researcher", "deep", background=True)], delay_s=10), Say("done")],
+              "a.1.1": [Say("deep", delay_s=200)]}  # fmt: skip
     s = await stage.ran(script)
     assert s.results()[1] == "error: a.1 is still at work: send it a message instead."
     assert s.results()[2].startswith("error: a.1 has ended, but sub-agents of it are still at work: a.1.1.")
@@ -180,8 +177,7 @@ async def test_a_child_at_work_is_not_continued_nor_one_whose_children_are(stage
 async def test_a_grandchild_is_continued_from_above_without_waking_its_parent(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
     script = {"a": [Say("", [delegate("lead", "x")]), Say("", [again("a.1.1", "more")]), Say("fin")],
-              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")],
-              "a.1.1": [Say("deep"), Say("deeper")]}  # fmt: skip
+              "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")], "a.1.1": [Say("deep"), Say("deeper")]}  # fmt: skip
     async with stage.open(script, flags={"limits.max_tokens": 300_000}) as s:
         await s.session.prompt("go")
         assert "deeper" in s.results()[1]

@@ -123,12 +123,8 @@ async def test_c5_a_childs_prompt_is_its_profiles_with_rules_nobody_can_take_awa
     assert "You are Friday" not in flora
     assert ("Use tabs." in flora, "Use tabs." in fauna, "Use tabs." in general) == (True, False, True)
     for system in (flora, fauna, general):
-        for rule in (
-            "Work on that task only",
-            "Return through `task_result`",
-            "Include all findings",
-            "`status` is `success` only if",
-        ):
+        for rule in ("Work on that task only", "Return through `task_result`", "Include all findings",
+                     "`status` is `success` only if"):  # fmt: skip
             assert rule in system
         assert str(stage.project) in system
     assert "Return through `task_result`" not in root
@@ -299,9 +295,8 @@ async def test_c14_what_an_allowlist_means_and_always_within_the_parents(
     s = await stage.ran(script)
     found = set(s.of(AgentStarted, "a.1")[0].tools) - {"task_result"}
     parent = set(s.of(AgentStarted, "a")[0].tools)
-    expected = (
-        parent - DELEGATION - {"apply_delegation", "discard_delegation", "memory_save"} if tools is None else tools
-    )
+    expected = (parent - DELEGATION - {"apply_delegation", "discard_delegation",
+                                       "memory_save"} if tools is None else tools)  # fmt: skip
     assert found == expected
     assert set(s.of(AgentStarted, "a.2.1")[0].tools) <= {"read_file", "task_result"}
 
@@ -319,10 +314,8 @@ async def test_c15_calls_that_look_run_side_by_side_and_those_that_change_in_ord
     reads = [call("read_file", path=f"{n}.txt") for n in range(3)]
     writes = [call("write_file", path="out.txt", content="1"), call("read_file", path="0.txt"),
               call("edit_file", path="out.txt", edits=[{"old": "1", "new": "2"}])]  # fmt: skip
-    script = {
-        "a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")],
-        "*": [Say("x", delay_s=10)],
-    }
+    script = {"a": [Say("", [*reads, delegate("researcher", "x"), delegate("researcher", "y")]), Say("", writes), Say("fin")],
+              "*": [Say("x", delay_s=10)]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert asyncio.get_running_loop().time() == pytest.approx(10)

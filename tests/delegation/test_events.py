@@ -48,9 +48,8 @@ async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(stage
 
 
 async def test_a_beginning_tells_whose_what_and_how(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"), Say("z")]
-    }
+    script = {"a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"),
+                    Say("z")]}  # fmt: skip
     s = await stage.ran(script)
     first, second = s.of(AgentStarted, "a.1")[0], s.of(AgentStarted, "a.2")[0]
     assert (first.parent, first.profile, first.task, first.background) == ("a", "researcher", TASK, True)
@@ -118,18 +117,16 @@ async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) 
     async with stage.open(script, resume=session) as s:
         await s.session.prompt("and?")
         listing, lead, part = s.results()[-3:]
-        assert listing.splitlines() == [
-            "ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p", "a.1.2 | researcher | completed | q",
-        ]  # fmt: skip
+        assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
+                                        "a.1.2 | researcher | completed | q"]  # fmt: skip
         assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
         assert "## Result from 'researcher' (a.1.2): completed" in part
 
 
 async def test_general_is_the_parent_again_with_an_empty_conversation(stage: Stage) -> None:
     stage.file("AGENTS.md", "Use tabs.\n")
-    async with stage.open(
-        {"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True
-    ) as s:
+    async with stage.open({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]},
+                          trusted=True) as s:  # fmt: skip
         await s.session.prompt("a private question")
         root, child = s.requests()[0], s.requests("a.1")[0]
         assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model

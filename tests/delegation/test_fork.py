@@ -16,10 +16,9 @@ def fork(profile: str = "researcher", task: str = "check it", **more: object) ->
 
 async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(stage: Stage) -> None:
     stage.file("x.txt", "blue\n")
-    script = {
-        "a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"), Say("", [fork(), call("todo", items=[])]), Say("fin")],
-        "a.1": [Say("it is blue")],
-    }  # fmt: skip
+    script = {"a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"),
+                    Say("", [fork(), call("todo", items=[])]), Say("fin")],
+              "a.1": [Say("it is blue")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("what colour is x?")
         parent, child = s.requests()[1], s.requests("a.1")[0]

@@ -49,9 +49,8 @@ async def test_the_sessions_limit_ends_the_whole_tree(stage: Stage) -> None:
 
 async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_aside(stage: Stage) -> None:
     stage.profile("dear", "maxCost: 0.03")
-    async with stage.open(
-        {"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}
-    ) as s:
+    async with stage.open({"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]},
+                          flags={"limits.max_tokens": 90_000}) as s:  # fmt: skip
         await s.session.prompt("go")
         assert "No price is known for scripted/stage, so a cost limit cannot be kept." in s.results()[0]
         assert s.root.budget.tokens.kept == 0
@@ -137,9 +136,8 @@ async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Sta
 
 
 async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]
-    }
+    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]),
+                    Say("fin")]}  # fmt: skip
     async with stage.open(Actors(script, price=1e-6), attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))

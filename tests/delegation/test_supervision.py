@@ -30,9 +30,8 @@ def write(name: str, text: str = "x") -> Any:
 
 
 def ruling(verdict: str, reason: str = "because", correction: str = "") -> Say:
-    return Say(
-        json.dumps({"verdict": verdict, "reason": reason, "correction": correction}), usage=Usage(input=100, output=7)
-    )
+    return Say(json.dumps({"verdict": verdict, "reason": reason, "correction": correction}),
+               usage=Usage(input=100, output=7))  # fmt: skip
 
 
 class Court:
@@ -82,9 +81,8 @@ async def test_what_agrees_is_accepted_without_asking_a_model(stage: Stage) -> N
 async def test_a_continued_child_is_held_to_what_it_means_to_do_now(stage: Stage) -> None:
     """What it changed before it was continued was looked at then."""
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(), Say("It holds x.")]
-    )
+    court = Court([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(),
+                   Say("It holds x.")])  # fmt: skip
     async with stage.open(court) as s:
         await s.session.prompt("go")
         await s.session.resume_agent("a.1", "what does it hold?")
@@ -104,10 +102,9 @@ async def test_the_intent_comes_before_any_tool_can_run(stage: Stage) -> None:
 
 async def test_a_wrong_result_is_redone_and_mended(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]), Say("I wrote out.txt, really")],
-        [ruling("redo", "the file was not written", "write out.txt and check that it is there")],
-    )
+    court = Court([intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]),
+                   Say("I wrote out.txt, really")],
+                  [ruling("redo", "the file was not written", "write out.txt and check that it is there")])  # fmt: skip
     s = await stage.ran(court)
     assert s.end("a.1") == ("completed", "done")
     assert s.finished("a.1").result == "I wrote out.txt, really"
@@ -264,9 +261,8 @@ async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
 async def test_what_is_said_while_a_person_decides_is_still_heard(stage: Stage) -> None:
     stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     turns = [Say("I wrote it"), intent(), Say("in English, as you said")]
-    async with stage.open(
-        Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]), attended=True
-    ) as s:
+    async with stage.open(Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]),
+                          attended=True) as s:  # fmt: skip
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(QuestionAsked))
         await s.session.send("a.1", "in English, please")

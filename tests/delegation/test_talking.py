@@ -20,10 +20,9 @@ def behind(profile: str, task: str) -> object:
 
 async def test_a_model_tells_a_child_something_and_it_reads_it_at_its_next_turn(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("", [call("message_sub_agent", id="a.1", text="only in src")]), Say("x"), Say("y")],
-        "a.1": [Say("", [call("read_file", path="x.txt")], delay_s=20), Say("looked in src only")],
-    }  # fmt: skip
+    script = {"a": [Say("", [behind("researcher", "look")]),
+                    Say("", [call("message_sub_agent", id="a.1", text="only in src")]), Say("x"), Say("y")],
+              "a.1": [Say("", [call("read_file", path="x.txt")], delay_s=20), Say("looked in src only")]}  # fmt: skip
     s = await stage.ran(script)
     assert s.results()[1] == "ok: a.1 will read it at its next turn."
     assert s.heard("a.1") == ["parent: look", "parent: only in src"]
@@ -89,9 +88,8 @@ async def test_what_a_person_does_with_a_child_goes_to_its_own_parent(stage: Sta
 async def test_a_child_that_has_ended_is_neither_told_anything_nor_stopped_again(stage: Stage) -> None:
     late = [call("message_sub_agent", id="a.1", text="one more"), call("cancel_sub_agent", id="a.1")]
     s = await stage.ran({"a": [Say("", [delegate("researcher", "look")]), Say("", late)]})
-    assert s.results()[1:] == [
-        "error: a.1 is not at work. Continue it with a new task instead.", "ok: a.1 has ended already: completed.",
-    ]  # fmt: skip
+    assert s.results()[1:] == ["error: a.1 is not at work. Continue it with a new task instead.",
+                               "ok: a.1 has ended already: completed."]  # fmt: skip
     assert len(s.of(AgentFinished, "a.1")) == 1
 
 
@@ -113,10 +111,9 @@ async def test_a_model_cancels_a_child_which_hands_back_what_it_has(stage: Stage
 
 async def test_a_model_aborts_a_child_at_once_and_keeps_what_was_said(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("", [call("cancel_sub_agent", id="a.1", mode="abort")], delay_s=5), Say("enough")],
-        "a.1": [Say("begun", [call("read_file", path="x.txt")]), Say("never", delay_s=1000)],
-    }  # fmt: skip
+    script = {"a": [Say("", [behind("researcher", "look")]),
+                    Say("", [call("cancel_sub_agent", id="a.1", mode="abort")], delay_s=5), Say("enough")],
+              "a.1": [Say("begun", [call("read_file", path="x.txt")]), Say("never", delay_s=1000)]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
         assert s.end("a.1") == ("cancelled", "aborted")

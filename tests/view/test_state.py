@@ -88,6 +88,10 @@ def test_the_tree_of_a_delegation() -> None:
     assert [type(item) for item in root.transcript] == [MessageItem, MessageItem, ToolRun, MessageItem]
     assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
     assert child.receipt.tools == {"read_file": 1}
+    unknown = TurnFinished(9, Usage(1, cost_usd=None))
+    state = SessionView.of([*tree(), *numbered(("a.1", unknown), first=len(tree()) + 1)])
+    assert state.agents["a"].usage.cost_usd == root.usage.cost_usd
+    assert (state.usage_of("a").cost_usd, state.totals.cost_usd) == (None, None), "one unknown price makes the whole so"
 
 
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
@@ -113,16 +117,6 @@ def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
     assert (run.status, run.title, run.display, agent.open) == ("ok", "what is", shown, {})
     assert [type(item) for item in agent.transcript] == [ToolRun, MessageItem]
     assert agent.receipt.found == ("https://e.org",)
-
-
-def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:
-    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnFinished(1, Usage(1, cost_usd=0.5))),
-                   ("a.1", AgentStarted(1, "p", "t", "m", "a")),
-                   ("a.1", TurnFinished(1, Usage(1, cost_usd=None))))  # fmt: skip
-    state = SessionView.of(log)
-    assert state.agents["a"].usage.cost_usd == 0.5
-    assert state.usage_of("a").cost_usd is None
-    assert state.totals.cost_usd is None
 
 
 def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
@@ -204,9 +198,8 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     assert (
         child.asks, child.status, child.waiting, child.calls["c1"].status,
     ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
-    for envelope in numbered(
-        ("a.1", PermissionAnswered("q2", "deny", reason="no")), ("a", Denied("c7", "web", "x", "rule"))
-    ):
+    for envelope in numbered(("a.1", PermissionAnswered("q2", "deny", reason="no")),
+                             ("a", Denied("c7", "web", "x", "rule"))):  # fmt: skip
         state.apply(envelope)
     assert list(state.asks) == ["q1"]
     assert child.calls["c1"].status == "denied"

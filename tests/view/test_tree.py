@@ -37,17 +37,16 @@ def test_one_agent(begun: AgentStarted, line: str) -> None:
 
 
 def test_agents_at_work_say_what_they_do() -> None:
-    state = SessionView.of(
-        numbered(("a", AgentStarted(1, "general", "all of it", "m")),
-                 ("a.1", AgentStarted(1, "coder", "one", "m", "a", background=True)), ("a.1", StatusChanged("running")),
-                 ("a.1", TurnStarted(1)), ("a.1", said("", ToolCall("c", "bash", {}))),
-                 ("a.1", ToolStarted("c", "bash", "make test")), ("a.2", AgentStarted(1, "coder", "two", "m", "a")),
-                 ("a.2", StatusChanged("running")), ("a.2", StatusChanged("waiting_rate", "rate: 4.0")),
-                 ("a.3", AgentStarted(1, "coder", "three", "m", "a")), ("a.3", StatusChanged("running")),
-                 ("a.3", TurnFinished(1, Usage(1500, cost_usd=None))),
-                 ("a.3", AgentFinished(1, "failed", "tokens", limit_of="a", usage=Usage(1500, cost_usd=None))),
-                 at=100.0),
-    )  # fmt: skip
+    state = SessionView.of(numbered(("a", AgentStarted(1, "general", "all of it", "m")),
+                              ("a.1", AgentStarted(1, "coder", "one", "m", "a", background=True)),
+                              ("a.1", StatusChanged("running")), ("a.1", TurnStarted(1)),
+                              ("a.1", said("", ToolCall("c", "bash", {}))), ("a.1", ToolStarted("c", "bash", "make test")),
+                              ("a.2", AgentStarted(1, "coder", "two", "m", "a")), ("a.2", StatusChanged("running")),
+                              ("a.2", StatusChanged("waiting_rate", "rate: 4.0")),
+                              ("a.3", AgentStarted(1, "coder", "three", "m", "a")), ("a.3", StatusChanged("running")),
+                              ("a.3", TurnFinished(1, Usage(1500, cost_usd=None))),
+                              ("a.3", AgentFinished(1, "failed", "tokens", limit_of="a", usage=Usage(1500, cost_usd=None))),
+                              at=100.0))  # fmt: skip
     assert render_tree(state, now=120.0, receipts=False) == [
         "▸ a general · running · 0 tokens (tree 1.5k) · cost n/a · 20 s · all of it",
         "├─ ▸ a.1 coder · running (bash make test) · 0 tokens · $0.0000 · 18 s · background · one",

@@ -55,9 +55,8 @@ def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> Non
 
 def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     env = {"FRIDAY_HOME": str(tmp_path)}
-    with pytest.raises(
-        NotConfigured, match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`"
-    ) as caught:
+    with pytest.raises(NotConfigured,
+                       match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`") as caught:  # fmt: skip
         built("groq/x", env)
     assert caught.value.exit_code == 3
     with pytest.raises(NotConfigured, match="No key for OpenAI: set WORK"):

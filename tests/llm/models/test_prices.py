@@ -33,10 +33,9 @@ CLOUDS = {"bedrock": "aws", "vertex": "google", "azure": "azure"}
 
 def theirs(provider: str, model: str, usage: Usage, at: datetime) -> float | None:
     """The price genai-prices computes; None where it knows none in both directions."""
-    whole = TheirUsage(input_tokens=usage.input + usage.cache_read + usage.cache_write,
-                       cache_read_tokens=usage.cache_read, cache_write_tokens=usage.cache_write,
-                       output_tokens=usage.output, output_reasoning_tokens=usage.reasoning,
-                       web_searches=usage.searches)  # fmt: skip
+    whole = TheirUsage(input_tokens=usage.input + usage.cache_read + usage.cache_write, cache_read_tokens=usage.cache_read,
+                       cache_write_tokens=usage.cache_write, output_tokens=usage.output,
+                       output_reasoning_tokens=usage.reasoning, web_searches=usage.searches)  # fmt: skip
     snapshot = data_snapshot.get_snapshot()
     try:
         owner, info = snapshot.find_provider_model(model, None, provider, None)

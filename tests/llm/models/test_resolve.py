@@ -90,12 +90,9 @@ def test_the_order_of_what_decides(env: dict[str, str]) -> None:
     config = Settings(model="mistral/mistral-large-4")
     got = [(c.provider, c.source) for c in (resolve("gpt", config, env=full), resolve(None, config, env=full))]
     assert got == [("openai", "--model"), ("mistral", "config")]
-    for gone, provider, source in [
-        ("", "anthropic", "ANTHROPIC_API_KEY"),
-        ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
-        ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
-        ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY"),
-    ]:
+    for gone, provider, source in [("", "anthropic", "ANTHROPIC_API_KEY"), ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
+                                   ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
+                                   ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY")]:  # fmt: skip
         full.pop(gone, None)
         choice = resolve(None, PLAIN, env=full)
         assert (choice.provider, choice.model, choice.source) == (provider, catalog.default(provider), source)
@@ -131,29 +128,21 @@ def test_with_nothing_four_lines_say_what_to_do(env: dict[str, str]) -> None:
     assert text == HELP
     assert caught.value.exit_code == 3
     assert len(text.splitlines()) == 4
-    for words in (
-        "ANTHROPIC_API_KEY",
-        "friday auth set anthropic",
-        "friday models",
-        "friday ask --model demo",
-        "friday doctor",
-    ):
+    for words in ("ANTHROPIC_API_KEY", "friday auth set anthropic", "friday models", "friday ask --model demo",
+                  "friday doctor"):  # fmt: skip
         assert words in text
 
 
-def test_a_broken_key_file_is_told(env: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "auth.toml").write_text("[", encoding="utf-8")
-    with pytest.raises(FileError):
-        resolve(None, PLAIN, env=env)
-    assert resolve(None, PLAIN, env=env | {"ANTHROPIC_API_KEY": "k"}).provider == "anthropic"
-
-
-def test_an_open_key_file_is_closed_and_said(env: dict[str, str]) -> None:
+def test_an_open_key_file_is_closed_and_said_and_a_broken_one_is_told(env: dict[str, str]) -> None:
     credentials.set_key("anthropic", "x", env=env).chmod(0o640)
     for name in (None, "opus"):
         credentials.auth_path(env).chmod(0o640)
         assert "could be read by others" in resolve(name, PLAIN, env=env).notes[-1]
         assert resolve(name, PLAIN, env=env).notes == ()
+    credentials.auth_path(env).write_text("[", encoding="utf-8")
+    with pytest.raises(FileError):
+        resolve(None, PLAIN, env=env)
+    assert resolve(None, PLAIN, env=env | {"ANTHROPIC_API_KEY": "k"}).provider == "anthropic"
 
 
 # ---- limits, efforts, notes ------------------------------------------------------

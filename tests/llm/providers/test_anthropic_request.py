@@ -29,9 +29,8 @@ def results(*parts: ToolResult) -> Message:
 
 
 def ask(**more: Any) -> Request:
-    given: dict[str, Any] = {
-        "agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),), "max_output": 1000,
-    }  # fmt: skip
+    given: dict[str, Any] = {"agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),),
+                             "max_output": 1000}  # fmt: skip
     return Request(**{**given, **more})
 
 
@@ -48,8 +47,7 @@ def test_a_plain_request() -> None:
     assert body(ask(), NoQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
                                     "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
                                     "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
-                                    "tools": [{"name": "read_file", "description": "Reads.",
-                                               "input_schema": TOOL.schema}],
+                                    "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
                                     "cache_control": MARK}  # fmt: skip
 
 
@@ -82,9 +80,8 @@ THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
     (None, OPUS, "adaptive", None), ("none", OPUS, "adaptive", "low"), ("minimal", OPUS, "adaptive", "low"),
     ("low", OPUS, "adaptive", "low"), ("max", OPUS, "adaptive", "max"), ("none", SONNET, "between_tools", None),
     ("xhigh", SONNET, "adaptive", "high"), ("none", HAIKU, "disabled", None), (None, HAIKU, "adaptive", None),
-    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None),
-    (None, NoQuirks(), None, None), ("none", NoQuirks(), None, None), ("high", NoQuirks(), "adaptive", "high"),
-    ("high", NoQuirks(thinking="none"), None, None),
+    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, NoQuirks(), None, None),
+    ("none", NoQuirks(), None, None), ("high", NoQuirks(), "adaptive", "high"), ("high", NoQuirks(thinking="none"), None, None),
 ]  # fmt: skip
 
 
@@ -128,9 +125,8 @@ def test_a_turn_with_tools() -> None:
 @pytest.mark.parametrize("status", ["error", "denied", "cancelled"])
 def test_a_failure_is_text_and_marked(status: Any) -> None:
     history = [user("x"), said(ToolCall("t", "f")), results(ToolResult("t", "", status, (Image("image/png", "aGk="),)))]
-    assert turns(*history)[-1]["content"] == [
-        {"type": "tool_result", "tool_use_id": "t", "content": "(failed)", "is_error": True}
-    ]
+    assert turns(*history)[-1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "content": "(failed)",
+                                               "is_error": True}]  # fmt: skip
 
 
 def test_no_content_is_empty() -> None:
@@ -164,9 +160,8 @@ def test_blocks_of_the_service_go_back_as_they_came() -> None:
 
 def test_a_history_with_holes_is_mended() -> None:
     bad = ToolCall("t", "read_file", {}, "the arguments are no valid JSON", '{"a')
-    sent = turns(
-        said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"), results(ToolResult("z", "?"))
-    )
+    sent = turns(said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"),
+                 results(ToolResult("z", "?")))  # fmt: skip
     assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[3]["content"][0] == {"type": "tool_use", "id": "t", "name": "read_file", "input": {}}
     assert [b.get("tool_use_id") for b in sent[4]["content"]] == ["t", "u", None]

@@ -45,8 +45,7 @@ def test_a_cut_reply_never_counts(name: str) -> None:
 
 
 def test_what_the_service_searched_for_by_itself_is_told() -> None:
-    rows = [{"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex",
-             "encrypted_content": "x"},
+    rows = [{"type": "web_search_result", "url": "https://e.org", "title": "E\x1b[2J \u202ex", "encrypted_content": "x"},
             {"type": "web_search_result", "url": "https://e.org", "title": "again"},
             {"type": "web_search_result", "url": "javascript:alert(1)", "title": "no address"},
             {"type": "web_search_result", "url": "https://e.org/a b", "title": "no address either"}, "odd"]  # fmt: skip
@@ -72,10 +71,8 @@ def test_chunks_while_it_comes() -> None:
     events = [start(), *thinking(0, "hm"), *text(1, "a", "", "b"), *call(2, "t", "grep", '{"a', '": 1}'),
               *call(3, "u", "g", "{}")]  # fmt: skip
     chunks, _ = fold([*events, *end("tool_use")])
-    assert chunks == [
-        ThinkingChunk("hm"), TextChunk("a"), TextChunk("b"), CallChunk(0, "grep", 0), CallChunk(0, "grep", 3),
-        CallChunk(0, "grep", 8), CallChunk(1, "g", 0), CallChunk(1, "g", 2),
-    ]  # fmt: skip
+    assert chunks == [ThinkingChunk("hm"), TextChunk("a"), TextChunk("b"), CallChunk(0, "grep", 0), CallChunk(0, "grep", 3),
+                      CallChunk(0, "grep", 8), CallChunk(1, "g", 0), CallChunk(1, "g", 2)]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -125,11 +122,8 @@ def test_the_end_mark() -> None:
     assert fold(whole[:-1])[1].note == LATE
     open_block = [start(), *text(0, "a", stop=False), *end()]
     assert fold(open_block)[1].message == Message("assistant", (Text("a"),))
-    for events in (
-        open_block[:-1],
-        [start(), *text(0, "a"), {"type": "message_stop"}],
-        [start(), *text(0, "a"), *end(None)],
-    ):
+    for events in (open_block[:-1], [start(), *text(0, "a"), {"type": "message_stop"}],
+                   [start(), *text(0, "a"), *end(None)]):  # fmt: skip
         with pytest.raises(ProviderError) as caught:
             fold(events)
         assert caught.value.kind == "truncated"

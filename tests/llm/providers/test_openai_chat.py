@@ -54,10 +54,8 @@ STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
              (Text("Hello"),), "end_turn"),
     "finish beside the text": ([delta("stop", content="Hi")], (Text("Hi"),), "end_turn"),
     "parallel calls in pieces, ids only at first": ([delta(role="assistant", content=None), calls(FIRST),
-                                                     calls(piece(1, "", id="c2", name="list_dir")),
-                                                     calls(piece(0, '{"x"')),
-                                                     calls(piece(1, '{"p": "a"}'), piece(0, ": 1}")),
-                                                     delta("tool_calls")],
+                                                     calls(piece(1, "", id="c2", name="list_dir")), calls(piece(0, '{"x"')),
+                                                     calls(piece(1, '{"p": "a"}'), piece(0, ": 1}")), delta("tool_calls")],
                                                     (CALL, ToolCall("c2", "list_dir", {"p": "a"})), "tool_use"),
     "text, then calls, ended by stop": ([delta(content="Look."), calls(WHOLE), delta("stop")], (Text("Look."), CALL),
                                         "tool_use"),
@@ -165,10 +163,9 @@ ALL = STREAMS | ODD
 async def test_streams_fold_into_messages(case: str, transport: Transport) -> None:
     """The end mark is the finish reason, not [DONE]."""
     events, parts, stop = ALL[case]
-    async with at_server(Reply(unnamed(*events, "[DONE]")), Reply(unnamed(*events)), transport=transport) as (
-        provider,
-        _,
-    ):
+    async with at_server(
+        Reply(unnamed(*events, "[DONE]")), Reply(unnamed(*events)), transport=transport,
+    ) as (provider, _):  # fmt: skip
         chunks, done = await ask(provider)
         assert (await ask(provider))[1].message == done.message
     assert (done.message, done.stop) == (Message("assistant", parts), stop)
@@ -183,11 +180,9 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
 
     events, parts, _ = STREAMS[case]
     messages: Any = [{"role": "user", "content": "find it"}]
-    async with (
-        at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
-        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-        client.chat.completions.stream(model="m-1", messages=messages) as stream,
-    ):
+    async with (at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
+                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+                client.chat.completions.stream(model="m-1", messages=messages) as stream):  # fmt: skip
         read = (await stream.get_final_completion()).choices[0].message
     message = Message("assistant", parts)
     assert (read.content or "") == message.text

@@ -46,11 +46,10 @@ async def test_both_transports_send_the_same() -> None:
                                                     "parameters": {"type": "object",
                                                                    "properties": {"x": {"type": "integer"}}}}}],
         "messages": [{"role": "system", "content": "be brief"},
-                     {"role": "user", "content": [{"type": "text", "text": "find it"},
-                                                  {"type": "text", "text": "look:"}, url]},
+                     {"role": "user", "content": [{"type": "text", "text": "find it"}, {"type": "text", "text": "look:"},
+                                                  url]},
                      {"role": "assistant", "content": "ok",
-                      "tool_calls": [{"id": "c1", "type": "function",
-                                      "function": {"name": "grep", "arguments": '{"x":1}'}},
+                      "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"x":1}'}},
                                      {"id": "c2", "type": "function",
                                       "function": {"name": "ls_all", "arguments": '{"é":"\ufffd"}'}}]},
                      {"role": "tool", "tool_call_id": "c1", "content": "seen"},
@@ -95,9 +94,8 @@ async def test_reasoning_goes_back_only_to_its_origin() -> None:
     result = Message("tool", (ToolResult("c1", ""),), "harness")
     history = (user("a"), mine, user("b"), other, result)
     body = await sent("http", *history, quirks=OpenAIQuirks(reasoning_field="reasoning"))
-    assert body["messages"][2] == {
-        "role": "assistant", "content": "x", "reasoning": "hm", "reasoning_details": details,
-    }  # fmt: skip
+    assert body["messages"][2] == {"role": "assistant", "content": "x", "reasoning": "hm",
+                                   "reasoning_details": details}  # fmt: skip
     assert body["messages"][4]["reasoning"] == ""
     assert "reasoning_details" not in body["messages"][4]
     assert body["messages"][5]["content"] == "(no output)"

@@ -21,9 +21,8 @@ USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
          "output_tokens_details": {"reasoning_tokens": 5}}  # fmt: skip
 REASONING = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "status": "completed",
              "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}]}  # fmt: skip
-CALLED = {
-    "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "grep", "arguments": '{"x": 1}', "status": "completed",
-}  # fmt: skip
+CALLED = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "grep", "arguments": '{"x": 1}',
+          "status": "completed"}  # fmt: skip
 SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
 
 
@@ -43,10 +42,8 @@ def response(status: str = "completed", **more: Any) -> dict[str, Any]:
 
 
 def added(place: int, item: dict[str, Any]) -> dict[str, Any]:
-    blank: dict[str, dict[str, Any]] = {
-        "message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": "g"},
-        "function_call": {"arguments": ""},
-    }  # fmt: skip
+    blank: dict[str, dict[str, Any]] = {"message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": "g"},
+                                        "function_call": {"arguments": ""}}  # fmt: skip
     return ev("output_item.added", place, item={**item, "status": "in_progress", **blank.get(item["type"], {})})
 
 
@@ -57,8 +54,7 @@ def texts(place: int, *pieces: str) -> list[dict[str, Any]]:
                                    part={"type": "output_text", "text": "", "annotations": []}),
             *(ev("output_text.delta", place, **where, delta=p, logprobs=[]) for p in pieces),
             ev("output_text.done", place, **where, text="".join(pieces), logprobs=[]),
-            ev("content_part.done", place, **where, part=item["content"][0]),
-            ev("output_item.done", place, item=item)]  # fmt: skip
+            ev("content_part.done", place, **where, part=item["content"][0]), ev("output_item.done", place, item=item)]  # fmt: skip
 
 
 def called(place: int, item: dict[str, Any] = CALLED) -> list[dict[str, Any]]:
@@ -211,11 +207,9 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
     from openai import AsyncOpenAI
 
     events, parts, _ = STREAMS[case]
-    async with (
-        at_server(Reply(named(*events))) as (_, server),
-        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-        client.responses.stream(model="m-1", input="find it") as stream,
-    ):
+    async with (at_server(Reply(named(*events))) as (_, server),
+                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+                client.responses.stream(model="m-1", input="find it") as stream):  # fmt: skip
         read = await stream.get_final_response()
     message = Message("assistant", parts)
     assert read.output_text == message.text

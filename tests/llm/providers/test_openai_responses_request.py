@@ -83,10 +83,8 @@ async def test_a_reply_goes_back_as_it_came() -> None:
 
 
 async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_away() -> None:
-    foreign = Message("assistant", (
-        Thinking("hm", "own/m-2", REASONING), Opaque("own/m-2", SEARCHED), Text("ok"), CALL,
-        Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID}),
-    ))  # fmt: skip
+    foreign = Message("assistant", (Thinking("hm", "own/m-2", REASONING), Opaque("own/m-2", SEARCHED), Text("ok"), CALL,
+                                    Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID})))  # fmt: skip
     alone = Message("assistant", (Text("ok"), Thinking("hm", ORIGIN, REASONING)))
     unsaved = {k: v for k, v in REASONING.items() if k != "encrypted_content"}
     bare = Message("assistant", (Thinking("hm", ORIGIN, unsaved), Text("ok")))
@@ -100,9 +98,8 @@ async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_awa
 
 async def test_a_model_without_reasoning_and_a_search_tool_of_our_own() -> None:
     own = (*TOOLS, ToolSpec("web_search", "Search.", {"type": "object"}))
-    body = await sent(
-        "http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own, web_search=True
-    )
+    body = await sent("http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own,
+                      web_search=True)  # fmt: skip
     assert not {"reasoning", "include", "prompt_cache_key", "tool_choice"} & set(body)
     assert [t["type"] for t in body["tools"]] == ["function", "function"]
     assert (await sent("http", max_output=3))["max_output_tokens"] == 16
@@ -110,9 +107,8 @@ async def test_a_model_without_reasoning_and_a_search_tool_of_our_own() -> None:
 
 async def test_counting_and_listing_go_over_the_sdk() -> None:
     models = {"object": "list", "data": [{"id": "m-1", "object": "model", "created": 1, "owned_by": "x"}]}
-    async with at_server(document({"input_tokens": 7, "object": "x"}, 200), document(models, 200), wire="responses") as (
-        provider, server,
-    ):  # fmt: skip
+    async with at_server(document({"input_tokens": 7, "object": "x"}, 200), document(models, 200),
+                         wire="responses") as (provider, server):  # fmt: skip
         assert await provider.count_tokens(asked()) == 7
         assert [m["id"] for m in await provider.list_models()] == ["m-1"]
     assert server.requests[0].path == "/v1/responses/input_tokens"

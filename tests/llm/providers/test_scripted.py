@@ -40,9 +40,8 @@ async def text(provider: ScriptedProvider, agent: str = "a") -> str:
 async def test_a_turn_streams_thinking_text_and_calls_then_done() -> None:
     turn = {"thinking": "hm", "text": "abcdef", "chunks": 3, "calls": [{"name": "grep", "arguments": {"x": 1}}]}
     chunks = await play(ScriptedProvider({"agents": {"a": [turn]}}))
-    assert chunks[:-1] == [
-        ThinkingChunk("hm"), TextChunk("ab"), TextChunk("cd"), TextChunk("ef"), CallChunk(0, "grep", len("{'x': 1}")),
-    ]  # fmt: skip
+    assert chunks[:-1] == [ThinkingChunk("hm"), TextChunk("ab"), TextChunk("cd"), TextChunk("ef"),
+                           CallChunk(0, "grep", len("{'x': 1}"))]  # fmt: skip
     last = chunks[-1]
     assert isinstance(last, ReplyDone)
     assert last.stop == "tool_use"
@@ -61,9 +60,8 @@ async def test_turns_are_counted_per_agent_and_the_most_exact_pattern_wins() -> 
 
 async def test_after_the_last_turn() -> None:
     turn = [{"text": "one"}]
-    entries: dict[str, Any] = {
-        "a.1": turn, "a.2": {"turns": turn, "repeat": "last"}, "a.3": {"turns": turn, "otherwise": {"text": "else"}},
-    }  # fmt: skip
+    entries: dict[str, Any] = {"a.1": turn, "a.2": {"turns": turn, "repeat": "last"},
+                               "a.3": {"turns": turn, "otherwise": {"text": "else"}}}  # fmt: skip
     provider = ScriptedProvider({"agents": entries})
     for agent in entries:
         await text(provider, agent)

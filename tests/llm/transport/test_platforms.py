@@ -21,10 +21,9 @@ BEARER = {"authorization": "Bearer cloud-key-123", "x-extra": "1"}
 
 @pytest.fixture(autouse=True)
 async def closing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    for name in (
-        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FOUNDRY_API_KEY", "CLOUD_ML_REGION",
-        "AWS_BEARER_TOKEN_BEDROCK", "OPENAI_API_KEY", "OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AWS_REGION",
-    ):  # fmt: skip
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "ANTHROPIC_FOUNDRY_API_KEY",
+                 "CLOUD_ML_REGION", "AWS_BEARER_TOKEN_BEDROCK", "OPENAI_API_KEY", "OPENAI_API_VERSION",
+                 "AZURE_OPENAI_API_KEY", "AWS_REGION"):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     yield
     await aclose_all()

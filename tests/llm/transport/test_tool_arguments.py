@@ -21,13 +21,12 @@ GOOD = [
     ('{"a":' * 99 + "{}" + "}" * 99, functools.reduce(lambda inner, _: {"a": inner}, range(99), {})),
     (json.dumps({"content": "x" * 5_000_000}), {"content": "x" * 5_000_000}),
 ]
-BAD = [("null", "null"), ("[1]", "an array"), ('"{\\"a\\": 1}"', "a string"), ("true", "true or false"),
-       ("12", "a number"), ('{"a": NaN}', "NaN"), ('{"a": -Infinity}', "-Infinity"), ('{"a": 1e999}', "too large"),
-       ('{"a": 18446744073709551616}', "64 bits"), ('{"a": ' + "9" * 5000 + "}", "64 bits"),
-       ('{"a": 1, "a": 2}', "twice"), ('{"b": {"a": 1, "a": 2}}', "twice"), ('{"a": 1} and more', "character 9"),
-       ('{"a": 1}{"a": 1}', "character 8"), ('{"a": "unfinis', "JSON"), ('{"a": 1', "JSON"), ("{'a': 1}", "JSON"),
-       ('{"a":' * 100 + "{}" + "}" * 100, "nested"), ('{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "nested"),
-       ("{" * 100_000, "JSON"), ("\x00", "JSON")]  # fmt: skip
+BAD = [("null", "null"), ("[1]", "an array"), ('"{\\"a\\": 1}"', "a string"), ("true", "true or false"), ("12", "a number"),
+       ('{"a": NaN}', "NaN"), ('{"a": -Infinity}', "-Infinity"), ('{"a": 1e999}', "too large"),
+       ('{"a": 18446744073709551616}', "64 bits"), ('{"a": ' + "9" * 5000 + "}", "64 bits"), ('{"a": 1, "a": 2}', "twice"),
+       ('{"b": {"a": 1, "a": 2}}', "twice"), ('{"a": 1} and more', "character 9"), ('{"a": 1}{"a": 1}', "character 8"),
+       ('{"a": "unfinis', "JSON"), ('{"a": 1', "JSON"), ("{'a': 1}", "JSON"), ('{"a":' * 100 + "{}" + "}" * 100, "nested"),
+       ('{"a":' + "[" * 100_000 + "]" * 100_000 + "}", "nested"), ("{" * 100_000, "JSON"), ("\x00", "JSON")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "value"), GOOD, ids=lambda v: str(v)[:20])

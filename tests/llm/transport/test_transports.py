@@ -122,11 +122,9 @@ FAULTS: dict[str, tuple[Reply, str, list[dict[str, Any]]]] = {
     "error by name": (Reply(b'event: error\ndata: {"message":"x","code":"invalid_prompt"}\n\n'), "invalid", []),
     "bad gzip": (Reply(named(A), content_encoding="gzip"), "garbled", []),
     "429": (document({"error": {"type": "rate_limit_error", "message": "x"}}, 429, retry_after="7"), "rate", []),
-    "529": (document({"error": {"type": "overloaded_error", "message": "x"}}, 529), "overloaded", []),
     "500 that says no": (document({}, 500, x_should_retry="false"), "invalid", []),
     "502 page": (Reply(b"<html><title>Bad Gateway</title>", status=502, content_type="text/html"), "server", []),
     "401": (document({"error": {"type": "authentication_error", "message": f"bad {KEY}"}}, 401), "auth", []),
-    "404": (document({"error": {"type": "not_found_error", "message": "model: m"}}, 404), "not_found", []),
     "error body that hangs up": (Reply(b'{"error": {"mess', DROP, status=429, retry_after="3"), "rate", []),
 }  # fmt: skip
 
