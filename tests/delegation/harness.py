@@ -211,10 +211,10 @@ class Stage:
         finally:
             await session.close()
 
-    async def ran(self, play: Play | Mapping[str, Sequence[Say]] | Actors, **options: Any) -> Scene:
+    async def ran(self, play: Play | Mapping[str, Sequence[Say]] | Actors, prompt: str = "go", **options: Any) -> Scene:
         """A session that has answered one prompt and is closed."""
         async with self.open(play, **options) as scene:
-            await scene.session.prompt("go")
+            await scene.session.prompt(prompt)
         return scene
 
 

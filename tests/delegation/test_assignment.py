@@ -88,10 +88,9 @@ async def test_a_persona_of_the_main_agent_limits_it_as_well(stage: Stage) -> No
 
 async def test_a_rule_about_a_profile_holds_for_starting_and_for_continuing(stage: Stage) -> None:
     s = await stage.ran({"a": [Say("", [delegate("coder", "x")]), Say("fin")]})
-    session = s.session.id
     script = {"a": [Say("", [delegate("coder", "y"), call("delegate_task", resume="a.1", task="z"), delegate("researcher", "v"),
                              call("delegate_tasks", tasks=[{"profile": "researcher", "task": "w"}, {"profile": "coder", "task": "u"}])])]}  # fmt: skip
-    s = await stage.ran(script, resume=session, deny=("delegate_task(coder)", "delegate_tasks(coder)"))
+    s = await stage.ran(script, resume=s.session.id, deny=("delegate_task(coder)", "delegate_tasks(coder)"))
     assert [r.split(":")[0] for r in s.results()[1:]] == ["denied", "denied", "ok", "denied"]
     assert [d.subject for d in s.of(Denied)] == ["coder", "coder", "researcher\ncoder"]
     assert len(s.of(AgentFinished, "a.1")) == 1

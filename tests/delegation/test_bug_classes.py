@@ -123,8 +123,8 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
                     s.crash()
                     await s.session.close()
         await asking
-        session = s.session.id
-    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}, resume=session) as s:
+    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]},
+                          resume=s.session.id) as s:  # fmt: skip
         end = s.finished("a.1")
         assert (end.status, end.stop_reason) == (ENDS[reason], reason)
         assert "the finding" in end.result
@@ -161,8 +161,7 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
         assert len(s.agents()) == born, "no grandchild is born late"
         assert len([r for r in s.model.requests if is_under(r.agent, "a.1")]) == calls
         assert len(s.requests()) - count <= (1 if top == "a.1" else 0), "only a parent that lives is told"
-        session = s.session.id
-    async with stage.open({}, resume=session) as s:
+    async with stage.open({}, resume=s.session.id) as s:
         await asyncio.sleep(100_000)
         assert s.model.requests == []
         assert all(k.status in ENDED for k in s.tree.below("a"))

@@ -69,18 +69,16 @@ async def test_a_continued_child_has_the_rights_and_prefix_that_it_had(stage: St
     script = {"a": [Say("", [delegate("reader", "look")]), Say("first")], "a.1": [Say("one")]}
     s = await stage.ran(script)
     (before,) = s.requests("a.1")
-    session = s.session.id
     stage.profile("reader", "allowedTools: [read_file, bash, write_file]", "subAgents: [coder]", body="Do as you like.")
     script = {"a": [Say("", [again("a.1")]), Say("second")],
               "a.1": [Say("", [call("bash", command="id"), call("write_file", path="y", content="y"), delegate("coder", "x"),
                                call("read_file", path="x.txt")]), Say("two")]}  # fmt: skip
-    async with stage.open(script, resume=session) as s:
-        await s.session.prompt("go on")
-        after = s.requests("a.1")[0]
-        assert (after.system, after.tools) == (before.system, before.tools)
-        assert [r.split(":")[0] for r in s.results("a.1")] == ["error", "error", "error", "ok"]
-        assert not (stage.project / "y").exists()
-        assert s.of(AgentStarted, "a.1")[1].tools == s.of(AgentStarted, "a.1")[0].tools
+    s = await stage.ran(script, resume=s.session.id, prompt="go on")
+    after = s.requests("a.1")[0]
+    assert (after.system, after.tools) == (before.system, before.tools)
+    assert [r.split(":")[0] for r in s.results("a.1")] == ["error", "error", "error", "ok"]
+    assert not (stage.project / "y").exists()
+    assert s.of(AgentStarted, "a.1")[1].tools == s.of(AgentStarted, "a.1")[0].tools
 
 
 async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
@@ -118,17 +116,16 @@ async def test_a_spent_budget_needs_more_from_the_parent_and_never_gets_above_th
                     Say("", [again("a.1", max_tokens=50_000)]), Say("fin")],
               "a.1": [Say("one", usage=Usage(input=11_900)), Say("two", usage=Usage(input=10_000)),
                       Say("three", usage=Usage(input=7_800))]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        results = s.results()
-        assert results[1].startswith(
-            "error: a.1 was not continued: the tokens budget of a.1 is used up. Give it max_tokens from what you have left."
-        )
-        first, second, third = s.of(AgentStarted, "a.1")
-        assert first.tokens == 12_000
-        assert second.tokens == 11_900 + 12_000, "its profile's budget anew"
-        assert third.tokens == 30_000, "and no more over its life than the settings allow anybody"
-        assert s.finished("a.1").usage.billed <= 30_000
+    s = await stage.ran(script)
+    results = s.results()
+    assert results[1].startswith(
+        "error: a.1 was not continued: the tokens budget of a.1 is used up. Give it max_tokens from what you have left."
+    )
+    first, second, third = s.of(AgentStarted, "a.1")
+    assert first.tokens == 12_000
+    assert second.tokens == 11_900 + 12_000, "its profile's budget anew"
+    assert third.tokens == 30_000, "and no more over its life than the settings allow anybody"
+    assert s.finished("a.1").usage.billed <= 30_000
 
 
 async def test_what_the_parent_has_left_bounds_what_it_can_give(stage: Stage) -> None:
@@ -147,10 +144,9 @@ async def test_cost_counts_over_its_life_too(stage: Stage) -> None:
     stage.profile("dear", "maxCost: 1.0")
     script = {"a": [Say("", [delegate("dear", "look")]), Say("", [again("a.1")]), Say("", [again("a.1")])],
               "a.1": [Say("one", usage=Usage(input=6000)), Say("two", usage=Usage(input=5000))]}  # fmt: skip
-    async with stage.open(Actors(script, price=0.0001)) as s:
-        await s.session.prompt("go")
-        assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.0), pytest.approx(1.0)]
-        assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
+    s = await stage.ran(Actors(script, price=0.0001))
+    assert [e.cost_usd for e in s.of(AgentStarted, "a.1")] == [pytest.approx(1.0), pytest.approx(1.0)]
+    assert s.results()[2].startswith("error: a.1 was not continued: the cost budget of a.1 is used up.")
 
 
 async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
@@ -191,11 +187,9 @@ async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage)
     script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
               "a.1": [Say("", [delegate("researcher", "deep")]), Say("done")]}  # fmt: skip
     s = await stage.ran(script)
-    session = s.session.id
     (stage.home / "profiles" / "lead.md").unlink()
-    async with stage.open({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=session) as s:
-        await s.session.prompt("go on")
-        assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
+    s = await stage.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
+    assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
 
 
 async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
@@ -225,15 +219,14 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stag
         assert len(s.of(AgentFinished, "a")) == 1
         if crashes:
             s.crash()
-    async with stage.open({"a": [Say("I see")]}, resume=s.session.id) as s:
-        await s.session.prompt("and?")
-        _, prompt, begun, ended = s.heard()
-        assert prompt.endswith("and?")
-        assert begun.startswith(
-            f"harness: {NOTE} The user has continued your sub-agent a.1 (researcher) and told it: look again"
-        )
-        assert f"{NOTE} The sub-agent a.1 (researcher), which the user continued, has ended: completed (done)." in ended
-        assert len(s.of(AgentFinished, "a")) == 2
+    s = await stage.ran({"a": [Say("I see")]}, resume=s.session.id, prompt="and?")
+    _, prompt, begun, ended = s.heard()
+    assert prompt.endswith("and?")
+    assert begun.startswith(
+        f"harness: {NOTE} The user has continued your sub-agent a.1 (researcher) and told it: look again"
+    )
+    assert f"{NOTE} The sub-agent a.1 (researcher), which the user continued, has ended: completed (done)." in ended
+    assert len(s.of(AgentFinished, "a")) == 2
 
 
 # ---- after a crash --------------------------------------------------------------------------------------
@@ -249,9 +242,8 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         s.crash()
         await s.session.close()
         await asking
-        session = s.session.id
     script = {"a": [Say("", [again("a.1", "where were you?")]), Say("fin")], "a.1": [Say("and two")]}
-    async with stage.open(script, resume=session) as s:
+    async with stage.open(script, resume=s.session.id) as s:
         assert s.end("a.1") == ("interrupted", "process")
         assert s.finished("a.1").result == "found one"
         assert s.finished("a.1").usage.billed == 3000
@@ -281,8 +273,7 @@ async def test_news_that_the_crash_came_before_is_read_after_it(stage: Stage) ->
         s.crash()
         await s.session.close()
         await asking
-        session = s.session.id
-    async with stage.open({"a": [Say("I see")]}, resume=session) as s:
+    async with stage.open({"a": [Say("I see")]}, resume=s.session.id) as s:
         await asyncio.sleep(100)
         assert s.model.requests == [], "nobody asked"
         await s.session.prompt("hello")

@@ -204,11 +204,11 @@ async def test_c8_people_see_everything_live_and_the_parents_model_the_status_al
 async def test_c9_context_is_explicit_and_stands_in_the_first_user_message(
     stage: Stage, context: str, message: str
 ) -> None:
-    async with stage.open({"a": [Say("thoughts of my own", [delegate("researcher", "look", context=context)])]}) as s:
-        await s.session.prompt("a private question")
-        (first,) = s.requests("a.1")[0].messages
-        assert (first.role, first.source, first.text) == ("user", "parent", message)
-        assert "use wc" not in s.requests("a.1")[0].system
+    s = await stage.ran({"a": [Say("thoughts of my own", [delegate("researcher", "look", context=context)])]},
+                        prompt="a private question")  # fmt: skip
+    (first,) = s.requests("a.1")[0].messages
+    assert (first.role, first.source, first.text) == ("user", "parent", message)
+    assert "use wc" not in s.requests("a.1")[0].system
 
 
 async def test_c9_a_long_context_is_capped_and_the_rest_is_in_a_file_it_can_read(stage: Stage) -> None:

@@ -111,32 +111,29 @@ async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) 
               "a.1": [Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
                       Say("brought")]}  # fmt: skip
     s = await stage.ran(script)
-    session = s.session.id
     script = {"a": [Say("", [call("list_sub_agents"), call("get_delegation_result", id="a.1"),
                              call("get_delegation_result", id="a.1.2")])]}  # fmt: skip
-    async with stage.open(script, resume=session) as s:
-        await s.session.prompt("and?")
-        listing, lead, part = s.results()[-3:]
-        assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
-                                        "a.1.2 | researcher | completed | q"]  # fmt: skip
-        assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
-        assert "## Result from 'researcher' (a.1.2): completed" in part
+    s = await stage.ran(script, resume=s.session.id, prompt="and?")
+    listing, lead, part = s.results()[-3:]
+    assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
+                                    "a.1.2 | researcher | completed | q"]  # fmt: skip
+    assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
+    assert "## Result from 'researcher' (a.1.2): completed" in part
 
 
 async def test_general_is_the_parent_again_with_an_empty_conversation(stage: Stage) -> None:
     stage.file("AGENTS.md", "Use tabs.\n")
-    async with stage.open({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]},
-                          trusted=True) as s:  # fmt: skip
-        await s.session.prompt("a private question")
-        root, child = s.requests()[0], s.requests("a.1")[0]
-        assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
-        assert "Use tabs." in child.system
-        assert root.system.split("# Environment")[1].splitlines()[2] in child.system
-        assert [m.text for m in child.messages] == ["do it all"]
-        mine = {t.name for t in child.tools}
-        theirs = {t.name for t in root.tools}
-        assert mine - {"task_result"} <= theirs
-        assert {"read_file", "write_file", "bash", "memory_save"} <= mine
+    s = await stage.ran({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True,
+                        prompt="a private question")  # fmt: skip
+    root, child = s.requests()[0], s.requests("a.1")[0]
+    assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
+    assert "Use tabs." in child.system
+    assert root.system.split("# Environment")[1].splitlines()[2] in child.system
+    assert [m.text for m in child.messages] == ["do it all"]
+    mine = {t.name for t in child.tools}
+    theirs = {t.name for t in root.tools}
+    assert mine - {"task_result"} <= theirs
+    assert {"read_file", "write_file", "bash", "memory_save"} <= mine
 
 
 async def test_a_main_agent_that_lists_its_tools_gets_no_delegation_unasked(stage: Stage) -> None:

@@ -118,10 +118,9 @@ async def test_after_resuming_the_same_bounds_hold_over_its_whole_life(stage: St
     limits = {"limits.max_tokens": 400_000, "limits.max_turns": 4}
     model = Hostile()
     s = await stage.ran(model, flags=limits)
-    session = s.session.id
     used = 0
     for _ in range(3):
-        async with stage.open(model, resume=session, flags=limits) as s:
+        async with stage.open(model, resume=s.session.id, flags=limits) as s:
             await s.session.prompt("more")
             bounded(s, model, agents=12, session=400_000)
             again = [p for p in s.agents() if len(s.of(AgentStarted, p)) > 1]

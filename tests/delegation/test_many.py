@@ -69,7 +69,6 @@ async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
         assert [k.path for k in known] == [f"a.{n}" for n in range(1, 101)]
         assert [k.result for k in known] == [f"child {n} has read it" for n in range(1, 101)]
         envelopes = await s.session.log.history()
-        session = s.session.id
 
     started = [e.agent for e in envelopes if isinstance(e.event, AgentStarted)]
     ended = [e.agent for e in envelopes if isinstance(e.event, AgentFinished)]
@@ -79,7 +78,7 @@ async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
     assert all(f"child {n} has read it" in results[(n - 1) // 10] for n in range(1, 101))
 
     again = Actors({"a": [Say("", [call("get_delegation_result", id=f"a.{n}") for n in range(1, 101)]), Say("fin")]})
-    async with disk.open(again, resume=session) as s:
+    async with disk.open(again, resume=s.session.id) as s:
         await s.session.prompt("all of them, please")
         texts = [r.text for r in again.requests[-1].messages[-1].results]
         assert all(f"child {n} has read it" in text for n, text in enumerate(texts, 1)), "a later process has them, too"

@@ -86,11 +86,9 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: 
     (read,) = s.results()
     assert "- two is there\n  Evidence: src/app.py:2 [seen by the harness]" in read
     assert "- three is there\n  Evidence: src/other.py:3 [NOT seen by the harness]" in read
-    session = s.session.id
     script = {"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}
-    async with stage.open(script, resume=session) as s:
-        await s.session.prompt("again")
-        assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
+    s = await stage.ran(script, resume=s.session.id, prompt="again")
+    assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
 
 
 async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
