@@ -31,12 +31,7 @@ async def answered(s: Scene, *answers: ApprovalAnswer) -> list[str]:
 
 
 @pytest.mark.parametrize(("settings", "price", "counts", "reasons"), [
-    (
-        "ask_above = 4",
-        None,
-        (4, 1, 1, 2, 1, 3),
-        ["more than 4 agents in one turn", "more than 8 agents in one turn"],
-    ),
+    ("ask_above = 4", None, (4, 1, 1, 2, 1, 3), ["more than 4 agents in one turn", "more than 8 agents in one turn"]),
     ("ask_above = 0", None, (1, 1), ["more than 0 agents in one turn", "more than 1 agents in one turn"]),
     ("ask_above_cost = 1.0", 1e-5, (2, 1, 1, 1), ["more than $1.00", "more than $2.00"]),
     ("ask_above_cost = 1.0", None, (2, 2), ["possibly more than $1.00"]),

@@ -131,10 +131,7 @@ def test_the_end_mark() -> None:
 
 @pytest.mark.parametrize(("details", "note"), [
     (None, "the model refused"),
-    (
-        {"type": "refusal", "category": "cyber", "explanation": "Not\x1b[0m that."},
-        "the model refused: Not [0m that.",
-    ),
+    ({"type": "refusal", "category": "cyber", "explanation": "Not\x1b[0m that."}, "the model refused: Not [0m that."),
     ({"type": "refusal", "category": "bio", "explanation": None}, "the model refused: bio"),
     ({"type": "refusal"}, "the model refused"),
 ])  # fmt: skip

@@ -169,8 +169,7 @@ async def test_bytes_split_anywhere_with_crlf_comments_and_a_bom(wire: Wire, tra
 EMPTY: dict[Wire, list[list[dict[str, Any]]]] = {
     "chat": [[chat.delta("stop")], [chat.delta("stop", content=" \n")], [chat.delta("stop", reasoning="hm")],
              [chat.delta("tool_calls")]],
-    "responses": [responses.whole(), responses.whole(*responses.texts(0, " \n")),
-                  responses.whole(*responses.thought(0))],
+    "responses": [responses.whole(), responses.whole(*responses.texts(0, " \n")), responses.whole(*responses.thought(0))],
     "messages": [[claude.start(), *content, *claude.end()] for content in ([], claude.text(0, " \n"),
                                                                            claude.thinking(0, "hm"))],
 }  # fmt: skip

@@ -156,9 +156,7 @@ ODD: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
               ev("output_item.done", 5, item={"type": "new_item", "id": "n"})),
         (Text("x"), Opaque(ORIGIN, {"type": "new_item", "id": "n"}), marks([SAID], {})), "end_turn",
     ),
-    "index gaps": (
-        whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use",
-    ),
+    "index gaps": (whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use"),
     "a phase": (
         whole(ev("output_item.done", 0, item=said("x", phase="commentary"))),
         (Text("x"), marks([{**SAID, "phase": "commentary"}], {})), "end_turn",

@@ -67,10 +67,7 @@ async def fails(
 STREAMS: dict[str, tuple[Reply, list[dict[str, Any]]]] = {
     "named": (Reply(named(A, B, STOP)), [A, B, STOP]),
     "crlf and bom": (Reply(b"\xef\xbb\xbf" + named(A, STOP).replace(b"\n", b"\r\n")), [A, STOP]),
-    "raw line separator": (
-        Reply('data: {"type":"a","s":"\u2028\u0085"}\n\n'.encode()),
-        [{"type": "a", "s": "\u2028\x85"}],
-    ),
+    "raw line separator": (Reply('data: {"type":"a","s":"\u2028\u0085"}\n\n'.encode()), [{"type": "a", "s": "\u2028\x85"}]),
     "invalid utf-8": (Reply(b'data: {"type":"a","s":"\xff"}\n\n'), [{"type": "a", "s": "\ufffd"}]),
     "raw control character": (Reply(b'data: {"type":"a","s":"\x01\t"}\n\n'), [{"type": "a", "s": "\x01\t"}]),
     "half a surrogate pair": (Reply(b'data: {"type":"a","s":"\\ud83d"}\n\n'), [{"type": "a", "s": "\ud83d"}]),
@@ -85,12 +82,9 @@ STREAMS: dict[str, tuple[Reply, list[dict[str, Any]]]] = {
     "ping": (Reply(b"event: ping\ndata: {}\n\nevent: ping\n\n" + named(STOP)), [{"type": "ping"}, STOP]),
     "not objects": (Reply(unnamed("null", "[1]", "7", {"n": 1})), [{"n": 1}]),
     "half an event at the end": (Reply(named(A) + b'data: {"type":"b"'), [A]),
-    "a megabyte": (
-        Reply(named({"type": "a", "s": "x" * 1_000_000}), split=60_000),
-        [{"type": "a", "s": "x" * 1_000_000}],
-    ),
+    "a megabyte": (Reply(named({"type": "a", "s": "x" * 1_000_000}), split=60_000), [{"type": "a", "s": "x" * 1_000_000}]),
     "null error is none": (Reply(unnamed({"n": 1, "error": None})), [{"n": 1, "error": None}]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STREAMS)
