@@ -17,9 +17,6 @@ def profile(name: str, *front: str) -> bytes:
     return "\n".join(["---", f"name: {name}", "description: It.", *front, "---", "You are it."]).encode()
 
 
-# ---- in the file ---------------------------------------------------------------------------------------------
-
-
 def test_nobody_is_assigned_unless_named_and_each_once() -> None:
     assert parse("x.md", profile("lead")).sub_agents == ()
     assert parse("x.md", profile("lead", "subAgents: [b, a, b]")).sub_agents == ("b", "a")
@@ -41,9 +38,6 @@ def test_the_shipped_profiles_are_assigned_as_decided() -> None:
     assert {name: found.get(name).sub_agents for name in found.names()} == {
         "analyst": ("researcher",), "coder": ("researcher", "summarizer"), "general": (), "researcher": (), "summarizer": (),
     }  # fmt: skip
-
-
-# ---- what the model is offered ----------------------------------------------------------------------------------
 
 
 def offered(request: Any) -> str:
@@ -74,9 +68,6 @@ async def test_a_profile_without_sub_agents_gets_no_delegation_tool_whatever_it_
     stage.profile("all", 'allowedTools: "*"')
     s = await stage.ran({"a": [Say("", [delegate("all", "x")])]})
     assert "delegate_task" not in [t.name for t in s.requests("a.1")[0].tools]
-
-
-# ---- at the call ---------------------------------------------------------------------------------------------------
 
 
 async def test_a_persona_of_the_main_agent_limits_it_as_well(stage: Stage) -> None:

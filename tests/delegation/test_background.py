@@ -184,9 +184,6 @@ async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: 
         assert len(s.model.requests) == count, "and wakes nobody"
 
 
-# ---- sending one there that somebody waits for --------------------------------------------------------
-
-
 async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("then later"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip

@@ -7,9 +7,11 @@ import asyncio
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from contextlib import closing as closing_at_end
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -386,9 +388,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         pumping = asyncio.ensure_future(pump())
         await s.session.prompt("go")
         durable = len(s.envelopes)
-        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), (
-            "what waits for a slow reader is merged"
-        )
+        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
         await s.session.log.flush()
         await asyncio.sleep(1)
@@ -453,23 +453,14 @@ def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
 
 def _wait_for(friday: Friday, agent: str) -> None:
     """Until the log of the running session says that an agent has started."""
-    for ids in _polls(friday):
-        if agent in ids:
-            return
-    raise AssertionError(f"{agent} did not start")
-
-
-def _polls(friday: Friday) -> Iterator[set[str]]:
-    import sqlite3
-
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        time.sleep(0.05)
         for file in friday.home.rglob("friday.db"):
-            db = sqlite3.connect(file)
-            try:
-                yield {row[0] for row in db.execute("SELECT path FROM agents")}
-            except sqlite3.OperationalError:  # its tables are not there yet
-                continue
-            finally:
-                db.close()
+            with (
+                suppress(sqlite3.OperationalError),
+                closing_at_end(sqlite3.connect(file)) as db,
+            ):  # it has no tables yet
+                if (agent,) in db.execute("SELECT path FROM agents").fetchall():
+                    return
+        time.sleep(0.05)
+    raise AssertionError(f"{agent} did not start")

@@ -90,9 +90,7 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         (words,) = [n.text for n in s.of(Notice, "a.1")]
-        assert words.startswith("a.1 goes on with scripted/other, not with scripted/stage: "), (
-            "a model that cannot be had is said"
-        )
+        assert words.startswith("a.1 goes on with scripted/other, not with scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
 
 
 async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage) -> None:
@@ -227,9 +225,6 @@ async def test_the_main_agent_hears_of_it_at_its_next_turn_and_is_not_woken(stag
     )
     assert f"{NOTE} The sub-agent a.1 (researcher), which the user continued, has ended: completed (done)." in ended
     assert len(s.of(AgentFinished, "a")) == 2
-
-
-# ---- after a crash --------------------------------------------------------------------------------------
 
 
 async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is_there(stage: Stage) -> None:

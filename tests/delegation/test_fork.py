@@ -26,9 +26,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert child.messages[: len(parent.messages)] == parent.messages, "the cached prefix is shared"
         assert child.messages[1].parts[0].text == "hm"  # type: ignore[union-attr]
         calling, results, task = child.messages[len(parent.messages) :]
-        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], (
-            "open calls have synthetic results"
-        )
+        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"  # fmt: skip
         assert {(r.status, r.text) for r in results.results} == {
             ("cancelled", "Goes on in the main agent; you are a fork of it.")
         }

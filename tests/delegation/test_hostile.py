@@ -89,9 +89,7 @@ def bounded(s: Scene, model: Hostile, *, agents: int, session: int, hard: int = 
             assert all(start.turns <= turns for start in starts)
             assert len(requests) <= sum(start.turns + 1 for start in starts), "its turns, and a wrap-up, for each run"
             assert all(0 < start.tokens <= hard for start in starts)
-            assert all(set(start.tools) <= set(starts[0].tools) for start in starts), (
-                "no run has more tools than the first"
-            )
+            assert all(set(start.tools) <= set(starts[0].tools) for start in starts), "no run has more tools than the first"  # fmt: skip
         granted = session if path == "a" else max(start.tokens for start in starts)
         too_much = model.most[path] * REPLY.billed
         spent = sum(records[p].usage.billed for p in paths if is_under(p, path))
@@ -136,8 +134,6 @@ async def test_a_session_without_any_limit_is_still_bounded_by_the_number_of_age
     bounded(s, model, agents=200, session=200 * 60_000, turns=2)
     assert any("This session has had 200 agents, which is its limit." in r for r in s.results())
 
-
-# ---- reaching upward --------------------------------------------------------------------------------------------
 
 ELSEWHERE = ["a", "a.1", "a.2", "", "*", ".", "..", "a.", "A.2", "a.02", "a.2.", "a.2.9", "a.2.1.1", "a.2/../a.1", "a.2.1/../..",
              "a.2.1\n", " a.1", "a.1 ", "7f3a:a.1", "root", "0", "null"]  # fmt: skip
@@ -230,9 +226,6 @@ async def test_what_a_child_writes_cannot_pass_for_the_harness(stage: Stage) -> 
         next(line for line in lines if "ran: pytest" in line)
     ), "the real one comes last"
     assert "no tool was run: nothing in this result was checked" in read
-
-
-# ---- claims ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("claim", "warning"), [

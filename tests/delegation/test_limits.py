@@ -23,9 +23,6 @@ def tasks(count: int, profile: str = "researcher") -> Any:
     return batch(*[{"profile": profile, "task": f"part {n}"} for n in range(count)])
 
 
-# ---- which limit of whom ------------------------------------------------------------------------------------
-
-
 async def test_the_outermost_limit_is_named_and_its_owner_is_in_the_record(stage: Stage) -> None:
     stage.profile("lead", "maxTokenBudget: 60000", "subAgents: [worker]")
     stage.profile("worker", "maxTokenBudget: 50000")
@@ -116,9 +113,6 @@ async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
     assert granted == [(15_000, 4, 60), (12_000, 2, 9)]
 
 
-# ---- too small to be useful -----------------------------------------------------------------------------------
-
-
 async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
     """Also where that is because the parent has little left."""
     wishes = [delegate("researcher", task, max_tokens=most) for task, most in (("x", 4000), ("y", 10_000), ("z", 1))]
@@ -130,9 +124,6 @@ async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Sta
     script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}
     s = await stage.ran(script, flags={"limits.max_tokens": 20_000})
     assert "a.1 (researcher) has 8,000 tokens" in s.of(Notice, "a.1")[0].text
-
-
-# ---- asking first ------------------------------------------------------------------------------------------------
 
 
 async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(stage: Stage) -> None:

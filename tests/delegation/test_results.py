@@ -66,9 +66,6 @@ async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: St
         assert s.root.budget.tokens.kept == 0, "and sets nothing aside"
 
 
-# ---- findings -------------------------------------------------------------------------------------------
-
-
 async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: Stage) -> None:
     stage.file("src/app.py", "one\ntwo\n")
     findings = [
@@ -99,8 +96,6 @@ async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
     assert s.results("a.1")[0].startswith("error: task_result: bad arguments")
     assert "[NOT seen by the harness]" in s.results()[0]
 
-
-# ---- long results ------------------------------------------------------------------------------------------
 
 LONG = "".join(f"fact {n}\n" for n in range(4000))
 

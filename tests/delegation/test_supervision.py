@@ -155,9 +155,6 @@ async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage,
     assert s.of(QuestionAsked) == [], "supervised alone puts nothing to a person"
 
 
-# ---- a person ------------------------------------------------------------------------------------------------
-
-
 FINE, REFUSED = ("completed", "done"), ("failed", "supervision")
 PAUSED = ("pause", "model")
 
@@ -190,9 +187,6 @@ async def test_a_person_decides_where_one_can_be_asked(
     assert s.finished("a.1").duration_s < 10, "the time of a person does not count"
     if answer and answer.startswith("redo"):
         assert "Do it again, mended: write it with a tool" in s.heard("a.1")[-1]
-
-
-# ---- whose it is -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("settings", "lead", "helper", "found"), [

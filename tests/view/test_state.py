@@ -223,9 +223,7 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     lost = SessionView.of(
         numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
     )
-    assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), (
-        "without its start there is nothing"
-    )
+    assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), "without its start there is nothing"  # fmt: skip
 
 
 def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> None:

@@ -64,9 +64,6 @@ def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     assert built("ollama/x", env).name == "ollama"
 
 
-# ---- where requests go and with what ------------------------------------------------
-
-
 def reached(name: str, env: dict[str, str], **own: Any) -> Any:
     of = service(name, {name: ProviderSettings(**own)} if own else {}, env)
     return endpoint(of, find_key(of, env))
@@ -116,9 +113,6 @@ def test_clouds_under_an_own_name(env: dict[str, str]) -> None:
     assert (type(made), made.window) == (OpenAIResponses, 1_050_000)
 
 
-# ---- quirks reach the wire -----------------------------------------------------------
-
-
 def quirks(name: str, env: dict[str, str], **own: Any) -> Any:
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
     choice = resolve(name, settings, env=env)
@@ -160,9 +154,6 @@ def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, 
             assert ("web_search" in str(made._body(request))) is want
 
 
-# ---- what it costs --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "own", "cost"), [
     ("anthropic/claude-opus-5-5", {}, 4.0),
     ("anthropic/claude-zebra", {}, None),
@@ -177,9 +168,6 @@ def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, 
 ])  # fmt: skip
 def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str, str]) -> None:
     assert built(name, env, **own).cost(USAGE) == (None if cost is None else pytest.approx(cost))
-
-
-# ---- start-up and the real way ---------------------------------------------------------
 
 
 def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:

@@ -181,9 +181,6 @@ def test_warnings() -> None:
     assert local_servers.LocalModel("m").warnings == ()
 
 
-# ---- a chosen local model is measured ------------------------------------------
-
-
 @pytest.mark.parametrize(("model", "window", "note"), [
     ("loaded:2b", 32768, ""),
     ("tuned:1b", 8192, "8,192 tokens is small"),

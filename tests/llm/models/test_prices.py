@@ -57,30 +57,26 @@ def references(list_name: str) -> list[str]:
     return [n.removeprefix("^") for n in names if n[:1] not in "$*/"]
 
 
-@pytest.mark.parametrize("provider", SERVICES)
-def test_costs_are_those_of_genai_prices(provider: str) -> None:
-    list_name = "google" if provider == "gemini" else provider
+@pytest.mark.parametrize(("provider", "platform", "list_name"), [
+    *((name, "", "google" if name == "gemini" else name) for name in SERVICES),
+    *(("anthropic", platform, list_name) for platform, list_name in CLOUDS.items()),
+])  # fmt: skip
+def test_costs_are_those_of_genai_prices(provider: str, platform: str, list_name: str) -> None:
     models = references(list_name)
-    if len(models) > 150:
-        models = random.Random(7).sample(models, 150)
-    models += [m for p, m in catalog.known() if p == provider]
+    most = 12 if platform else 150
+    models = random.Random(7).sample(models, most) if len(models) > most else models
+    models += ["claude-opus-5-5", "gpt-6.1-sol"] if platform else [m for p, m in catalog.known() if p == provider]
     priced = 0
     for model in models:
         for index, usage in enumerate(GRID):
             at = TIMES[index % len(TIMES)]
-            want, got = theirs(list_name, model, usage, at), prices.cost(provider, model, usage, at=at)
+            want, got = (
+                theirs(list_name, model, usage, at),
+                prices.cost(provider, model, usage, platform=platform, at=at),
+            )
             assert got == (None if want is None else pytest.approx(want, rel=1e-9)), (model, usage, at)
             priced += got is not None
     assert priced > len(GRID)
-
-
-@pytest.mark.parametrize(("platform", "list_name"), CLOUDS.items())
-def test_costs_of_clouds_are_those_of_genai_prices(platform: str, list_name: str) -> None:
-    for model in [*random.Random(8).sample(references(list_name), 12), "claude-opus-5-5", "gpt-6.1-sol"]:
-        for usage in GRID:
-            want = theirs(list_name, model, usage, TIMES[0])
-            got = prices.cost("anthropic", model, usage, platform=platform, at=TIMES[0])
-            assert got == (None if want is None else pytest.approx(want, rel=1e-9)), (model, usage)
 
 
 def test_the_packaged_extract_is_what_the_command_makes(tmp_path: Path) -> None:

@@ -25,9 +25,6 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"FRIDAY_HOME": str(tmp_path)}
 
 
-# ---- names ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "full"), [
     ("opus", "anthropic/claude-opus-5-5"),
     ("Sonnet", "anthropic/claude-sonnet-5-5"),
@@ -80,9 +77,6 @@ def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str
         resolve(name, OWN, env=env)
     assert "\x1b" not in str(caught.value)
     assert caught.value.exit_code == 2
-
-
-# ---- order ---------------------------------------------------------------------
 
 
 def test_the_order_of_what_decides(env: dict[str, str]) -> None:
@@ -145,9 +139,6 @@ def test_an_open_key_file_is_closed_and_said_and_a_broken_one_is_told(env: dict[
     assert resolve(None, PLAIN, env=env | {"ANTHROPIC_API_KEY": "k"}).provider == "anthropic"
 
 
-# ---- limits, efforts, notes ------------------------------------------------------
-
-
 def test_windows_and_limits(env: dict[str, str]) -> None:
     opus = resolve("opus", PLAIN, env=env)
     assert (opus.window, opus.max_output, opus.known) == (1_000_000, 128_000, True)
@@ -201,9 +192,6 @@ def test_a_models_last_day_is_said_when_it_is_near(env: dict[str, str], monkeypa
         monkeypatch.setattr(catalog, "known", lambda ending=ending: {("openai", "gpt-5"): ending})
         notes = resolve("openai/gpt-5", PLAIN, env=env).notes
         assert (words in notes[0]) if words else notes == ()
-
-
-# ---- what is usable ---------------------------------------------------------------
 
 
 def test_every_service_is_listed_with_the_reason(env: dict[str, str]) -> None:
