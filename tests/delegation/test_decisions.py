@@ -279,7 +279,7 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
 
 
 @pytest.mark.parametrize(("front", "tools"), [
-    ((), READ_ONLY),
+    ((), TOOLS.by_default),
     (("allowedTools: []",), frozenset()),
     (('allowedTools: "*"',), None),
     (("allowedTools: [read_file, bash]",), frozenset(("read_file", "bash"))),
