@@ -16,6 +16,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.extensions.profiles import load, parse
 from friday_cli.session.system_prompt import CONTEXT_LABEL
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
