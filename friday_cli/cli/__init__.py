@@ -107,9 +107,9 @@ def run(argv: list[str]) -> int:
         where = f"{name}: " if name else ""
         return _fail(f"{where}{error.strerror or error}.", 1)
     except Exception as error:
-        from friday_cli.diagnostics.log_file import unforeseen  # logging takes 5 ms
+        from friday_cli.diagnostics.log_file import report_defect  # logging takes 5 ms
 
-        return _fail(unforeseen(error), 1)
+        return _fail(report_defect(error), 1)
     return 0
 
 

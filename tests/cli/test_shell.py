@@ -160,7 +160,7 @@ def test_a_failure_nobody_foresaw_is_one_line_with_a_log(console: Console, monke
     ran = console("sessions", "list")
     assert (ran.code, ran.out) == (1, "")
     assert ran.error.startswith("Friday itself failed: RuntimeError: surprise")
-    log = Path(ran.error.rpartition("The log is in ")[2].rstrip("."))
+    log = Path(ran.error.rpartition("Log: ")[2])
     assert "Traceback" in log.read_text()
     assert secret not in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

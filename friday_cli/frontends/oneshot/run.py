@@ -19,7 +19,7 @@ from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
 from friday_cli.core.protocol.events import LIMIT_REASONS, AttemptFailed
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.diagnostics.log_file import start_log, unforeseen
+from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.paths import store_path, working_folder
 from friday_cli.session.open import Options
 from friday_cli.session.output_schema import unfenced
@@ -60,7 +60,7 @@ def ask(values: dict[str, Any]) -> int:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(values, f"{where}{error.strerror or error}.", signals.code or 1)
     except Exception as error:
-        return _fail(values, unforeseen(error), 1)
+        return _fail(values, report_defect(error), 1)
     finally:
         if written:
             remark(f"log file: {written}")

@@ -111,9 +111,9 @@ def _words(failure: BaseException) -> str:
     """What a person reads of an end nobody wished for; a defect's traceback goes to a log file."""
     if isinstance(failure, FridayError):
         return str(failure)
-    from friday_cli.diagnostics.log_file import unforeseen
+    from friday_cli.diagnostics.log_file import report_defect
 
-    return unforeseen(failure)
+    return report_defect(failure)
 
 
 def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Options:
