@@ -160,7 +160,7 @@ def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], st
         assert found["cost_usd"] <= 0.3
     ran = friday("dig", *limit)
     assert (ran.code, ran.out) == (5, "the best so far\n")
-    assert f"cut short: the {stop} limit was reached" in ran.err
+    assert f"stopped: the {stop} limit was reached" in ran.err
 
 
 def test_5_nothing_was_said(friday: Friday) -> None:
@@ -250,7 +250,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "session without a name": (("-r", ""), 2, "There is no session ''"),
     "odd session": (("-r", "../../etc"), 2, "There is no session"),
     "no last session": (("-c",), 2, "to go on with"),
-    "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
+    "both sessions": (("-c", "-r", "a"), 2, "cannot be combined"),
     "allow rule": (("--allow", "bash(("), 2, "Not a permission rule"),
     "deny rule": (("--deny", "!!"), 2, "Not a permission rule"),
     "folder": (("-C", "nowhere"), 2, "is not a folder"),
@@ -308,7 +308,7 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
         f"friday: Nothing of this session is kept, it goes on in memory: Sessions cannot be saved in {friday.home}"
     )
     assert "set FRIDAY_HOME" in warning
-    assert summary.startswith("friday: session not kept · ")
+    assert summary.startswith("friday: session not saved · ")
     ran = friday.json("hi")
     whole(ran, 0, "completed", "done")
     said(ran, "Nothing of this session is kept")
