@@ -23,7 +23,7 @@ from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
 from friday_cli.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION
-from friday_cli.tools.worktree import Landed, WorktreeSettings
+from friday_cli.tools.worktree import AppliedChanges, WorktreeSettings
 from friday_cli.workspace.local import LocalWorkspace
 
 from .system_prompt import Environment
@@ -228,7 +228,7 @@ class WorktreeIsolation:
         self._asked[path] = self.worktrees.touched(made, workspace)
         return self._asked[path]
 
-    async def apply(self, ctx: ToolContext, path: str) -> Landed:
+    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
         """Take the work of a descendant of the caller over into the caller's files. Raises ToolError."""
         self._ready(path, by=ctx.agent)
         target = _on_this_machine(ctx.workspace)
@@ -241,7 +241,7 @@ class WorktreeIsolation:
         self._ready(path, by=ctx.agent)
         return await self._discard(path, keep_branch)
 
-    async def apply_for_person(self, path: str) -> Landed:
+    async def apply_for_person(self, path: str) -> AppliedChanges:
         """Take the work of an agent over into the files of the session. Raises ToolError."""
         return await self._apply(path, self.main, None)
 
@@ -257,7 +257,7 @@ class WorktreeIsolation:
             raise ToolError(f"{', '.join(below)} still works in that worktree.", hint="Wait for its end, or cancel it.")
         return made
 
-    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> Landed:
+    async def _apply(self, path: str, target: LocalWorkspace, allowed: Sequence[str] | None) -> AppliedChanges:
         async with self.tree.resuming, self._lock:
             made = self._ready(path)  # while a person was asked its agent may have been continued
             before = made.state
@@ -266,7 +266,7 @@ class WorktreeIsolation:
             finally:
                 if made.state != before:
                     await self._world.log.emit(made.path, *_news(made))
-        return Landed(applied.files, applied.merged, applied.diffs)
+        return AppliedChanges(applied.files, applied.merged, applied.diffs)
 
     async def _discard(self, path: str, keep_branch: bool) -> str:
         async with self.tree.resuming, self._lock:

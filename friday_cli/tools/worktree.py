@@ -1,4 +1,4 @@
-"""What an agent does with the worktree of a sub-agent that worked apart: take its changes over, or let them go."""
+"""The tools `apply_delegation` and `discard_delegation`: apply or discard the worktree changes of a sub-agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
 from friday_cli.tool_catalog import TOOLS
 
-LISTED = 60
+MAX_LISTED = 60
 """Files named in a result."""
 
-Id = Annotated[str, Meta(description="The sub-agent's id, such as a.2")]
+Id = Annotated[str, Meta(description="Id of the sub-agent, such as a.2.")]
 
 
 class ApplyArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,12 +32,12 @@ class DiscardArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: Id
     keep_branch: Annotated[
-        bool, Meta(description="Commit its work on its branch and keep that; only the folder goes.")
+        bool, Meta(description="Commit its changes on its branch and keep the branch; only the folder is removed.")
     ] = False
 
 
-class Landed(msgspec.Struct, frozen=True):
-    """What was taken over: the files, those of them that were merged with other changes, and the differences."""
+class AppliedChanges(msgspec.Struct, frozen=True):
+    """Applied changes: all files, the paths that were merged with other changes, and the diffs."""
 
     files: tuple[FileChange, ...]
     merged: tuple[str, ...]
@@ -45,11 +45,14 @@ class Landed(msgspec.Struct, frozen=True):
 
 
 class WorktreeSettings(msgspec.Struct, frozen=True):
-    """`touched(id, workspace)` names every path that would change; `apply(ctx, id)` changes them, and `discard(ctx, id,
-    keep_branch)` returns what became of the work, in words. All raise ToolError."""
+    """The operations behind the tools; all raise ToolError.
+
+    `touched(id, workspace)`: the paths that would change. `apply(ctx, id)`: change them. `discard(ctx, id, keep_branch)`:
+    discard the worktree and return a report for the model.
+    """
 
     touched: Callable[[str, Workspace], Sequence[str]]
-    apply: Callable[[ToolContext, str], Awaitable[Landed]]
+    apply: Callable[[ToolContext, str], Awaitable[AppliedChanges]]
     discard: Callable[[ToolContext, str, bool], Awaitable[str]]
 
 
@@ -57,16 +60,16 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
     """The two tools for the worktrees of sub-agents."""
 
     async def apply(ctx: ToolContext, args: ApplyArguments) -> Output:
-        landed = await settings.apply(ctx, args.id)
-        lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are gone."]
-        lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in landed.files[:LISTED]]
-        if len(landed.files) > LISTED:
-            lines.append(f"- and {len(landed.files) - LISTED} more")
-        if landed.merged:
+        applied = await settings.apply(ctx, args.id)
+        lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are removed."]
+        lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in applied.files[:MAX_LISTED]]
+        if len(applied.files) > MAX_LISTED:
+            lines.append(f"- and {len(applied.files) - MAX_LISTED} more")
+        if applied.merged:
             lines.append(
-                f"Merged with changes made here meanwhile, look at them: {', '.join(map(neutralize_line, landed.merged[:LISTED]))}"
+                f"Merged with newer changes, check them: {', '.join(map(neutralize_line, applied.merged[:MAX_LISTED]))}"
             )
-        return Output("\n".join(lines), DiffsDisplay(landed.diffs), ToolFacts(files=landed.files))
+        return Output("\n".join(lines), DiffsDisplay(applied.diffs), ToolFacts(files=applied.files))
 
     async def discard(ctx: ToolContext, args: DiscardArguments) -> Output:
         return Output(await settings.discard(ctx, args.id, args.keep_branch))
@@ -79,8 +82,8 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
             subjects=lambda args, workspace: settings.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
-                "Take over the changes of a sub-agent that worked in a worktree of its own (isolation): all of them, or "
-                "none where files conflict with what changed here meanwhile; the conflicts are then listed."
+                "Apply the changes of a sub-agent that worked in its own worktree (isolation). Applies all of them, or none if "
+                "files conflict with newer changes here; the conflicts are then listed."
             ),
         ),
         tool(
@@ -89,8 +92,7 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
             args=DiscardArguments,
             title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
             description=(
-                "Throw away the worktree of a sub-agent, with all it changed there; or keep its work on its branch only "
-                "(keep_branch)."
+                "Discard the worktree of a sub-agent with all its changes, or keep them on its branch only (keep_branch)."
             ),
         ),
     ]
