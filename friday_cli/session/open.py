@@ -401,7 +401,7 @@ def _known(record: AgentRecord) -> AgentSummary:
 
 def _about(standing: trust.Trust) -> list[str]:
     """What a person should know of an untrusted folder that has something to trust."""
-    unused = trust_review.unused(standing)
+    unused = trust_review.unused_files(standing)
     if not unused:
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")

@@ -25,7 +25,14 @@ from friday_cli.core.protocol.events import (
 from friday_cli.core.protocol.messages import Message, ToolCall
 from friday_cli.frontends.oneshot import terminal
 from friday_cli.frontends.oneshot.progress import SILENT_S, ProgressLines
-from friday_cli.frontends.oneshot.terminal import BLOCK_CHARS, StatusArea, StreamedMarkdown, can_redraw, truncate_line, remark
+from friday_cli.frontends.oneshot.terminal import (
+    BLOCK_CHARS,
+    StatusArea,
+    StreamedMarkdown,
+    can_redraw,
+    remark,
+    truncate_line,
+)
 from friday_cli.view import SessionView
 from tests.screen import Screen
 

@@ -147,18 +147,18 @@ async def _ask(
 
     custom = None
     if prompt.startswith("/") and not agent:
-        from friday_cli.extensions.commands import called, load
+        from friday_cli.extensions.commands import find_command, load
 
-        custom = called(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
+        custom = find_command(prompt, await asyncio.to_thread(load, cwd, trusted=values["trust"]))
 
     async def send(text: str, images: tuple[Image, ...]) -> RunResult:
         if agent:
             return await session.resume_agent(agent, text, schema=schema, **limits)
-        bounds = custom[0].bounds() if custom else None
+        bounds = custom[0].restrictions() if custom else None
         return await session.prompt(text, task=prompt, images=images, schema=schema, bounds=bounds)
 
     try:
-        return await run.answer(custom[0].words(custom[1]) if custom else prompt, piped, show, send)
+        return await run.answer(custom[0].prompt(custom[1]) if custom else prompt, piped, show, send)
     finally:
         await run.close()
 

@@ -13,7 +13,7 @@ from textual.worker import Worker
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.messages import Image
-from friday_cli.extensions.commands import CustomCommand, CustomCommands, called, load
+from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command, load
 
 from .agent_actions import AgentActions
 from .commands.context import NOTHING
@@ -99,7 +99,7 @@ class InputController(AgentActions):
                 self.look_again()
             else:
                 self.query_one("#chat", Transcript).following = True
-                words, bounds = custom.words(rest), custom.bounds()
+                words, bounds = custom.prompt(rest), custom.restrictions()
                 await self._try(self.engine.say(words, task=draft.text, images=draft.images, bounds=bounds))
 
     async def command(self, draft: Draft) -> bool:
@@ -166,7 +166,7 @@ class InputController(AgentActions):
 
     async def _now(self, draft: Draft) -> None:
         """Send what waited, also to an agent at work: it reads it at its next turn."""
-        own = called(draft.text, self.customs)
+        own = find_command(draft.text, self.customs)
         narrow = own is not None and own[0].tools is not None
         if self.engine.working and (narrow or draft.images):
             what = "A command that takes tools away" if narrow else "A picture"
@@ -175,7 +175,7 @@ class InputController(AgentActions):
         elif own is None:
             await self.send(draft.text, draft.images)
         else:
-            await self._try(self.engine.say(own[0].words(own[1]), task=draft.text, bounds=own[0].bounds()))
+            await self._try(self.engine.say(own[0].prompt(own[1]), task=draft.text, bounds=own[0].restrictions()))
 
     def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
         if self._shell_run is not None and self._shell_run.is_running:

@@ -15,7 +15,7 @@ from pathlib import Path
 from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
-from friday_cli.extensions.commands import CustomCommands, called
+from friday_cli.extensions.commands import CustomCommands, find_command
 
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
@@ -88,9 +88,9 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
     if found is None:
-        if called(text, chat.customs) is None:
+        if find_command(text, chat.customs) is None:
             await chat.load_customs()
-        own = called(text, chat.customs)
+        own = find_command(text, chat.customs)
         if own is not None:
             await chat.send_custom(*own, draft)
         return own is not None

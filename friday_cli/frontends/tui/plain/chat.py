@@ -257,7 +257,7 @@ class PlainChat(CommandContext):
             raise UsageError(
                 f"{sanitize_line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it."
             )
-        await self.engine.say(custom.words(rest), task=draft.text, bounds=custom.bounds())
+        await self.engine.say(custom.prompt(rest), task=draft.text, bounds=custom.restrictions())
 
     async def pick_session(self) -> None:
         from friday_cli.paths import store_path
