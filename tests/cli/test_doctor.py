@@ -34,7 +34,7 @@ def test_a_fresh_machine_is_not_broken(console: Console, monkeypatch: pytest.Mon
     monkeypatch.setenv("FRIDAY_SANDBOX", "auto")
     ran = console("doctor")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.rstrip().endswith("Nothing is broken.")
+    assert ran.out.rstrip().endswith("No problems found.")
     found = facts(console)
     assert console("doctor", "--json").document["ok"] is True
     assert found["model/would use"]["level"] == "note"

@@ -59,7 +59,7 @@ def test_a_key_typed_on_a_terminal_is_not_shown(console: Console) -> None:
 def test_a_variable_that_wins_is_said(piped: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-other")
     ran = piped("auth", "set", "anthropic")
-    assert "warning: ANTHROPIC_API_KEY is set and is used in its place" in ran.err
+    assert "warning: ANTHROPIC_API_KEY is set and overrides it" in ran.err
     assert [row[1:] for row in piped("auth", "list").rows] == [
         ["ANTHROPIC_API_KEY", "yes"],
         ["auth.toml", "no: the one above comes first"],
@@ -73,7 +73,7 @@ def test_a_variable_that_wins_is_said(piped: Console, monkeypatch: pytest.Monkey
 )
 def test_a_key_on_the_command_line_is_refused_and_not_repeated(piped: Console, argv: tuple[str, ...]) -> None:
     ran = piped("auth", "set", *argv)
-    assert (ran.code, "does not belong on the command line" in ran.error) == (2, True)
+    assert (ran.code, "do not put a key on the command line" in ran.error) == (2, True)
     assert KEY not in ran.err
     assert not (piped.friday_home / "auth.toml").exists()
 

@@ -38,7 +38,7 @@ def test_yours_come_first_and_a_bad_file_hides_no_other(console: Console) -> Non
     bad = console.profile(mine(console), "bad", "description: x", "allowedTools: [raed_file]")
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "user"
-    assert ran.error == f"{bad}:4: allowedTools: there is no tool 'raed_file'. Did you mean read_file?"
+    assert ran.error == f"{bad}:4: allowedTools: there Unknown tool 'raed_file'. Did you mean read_file?"
     document = console("profiles", "list", "--json").document
     assert [p["name"] for p in document["hidden"]] == ["coder"]
     assert {p["name"]: p["tools"] for p in document["profiles"]}["general"] == "*"
@@ -56,7 +56,7 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
     assert console("trust", "--yes").code == 0
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
-    assert ran.error == f"The project's {path} takes the place of the built-in profile coder."
+    assert ran.error == f"The project's {path} replaces the built-in profile coder."
     assert console("profiles", "list", "--json").document["announcements"] == [ran.error]
 
 
@@ -103,7 +103,7 @@ def test_check_tells_remarks_without_failing(console: Console) -> None:
     path = console.profile(mine(console), "small", "description: x", "maxTokenBudget: 500")
     ran = console("profiles", "check", str(path))
     assert ran.code == 0
-    assert ran.out.startswith(f"{path}: 500 tokens are seldom enough")
+    assert ran.out.startswith(f"{path}: 500 tokens are rarely enough")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"---\nname: x\n", b"---\nname: [x\n---\nhi\n", b""])
@@ -127,7 +127,7 @@ def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Consol
     assert console("profiles", "show", "test-writer").code == 0
     path.write_text("mine", encoding="utf-8")
     again = console("profiles", "new", "test-writer")
-    assert (again.code, "is there already" in again.error) == (2, True)
+    assert (again.code, "already exists" in again.error) == (2, True)
     assert path.read_text() == "mine"
 
 
@@ -135,7 +135,7 @@ def test_new_for_the_project_and_over_a_built_in_name(console: Console) -> None:
     ran = console("profiles", "new", "coder", "--project")
     assert ran.out == f"{console.project / '.friday/profiles/coder.md'}\n"
     assert "`friday trust`" in ran.err
-    assert "takes the place of the built-in profile coder" in ran.err
+    assert "replaces the built-in profile coder" in ran.err
 
 
 def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_there_is_nothing_to_repair(console: Console) -> None:
     assert not store_path().exists()
     console.keep()
     ran = console("sessions", "repair")
-    assert (ran.code, "is whole; nothing was changed" in ran.error) == (0, True)
+    assert (ran.code, "is not damaged; nothing was changed" in ran.error) == (0, True)
 
 
 def test_what_is_saved_can_be_read_again(console: Console) -> None:

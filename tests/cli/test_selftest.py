@@ -159,7 +159,7 @@ def test_a_failed_check_makes_the_command_fail(console: Console, monkeypatch: Pa
     ran = console("doctor", "--selftest")
     assert ran.code == 1
     assert "✗ charging   the budget of a was charged 0 tokens instead of 2007" in ran.out
-    assert "1 thing is broken" in ran.out
+    assert "1 problem found" in ran.out
 
 
 def test_an_engine_that_hangs_is_a_failed_check(monkeypatch: Patch) -> None:

@@ -295,8 +295,8 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     [
         (("show", "zz"), "There is no session 'zz'."),
         (("export", ""), "There is no session ''."),
-        (("show", "ID:"), "names no agent"),
-        (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
+        (("show", "ID:"), "has no agent path"),
+        (("show", "ID:a.9"), "has no agent 'a.9'. Agents: a, a.1."),
         (("show", "ID", "--agent", "x"), "has no agent 'x'"),
         (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
         (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
@@ -369,7 +369,7 @@ def test_a_folder_that_is_gone_is_said(console: Console, monkeypatch: pytest.Mon
     gone.rmdir()
     for command in (("sessions", "list"), ("ask", "--model", "demo", "hi")):
         ran = console(*command)
-        assert (ran.code, "does not exist any more" in ran.error) == (2, True)
+        assert (ran.code, "no longer exists" in ran.error) == (2, True)
 
 
 def test_an_export_keeps_no_secret(console: Console) -> None:

@@ -42,7 +42,7 @@ def test_set_keeps_comments(console: Console) -> None:
 def test_set_says_when_a_variable_wins(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRIDAY_MODE", "plan")
     ran = console("config", "set", "mode", "edits")
-    assert "warning: FRIDAY_MODE sets it too, and wins" in ran.err
+    assert "warning: FRIDAY_MODE overrides it" in ran.err
 
 
 def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.Mon
     assert "is not set in" in console("config", "unset", "limits.max_cost").err
     console("config", "set", "mode", "edits")
     monkeypatch.setenv("FRIDAY_MODE", "plan")
-    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "unset", "mode").err
+    assert "warning: FRIDAY_MODE overrides it" in console("config", "unset", "mode").err
 
 
 def test_header_values_are_shown_nowhere(console: Console) -> None:

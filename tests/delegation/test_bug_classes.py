@@ -347,7 +347,7 @@ def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
 
 
 def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_tools() -> None:
-    with pytest.raises(FileError, match="there is no tool 'nothing'"):
+    with pytest.raises(FileError, match="unknown tool 'nothing'"):
         parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: [nothing]\n---\nbody")
     with pytest.raises(FileError, match="none of these tools exists here"):
         parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")

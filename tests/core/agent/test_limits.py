@@ -12,7 +12,7 @@ from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
-from friday_cli.tools.delegate import _same
+from friday_cli.tools.delegate import _same_task
 from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
 from tests.strict import strict
 from tests.virtual import virtual
@@ -136,7 +136,7 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     assert list(bench.agents) == ["a", "a.1"]
     end = bench.finished("a.1")
     assert (end.status, end.stop_reason, end.result) == ("failed", "loop", "let me\n\nagain")
-    assert bench.results("a.1")[0].startswith("error: That is your whole task")
+    assert bench.results("a.1")[0].startswith("error: This is your whole task")
     assert strict(bench.agents["a.1"].history) == []
 
 
@@ -154,7 +154,7 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     ],
 )  # fmt: skip
 def test_what_counts_as_the_whole_task_however_long_it_is(own: str, task: str, same: bool) -> None:
-    assert _same(own, task) is same
+    assert _same_task(own, task) is same
 
 
 @virtual

@@ -283,7 +283,7 @@ async def test_sub_agents_are_listed_and_their_results_are_there_again() -> None
     assert "truncated: 60000 characters in all" in first
     assert listing == "ok: a.1 | worker | completed | long\na.2 | worker | completed | short"
     assert rest.count("x") >= 10_000
-    assert missing == "error: You have no sub-agent 'a.9'. Yours: a.1, a.2."
+    assert missing == "error: You have no sub-agent 'a.9'. Your sub-agents: a.1, a.2."
 
 
 @virtual
@@ -294,7 +294,7 @@ async def test_a_child_sees_only_its_own_descendants() -> None:
     }
     bench = Bench(Model(script), profiles=DEEP)
     await bench.prompt()
-    assert bench.results("a.2") == ["error: You have no sub-agent 'a.1'. Yours: none yet.", "ok: No sub-agents yet."]
+    assert bench.results("a.2") == ["error: You have no sub-agent 'a.1'. Your sub-agents: none.", "ok: No sub-agents yet."]
 
 
 @virtual

@@ -195,7 +195,7 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
         await chat.idle()
         assert "✓ ask_user Which way?" in chat.frame
         assert "right" in chat.log.last_reply()
-        assert "└ The person answered: right" in chat.frame
+        assert "└ The user answered: right" in chat.frame
 
 
 async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: None) -> None:

@@ -61,7 +61,7 @@ async def test_a_workspace_beside_another(tmp_path: Path) -> None:
         own = main.at(tmp_path / "own", away=(main.root,))
         bash = bash_tool()
         for background in (False, True):
-            with pytest.raises(ToolError, match="leads out of your worktree"):
+            with pytest.raises(ToolError, match="names a path outside your worktree"):
                 bash.script(bash.parse({"command": f"ls {main.root}", "background": background}), own)
         ran = await own.run("pwd; echo $PWD", agent="a.1", timeout_s=60, on_output=lambda text: None)
         assert ran.output == f"{own.root}\n{own.root}\n"
