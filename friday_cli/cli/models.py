@@ -45,7 +45,7 @@ def models(as_json: bool = JSON) -> None:
     _show_usable(rows, choice, settings, found)
     if out := [(row.provider, row.why) for row in rows if not row.usable]:
         output.show()
-        output.show_table([output.TableColumn("NOT USABLE"), output.TableColumn("WHY", wide=True)], out)
+        output.show_table([output.TableColumn("NOT USABLE NOW"), output.TableColumn("WHY", wide=True)], out)
     output.show()
     aliases = ", ".join(f"{short} = {name}" for short, name in catalog.aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
@@ -84,7 +84,7 @@ def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings
             ("*" if name == chosen else "", name, *_figures(name, row, settings, found), row.why if i == 0 else "")
             for i, name in enumerate(names)
         ]
-    columns = [TableColumn(""), TableColumn("USABLE"), TableColumn("CONTEXT", right=True)]
+    columns = [TableColumn(""), TableColumn("USABLE NOW"), TableColumn("CONTEXT", right=True)]
     columns += [TableColumn("$ IN", right=True), TableColumn("$ OUT", right=True), TableColumn("HOW", wide=True)]
     show_table(columns, lines)
 

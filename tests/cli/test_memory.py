@@ -86,7 +86,7 @@ def test_forgetting_asks_first_and_shows_what(console: Console) -> None:
     asked = console.terminal("memory", "forget", one, says=[("[y/N]", "n\n")])
     assert "nothing was deleted" in asked.out
     assert len(console("memory", "list").rows) == 2
-    asked = console.terminal("memory", "forget", one, says=[("Forget note 1?", "y\n")])
+    asked = console.terminal("memory", "forget", one, says=[("Delete note 1?", "y\n")])
     assert (asked.code, "deleted note 1" in asked.out) == (0, True)
     assert console("memory", "forget", two, "--yes").error == f"deleted note {two}"
     assert console("memory", "list").error == "no notes in this project; --all lists all projects."

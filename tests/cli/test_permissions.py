@@ -125,7 +125,7 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("frobnicate: x",), "'frobnicate' Unknown tool"), (("bash: ls", "--mode", "fast"), "'fast' Unknown mode"),
+        (("frobnicate: x",), "Unknown tool 'frobnicate'"), (("bash: ls", "--mode", "fast"), "Unknown mode 'fast'"),
         (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
     ],
 )  # fmt: skip

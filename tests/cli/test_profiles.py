@@ -38,7 +38,7 @@ def test_yours_come_first_and_a_bad_file_hides_no_other(console: Console) -> Non
     bad = console.profile(mine(console), "bad", "description: x", "allowedTools: [raed_file]")
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "user"
-    assert ran.error == f"{bad}:4: allowedTools: there Unknown tool 'raed_file'. Did you mean read_file?"
+    assert ran.error == f"{bad}:4: allowedTools: unknown tool 'raed_file'. Did you mean read_file?"
     document = console("profiles", "list", "--json").document
     assert [p["name"] for p in document["hidden"]] == ["coder"]
     assert {p["name"]: p["tools"] for p in document["profiles"]}["general"] == "*"
@@ -52,7 +52,7 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
     path = console.profile(console.project / ".friday/profiles", "coder")
     waiting = console("profiles", "list")
     assert {row[1] for row in waiting.rows} == {"shipped"}
-    assert "Not used: .friday/profiles/coder.md. `friday trust` would allow them." in waiting.error
+    assert "Not used: .friday/profiles/coder.md. Run `friday trust` to allow them." in waiting.error
     assert console("trust", "--yes").code == 0
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
@@ -81,7 +81,7 @@ def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:
 
 def test_check_is_quiet_about_what_is_right(console: Console) -> None:
     ran = console("profiles", "check")
-    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, nothing wrong")
+    assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, no errors")
 
 
 def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
@@ -90,7 +90,7 @@ def test_check_names_file_line_field_problem_and_remedy(console: Console) -> Non
     ran = console("profiles", "check")
     assert ran.code == 2
     assert ran.out.splitlines() == [
-        f"{bad}:4: timeout: 300000 looks like milliseconds: durations are in seconds. For 300000 milliseconds write 300.",
+        f"{bad}:4: timeout: 300000 is too long; the unit is seconds. For 300000 ms use 300.",
         f"{worse}:3: descripton: unknown key. Did you mean description?",
     ]
     assert ran.error == "5 profiles good, 2 things wrong"
@@ -116,7 +116,7 @@ def test_check_of_what_is_no_profile(console: Console, tmp_path: Path, content: 
 
 def test_check_of_a_path_that_is_not_there(console: Console) -> None:
     ran = console("profiles", "check", "nowhere.md")
-    assert (ran.code, ran.error) == (2, "There is no nowhere.md.")
+    assert (ran.code, ran.error) == (2, "nowhere.md does not exist.")
 
 
 def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Console) -> None:

@@ -78,7 +78,7 @@ def test_files_and_conversation_go_back_and_come_again(console: Console, worked:
     asked = console("sessions", "rewind", worked, "--to", "2")
     assert (asked.code, asked.error) == (
         2,
-        "Nothing was changed: it needs confirmation. Add --yes to go ahead without asking.",
+        "Nothing was changed: it needs confirmation, and this is not a terminal. Add --yes to confirm.",
     )
     done = console("sessions", "rewind", worked, "--to", "2", "--yes", "--json")
     assert (done.code, done.document["done"], [f["path"] for f in done.document["files"]]) == (0, True, ["b.txt"])
@@ -116,7 +116,7 @@ def test_yes_does_not_overwrite_what_somebody_else_changed(console: Console, wor
 
 def test_a_person_on_a_terminal_is_asked(console: Console, worked: str) -> None:
     (console.project / "b.txt").write_text("mine\n")
-    says = [("Go back? [y/N]", "y\n"), ("Overwrite the 1 file", "n\n")]
+    says = [("Rewind? [y/N]", "y\n"), ("Overwrite the 1 file", "n\n")]
     ran = console.terminal("sessions", "rewind", worked, "--to", "1", says=says)
     assert ran.code == 0
     assert [path.name for path in console.project.iterdir()] == ["b.txt"]

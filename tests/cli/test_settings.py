@@ -113,7 +113,7 @@ def test_what_trusting_would_allow_is_shown_and_nobody_is_asked_in_vain(console:
     ran = console("trust")
     assert ran.code == 2
     assert "--yes" in ran.error
-    assert ".friday/config.toml: settings, which can only tighten yours (mode)" in ran.out
+    assert ".friday/config.toml: settings; they can only restrict yours (mode)" in ran.out
     assert ".friday/profiles/coder.md: profile coder, in place of the built-in coder; tools: bash, read_file" in ran.out
     assert ".claude/agents/rev.md: profile rev; tools: grep, read_file" in ran.out
     assert "profiles/bad.md: cannot be used: profiles/bad.md:4: allowedTools" in ran.out
@@ -124,7 +124,7 @@ def test_trust_and_revoke(console: Console, project: Path) -> None:
     assert console("trust", "--yes").code == 0
     assert is_trusted(project).ok
     assert console("config", "get", "mode").out == "plan\n"
-    assert "has not changed since" in console("trust").error
+    assert "already trusted, and unchanged" in console("trust").error
     assert console("trust", "--list").rows[0][:2] == [str(project), "yes"]
     assert console("trust", str(project), "--revoke").code == 0
     assert not is_trusted(project).ok
@@ -165,7 +165,7 @@ def test_a_project_that_changes_under_the_question_is_not_trusted(console: Conso
 def test_a_folder_without_anything_to_trust(console: Console) -> None:
     ran = console("trust", "--yes")
     assert ran.code == 0
-    assert "no settings or profiles so far; only its AGENTS.md would count as instructions" in ran.out
+    assert "no settings or profiles yet; only its AGENTS.md would be used as instructions" in ran.out
 
 
 def test_what_cannot_be_trusted(console: Console, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     assert text[:650] in head
     assert text[-350:].strip() in head
     body = "".join(
-        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3]
+        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "continue with" in r else "\n---")[0] for r in rest[:3]
     )
     assert body.replace("\n", "") == text[1000:].replace("\n", "")
     assert "[2000 of 3500 characters; continue with offset=2000]" in rest[0]
