@@ -56,7 +56,7 @@ def test_a_projects_profiles_wait_for_trust_and_are_announced(console: Console) 
     assert console("trust", "--yes").code == 0
     ran = console("profiles", "list")
     assert {row[0]: row[1] for row in ran.rows}["coder"] == "project"
-    assert ran.error == f"The project's {path} replaces the built-in profile coder."
+    assert ran.error == f"{path} of the project replaces the built-in profile coder."
     assert console("profiles", "list", "--json").document["announcements"] == [ran.error]
 
 
@@ -93,7 +93,7 @@ def test_check_names_file_line_field_problem_and_remedy(console: Console) -> Non
         f"{bad}:4: timeout: 300000 is too long; the unit is seconds. For 300000 ms use 300.",
         f"{worse}:3: descripton: unknown key. Did you mean description?",
     ]
-    assert ran.error == "5 profiles good, 2 things wrong"
+    assert ran.error == "5 profiles valid, 2 errors"
     one = console("profiles", "check", str(worse))
     assert (one.code, len(one.out.splitlines())) == (2, 1)
     assert console("profiles", "check", str(worse.parent)).code == 2
@@ -147,7 +147,7 @@ def test_new_goes_where_the_settings_say(console: Console, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["Bad Name", "../x", "", "x" * 65])
 def test_new_refuses_what_cannot_be_a_name(console: Console, name: str) -> None:
     ran = console("profiles", "new", name)
-    assert (ran.code, "is no profile name" in ran.error) == (2, True)
+    assert (ran.code, "is not a valid profile name" in ran.error) == (2, True)
     assert not list(console.home.rglob("*.md"))
 
 
