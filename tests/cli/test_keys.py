@@ -65,7 +65,7 @@ def test_a_variable_that_wins_is_said(piped: Console, monkeypatch: pytest.Monkey
         ["auth.toml", "no: overridden by the one above"],
     ]
     removed = piped("auth", "remove", "anthropic")
-    assert (removed.code, "still gives one" in removed.error) == (0, True)
+    assert (removed.code, "still used" in removed.error) == (0, True)
 
 
 @pytest.mark.parametrize(

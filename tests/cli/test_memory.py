@@ -82,7 +82,9 @@ def test_forgetting_asks_first_and_shows_what(console: Console) -> None:
     one, two = keep(console.project, ("a.1", "first"), ("a", "second"))
     refused = console("memory", "forget", one)
     assert (refused.code, refused.out) == (2, f"{one}  first\n")
-    assert refused.error == "Nothing was deleted: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+    assert (
+        refused.error == "Nothing was deleted: it needs confirmation, and this is not a terminal. Add --yes to confirm."
+    )
     asked = console.terminal("memory", "forget", one, says=[("[y/N]", "n\n")])
     assert "nothing was deleted" in asked.out
     assert len(console("memory", "list").rows) == 2

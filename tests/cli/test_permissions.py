@@ -66,7 +66,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     assert (
         "denied  mode plan changes nothing" in ruled("permissions", "explain", "bash: npm test", "--mode", "plan").out
     )
-    assert "\"always allow\" would add bash(npm test)" in ruled("permissions", "explain", "bash: npm test").err
+    assert '"always allow" would add bash(npm test)' in ruled("permissions", "explain", "bash: npm test").err
     reading = ("permissions", "explain", "read_file: docs/x.md", "--json")
     assert ruled(*reading).document["decision"] == "allow"
     assert ruled(*reading, "--profile", "researcher").document["rule"] == "read_file(docs/**)"
