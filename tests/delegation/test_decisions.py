@@ -117,7 +117,7 @@ async def test_c3_waiting_parents_give_their_place_back(stage: Stage) -> None:
         "a.1": [Say("", [delegate("researcher", "deep")]), Say("ok")],
     }
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "fin"
+        assert (await s.session.prompt("go")).text == "fin"
         assert [e.status for e in s.of(StatusChanged, "a.1")] == ["running", "waiting_child", "running"]
 
 
@@ -390,7 +390,7 @@ async def test_c13_the_end_of_the_process_is_an_interruption_that_can_be_continu
         session = s.session.id
     async with stage.open({"a.1": [Say("now")]}, resume=session) as s:
         assert s.end("a.1") == ("interrupted", "process")
-        assert (await s.session.resume_agent("a.1", "go on")).result == "now"
+        assert (await s.session.resume_agent("a.1", "go on")).text == "now"
 
 
 @pytest.mark.parametrize(

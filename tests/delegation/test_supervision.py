@@ -332,7 +332,7 @@ async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
 async def test_the_root_is_not_supervised_a_person_sees_what_it_says(stage: Stage) -> None:
     stage.config('[agents.delegation]\nsupervision = "supervised"\n')
     async with stage.open(Actors({"a": [Say("I wrote it")]})) as s:
-        assert (await s.session.prompt("go")).result == "I wrote it"
+        assert (await s.session.prompt("go")).text == "I wrote it"
         assert s.of(IntentStated) == []
 
 

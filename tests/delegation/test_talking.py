@@ -79,7 +79,7 @@ async def test_the_model_is_told_that_a_person_stopped_its_child(stage: Stage, l
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
         await s.session.stop("a.1", level=level)
-        assert (await asking).result == "so be it"
+        assert (await asking).text == "so be it"
         assert s.heard()[1] == (
             f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, Status, StopReason
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.run_result import Status, StopReason
 
 NOTE = "[Note of the harness; no person wrote this]"
 DIED = "The friday process that ran this agent ended."
