@@ -17,7 +17,7 @@ from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
 from ..protocol.messages import Message, estimate_message
-from ..protocol.receipt import OWN, audit, checked
+from ..protocol.receipt import audit, checked
 from ..protocol.run_result import RunResult
 from .node import AgentRun
 
@@ -130,8 +130,8 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    able = not node.spec.self_contained and bool(agent.tools.keys() - OWN)
-    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, able=able))
+    needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
+    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, needed))
     end = node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     finished = AgentFinished(
         run=agent.run,
