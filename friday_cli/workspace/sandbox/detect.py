@@ -27,8 +27,8 @@ _LANDLOCK = """\
 import os, sys
 sys.path.append(sys.argv[1])
 from friday_cli.workspace.sandbox import landlock
-from friday_cli.workspace.sandbox.plan import Plan
-landlock.restrict(Plan("landlock", "", sys.argv[2], "/", False, (sys.argv[2],)))
+from friday_cli.workspace.sandbox.plan import SandboxPlan
+landlock.restrict(SandboxPlan("landlock", "", sys.argv[2], "/", False, (sys.argv[2],)))
 open(os.path.join(sys.argv[2], "inside"), "w").close()
 try:
     open(os.path.join(sys.argv[2], "..", "friday-probe-outside"), "x").close()

@@ -8,6 +8,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.workspace.sandbox import landlock
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
@@ -54,6 +55,13 @@ def test_it_is_tried_once_and_again_when_the_program_changes(tmp_path: Path) -> 
     (cache / "sandbox.json").write_text("{")
     choosing._known.clear()
     assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
+
+
+@linux
+def test_landlock_is_detected_where_the_kernel_has_it() -> None:
+    if landlock.version() < 1:
+        pytest.skip("NOT TESTED HERE: this kernel has no Landlock")
+    assert detect_sandbox("landlock", os.environ) == SandboxChoice("landlock", detail=str(landlock.version()))
 
 
 def test_a_kind_of_another_system_and_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,11 +68,11 @@ FRIDAY = """
 import asyncio, os, sys
 from pathlib import Path
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.sandbox.detect import choose
-from friday_cli.workspace.sandbox.policy import Confinement
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 async def main():
-    sandbox = Confinement(choose(sys.argv[3], os.environ), environ=os.environ)
+    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), environ=os.environ)
     workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
     await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
 
