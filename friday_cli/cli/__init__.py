@@ -21,7 +21,7 @@ EXAMPLES = """\b
 Examples:
   friday                                   the chat, in a terminal
   friday ask "What does this project do?"
-  friday ask --model demo "Which files are the largest?"
+  friday ask --model demo "What is in this folder?"
   friday sessions list
   friday sessions show 7f3a --tree
   friday profiles show researcher

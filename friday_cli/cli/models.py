@@ -48,7 +48,7 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
     output.show()
     aliases = ", ".join(f"{short} = {name}" for short, name in _aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
-    for words in (*found.notes, *(choice.notes if choice else ()), *([why] if why else ())):
+    for words in (*_notes(found), *(choice.notes if choice else ()), *([why] if why else ())):
         output.remark(words)
     for server in found.servers:
         for model in server.models:
@@ -120,8 +120,17 @@ def _aliases() -> dict[str, str]:
     return catalog.aliases()
 
 
+def _notes(found: LocalServers) -> list[str]:
+    """What was not asked and why, and that the table of models is out of date."""
+    from friday_cli.llm.models import catalog
+
+    return [*found.notes, *filter(None, [catalog.outdated()])]
+
+
 def _document(rows: list[Row], choice: ModelChoice | None, why: str, found: LocalServers) -> dict[str, object]:
     import msgspec
+
+    from friday_cli.llm.models import catalog
 
     return {
         "default": choice.name if choice else None,
@@ -130,5 +139,6 @@ def _document(rows: list[Row], choice: ModelChoice | None, why: str, found: Loca
         "providers": msgspec.to_builtins(rows),
         "servers": msgspec.to_builtins(found.servers),
         "aliases": _aliases(),
-        "notes": list(found.notes),
+        "confirmed": catalog.confirmed().isoformat(),
+        "notes": _notes(found),
     }

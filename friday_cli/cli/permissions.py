@@ -139,10 +139,11 @@ def explain(
 def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
     """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
     is asked about in a session that has read text of strangers, "" for nothing."""
+    from friday_cli.command_safety import outbound
     from friday_cli.core.permissions.rules import PermissionDecision
     from friday_cli.core.permissions.taint import TaintTracker
 
-    fresh = TaintTracker()
+    fresh = TaintTracker(outbound)
     if verdict.decision == "deny":
         return verdict, ""
     if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):

@@ -38,7 +38,7 @@ ROOMS = {
 """Packages of others, and the rooms that may know them. One that is not here is not a dependency."""
 
 GROUPS = {
-    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
+    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario", "demo")),
 }
 """Siblings that are one: modules of a room belong together by the beginning of their names."""
 
