@@ -30,9 +30,9 @@ from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store import Store
 from friday_cli.store.crash_recovery import closing
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
-from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, follows
+from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
-from friday_cli.workspace.checkpoints.review import FileDiff, review, standing, strands
+from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
 
 What = Literal["files", "conversation", "both"]
@@ -57,7 +57,7 @@ class RewindResult(msgspec.Struct, frozen=True):
     """What a rewind did, or would do: `done` tells which. `point` is the message it goes back to, None where a rewind is
     taken back.
 
-    `files` are brought back (`seen` says "comes back" or "goes" of one that was deleted or made). `conflicts` are not as
+    `files` are brought back (`seen` says "restored" or "deleted" of one that was deleted or made). `conflicts` are not as
     the agents left them: with any of them nothing is done until a person said what is to become of them. `lost` cannot
     be brought back, and why.
     """
@@ -162,19 +162,19 @@ class Rewinder:
                 hint=f"Make room in {self.blobs.folder.parent}, then try again.",
             ) from None
         try:
-            await self.workspace.land(made.steps)
+            await self.workspace.apply_writes(made.steps)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
 
 def _strand(ledger: FileHistory, agent: str | None, key: str) -> list[RecordedChange]:
     """The newest changes of a file by an agent, or all that stand. Raises UsageError."""
-    changes = standing(ledger).get(key)
+    changes = pending_changes(ledger).get(key)
     if changes is None:
         raise UsageError(f"No change of {key!r} waits for a review.")
     if agent is None:
         return changes
-    last = strands(changes)[-1]
+    last = by_agent(changes)[-1]
     if last[-1].agent == agent:
         return last
     if not any(change.agent == agent for change in changes):
@@ -216,7 +216,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
 def _changed(ledger: FileHistory, seq: int) -> tuple[str, ...]:
     """The files that do not hold, as the log tells, what they held at a moment."""
     files = ledger.since(seq).values()
-    return tuple(sorted(c[0].kept.path for c in files if not follows(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
+    return tuple(sorted(c[0].kept.path for c in files if not is_result(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
 
 
 def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
@@ -257,7 +257,7 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
     workspace = LocalWorkspace(Path(first.cwd))
     blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
-    workspace.guard.keeper = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
+    workspace.write_hook.recorder = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
     try:
         yield Rewinder(log, workspace, blobs, most=most)
     finally:
@@ -287,7 +287,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
     wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
-    await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)
+    await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
 
 
