@@ -17,7 +17,7 @@ terminal this is the chat (`friday --model demo`) with a first message; elsewher
 (`friday ask --model demo`)."""
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `demo`."""
 
     @app.command("demo", cls=HelpCommand, help=HELP)
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         if wants_chat([]) and not plainly:
             from friday_cli.frontends.tui.run import chat
 
-            raise typer.Exit(chat({**MODELS, "first": prompt, "cwd": cwd}))
+            raise typer.Exit(chat({**MODELS, "prompt": prompt, "cwd": cwd}))
         from friday_cli.frontends.oneshot.options import defaults
         from friday_cli.frontends.oneshot.run import ask
 

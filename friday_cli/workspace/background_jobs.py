@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.tool_catalog import BASH_KILL
 
 from .process.command import RunningCommand
 
@@ -21,7 +22,7 @@ class BackgroundJobs:
         """Raise ToolError if the agent has `MAX_RUNNING` commands running."""
         if sum(job.process.running for job in self._jobs.get(agent, {}).values()) >= MAX_RUNNING:
             raise ToolError(
-                f"{MAX_RUNNING} background commands are running already.", hint="End one with bash_kill first."
+                f"{MAX_RUNNING} background commands are running already.", hint=f"End one with {BASH_KILL} first."
             )
 
     def add(self, agent: str, running: RunningCommand) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.tool_catalog import GLOB, LIST_DIR
 
 HINTS = {
-    errno.ENOENT: "Use list_dir or glob to see which files exist.",
-    errno.EISDIR: "Use list_dir for a folder.",
+    errno.ENOENT: f"Use {LIST_DIR} or {GLOB} to see which files exist.",
+    errno.EISDIR: f"Use {LIST_DIR} for a folder.",
     errno.ENOTDIR: "One of the names in the path is a file, or was just replaced by a link.",
     errno.ENOSPC: "Nothing was changed; free some space first.",
     errno.EDQUOT: "Nothing was changed; free some space first.",
