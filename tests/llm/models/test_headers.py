@@ -12,7 +12,7 @@ from friday_cli.config.settings import ProviderSettings
 from friday_cli.llm.models.credentials import find_key
 from friday_cli.llm.models.factory import endpoint
 from friday_cli.llm.models.presets import service
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, events_of
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all, get_transport
 from tests.servers.script_player import Reply, playing, unnamed
 
 SECRET = "sk-very-secret-1234567890"
@@ -73,7 +73,7 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
     async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:
         for transport, to in transports:
             here = msgspec.structs.replace(to, base_url=f"{server.url}/v1")
-            assert [e async for e in events_of(transport)(here, "/chat/completions", {"model": "m"})]
+            assert [e async for e in get_transport(transport)(here, "/chat/completions", {"model": "m"})]
         await aclose_all()
         for asked in server.requests:
             kept = ("authorization", "openai-organization", "openai-project", "x-team", "content-type", "accept")

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
-from friday_cli.llm.providers.anthropic_request import NoQuirks
+from friday_cli.llm.providers.anthropic_request import DefaultQuirks
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, sdk
 from tests.llm.providers.anthropic_cases import ODD, ORIGIN, PLAIN, call, end, start, text, thinking
 from tests.llm.providers.test_anthropic_request import HAIKU, HISTORY, OLD, OPUS, SONNET, ask, results, said
@@ -332,7 +332,7 @@ async def test_cancelling_closes_the_connection(transport: Transport) -> None:
 
 async def test_twenty_rounds_over_one_connection(transport: Transport, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (event_stream, sdk):  # a connection is kept however long its server takes to end the body
-        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
+        monkeypatch.setattr(module, "CLOSE_GRACE_S", 60.0)
     rounds = [
         Reply(named(start(), *call(0, f"t{i}", "read_file", '{"path": "a"}'), *end("tool_use"))) for i in range(20)
     ]
@@ -374,7 +374,7 @@ async def test_models_and_tokens_come_from_the_sdk(transport: Transport) -> None
     listing = {"data": [{"type": "model", "id": "claude-x", "display_name": "X", "created_at": "2026-01-01T00:00:00Z",
                          "max_input_tokens": 5}], "has_more": False, "first_id": "claude-x", "last_id": "claude-x"}  # fmt: skip
     async with playing(document(listing, 200), document({"input_tokens": 123}, 200), document({}, 500)) as server:
-        of = provider(server, transport, quirks=NoQuirks(thinking="adaptive"))
+        of = provider(server, transport, quirks=DefaultQuirks(thinking="adaptive"))
         models = await of.list_models()
         assert (models[0]["id"], models[0]["max_input_tokens"]) == ("claude-x", 5)
         assert await of.count_tokens(ask()) == 123

@@ -7,17 +7,17 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, NoQuirks, body_of, messages_of
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, DefaultQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REDACTED = {"type": "redacted_thinking", "data": "x"}
 MARK = {"type": "ephemeral"}
 TOOL = ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
-OPUS = NoQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
-SONNET = NoQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
-HAIKU = NoQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
-OLD = NoQuirks(("none", "low", "medium", "high"), "budget", "disabled")
+OPUS = DefaultQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
+SONNET = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
+HAIKU = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
+OLD = DefaultQuirks(("none", "low", "medium", "high"), "budget", "disabled")
 
 
 def said(*parts: Any) -> Message:
@@ -35,17 +35,17 @@ def ask(**more: Any) -> Request:
     return Request(**{**given, **more})
 
 
-def body(request: Request, quirks: NoQuirks = HAIKU, **more: Any) -> dict[str, Any]:
+def body(request: Request, quirks: DefaultQuirks = HAIKU, **more: Any) -> dict[str, Any]:
     given = {"model": "claude-test", "quirks": quirks, "max_output": 64_000, "origin": ORIGIN}
-    return body_of(request, **{**given, **more})
+    return messages_request(request, **{**given, **more})
 
 
 def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
-    return messages_of(history, origin=ORIGIN, **more)
+    return api_messages(history, origin=ORIGIN, **more)
 
 
 def test_a_plain_request() -> None:
-    assert body(ask(), NoQuirks()) == {
+    assert body(ask(), DefaultQuirks()) == {
         "model": "claude-test",
         "max_tokens": 1000,
         "stream": True,
@@ -57,7 +57,7 @@ def test_a_plain_request() -> None:
 
 
 def test_no_system_and_no_tools() -> None:
-    sent = body(ask(system=" ", tools=(), tool_choice="none"), NoQuirks(), cache="off")
+    sent = body(ask(system=" ", tools=(), tool_choice="none"), DefaultQuirks(), cache="off")
     assert sorted(sent) == ["max_tokens", "messages", "model", "stream"]
 
 
@@ -96,7 +96,7 @@ def test_marks_leave_the_history_alone() -> None:
     assert message.parts[0].data == FOUND  # type: ignore[union-attr]
 
 
-THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
+THINKING: list[tuple[Effort | None, DefaultQuirks, Any, Any]] = [
     (None, OPUS, "adaptive", None),
     ("none", OPUS, "adaptive", "low"),
     ("minimal", OPUS, "adaptive", "low"),
@@ -109,15 +109,15 @@ THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
     (None, OLD, None, None),
     ("none", OLD, "disabled", None),
     ("low", OLD, "enabled", None),
-    (None, NoQuirks(), None, None),
-    ("none", NoQuirks(), None, None),
-    ("high", NoQuirks(), "adaptive", "high"),
-    ("high", NoQuirks(thinking="none"), None, None),
+    (None, DefaultQuirks(), None, None),
+    ("none", DefaultQuirks(), None, None),
+    ("high", DefaultQuirks(), "adaptive", "high"),
+    ("high", DefaultQuirks(thinking="none"), None, None),
 ]
 
 
 @pytest.mark.parametrize(("effort", "quirks", "kind", "level"), THINKING)
-def test_thinking(effort: Effort | None, quirks: NoQuirks, kind: str | None, level: str | None) -> None:
+def test_thinking(effort: Effort | None, quirks: DefaultQuirks, kind: str | None, level: str | None) -> None:
     sent = body(ask(effort=effort, max_output=32_000), quirks)
     assert sent.get("thinking", {}).get("type") == kind
     assert sent.get("output_config", {}).get("effort") == level
@@ -206,7 +206,7 @@ def test_blocks_of_the_service_go_back_as_they_came() -> None:
 
 
 def test_a_history_with_holes_is_mended() -> None:
-    bad = ToolCall("t", "read_file", {}, "the arguments are no valid JSON", '{"a')
+    bad = ToolCall("t", "read_file", {}, "the arguments are not valid JSON", '{"a')
     sent = turns(
         said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"), results(ToolResult("z", "?"))
     )
@@ -240,19 +240,19 @@ def test_thinking_switched_off_sends_none() -> None:
     ("effort", "quirks", "thinking"),
     [
         (None, OPUS, {"type": "adaptive", "display": "summarized"}),
-        (None, NoQuirks(), {"type": "adaptive"}),
+        (None, DefaultQuirks(), {"type": "adaptive"}),
         ("low", OLD, {"type": "enabled", "budget_tokens": 4096}),
     ],
 )
-def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, thinking: dict[str, Any]) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, stale="drop")
+def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: DefaultQuirks, thinking: dict[str, Any]) -> None:
+    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, rejected_thinking="drop")
     assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert sent["messages"][1]["content"][0] == THOUGHT
 
 
 @pytest.mark.parametrize(("effort", "quirks", "stale"), [("none", SONNET, "drop"), (None, OPUS, "strip")])
-def test_stale_thinking_is_not_sent(effort: Effort | None, quirks: NoQuirks, stale: str) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort), quirks, stale=stale)
+def test_stale_thinking_is_not_sent(effort: Effort | None, quirks: DefaultQuirks, stale: str) -> None:
+    sent = body(ask(messages=HISTORY, effort=effort), quirks, rejected_thinking=stale)
     assert [b["type"] for b in sent["messages"][1]["content"]] == ["text"]
     assert "block_binding" not in sent["thinking"]
 

@@ -76,7 +76,7 @@ async def test_both_transports_send_the_same() -> None:
             {
                 "role": "user",
                 "content": [
-                    {"type": "text", "text": "Pictures of the tool result c1:"},
+                    {"type": "text", "text": "Images of the tool result c1:"},
                     url,
                     {"type": "text", "text": "go on"},
                 ],
@@ -95,7 +95,7 @@ async def test_quirks() -> None:
     assert not {"max_tokens", "stream_options", "prompt_cache_key", "tool_choice"} & set(body)
     system, person, said, first, second, _ = body["messages"]
     assert system["role"] == "developer"
-    assert person["content"] == "find it\n\nlook:\n\n[an image was here; this model reads none]"
+    assert person["content"] == "find it\n\nlook:\n\n[image omitted: this model does not accept images]"
     assert said["reasoning_content"] == "hm"
     ids = [c["id"] for c in said["tool_calls"]]
     assert ids == [first["tool_call_id"], second["tool_call_id"]]

@@ -97,7 +97,7 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(
         "anthropic.lib.bedrock._client.AWSEventStreamDecoder", SSEDecoder
     )  # its library is no dependency
-    monkeypatch.setattr(sdks, "AFTER_END_S", 0.25 * pace)
+    monkeypatch.setattr(sdks, "CLOSE_GRACE_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     replies = [

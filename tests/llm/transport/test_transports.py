@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, events_of
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, get_transport
 from friday_cli.llm.transport import sdk as sdks
 from tests.servers.script_player import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing, unnamed
 from tests.timing import paced
@@ -39,7 +39,7 @@ async def closing() -> AsyncIterator[None]:
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection is kept however long its server takes to end the body behind the last event."""
     for module in (event_stream, sdks):
-        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
+        monkeypatch.setattr(module, "CLOSE_GRACE_S", 60.0)
 
 
 def endpoint(server: Server | None, **more: Any) -> Endpoint:
@@ -57,7 +57,7 @@ async def read(
     transport: Transport, server: Server | None, found: list[dict[str, Any]] | None = None, **more: Any
 ) -> list[dict[str, Any]]:
     found = [] if found is None else found
-    async with aclosing(events_of(transport)(endpoint(server, **more), "/v1/messages", {"model": "m"})) as events:
+    async with aclosing(get_transport(transport)(endpoint(server, **more), "/v1/messages", {"model": "m"})) as events:
         async for event in events:
             found.append(event)
     return found
@@ -174,7 +174,7 @@ async def test_no_redirect_is_followed(transport: Transport, sdk: Any, status: i
 async def test_what_is_sent(transport: Transport, sdk: Any) -> None:
     body = {"model": "m", "stream": True, "s": "é\ud83d", "list": [1, 2.5, None, {"a": True}]}
     async with playing(Reply(named(STOP))) as server:
-        async with aclosing(events_of(transport)(endpoint(server, sdk=sdk), "/v1/messages", body)) as events:
+        async with aclosing(get_transport(transport)(endpoint(server, sdk=sdk), "/v1/messages", body)) as events:
             assert [event async for event in events] == [STOP]
         asked = server.requests[0]
     assert (asked.method, asked.path) == ("POST", "/v1/messages")
@@ -243,7 +243,7 @@ async def test_cancelling_closes_the_connection_at_once(transport: Transport, af
 
 async def test_leaving_early_closes_the_connection(transport: Transport) -> None:
     async with playing(Reply(named(A), HANG)) as server:
-        async with aclosing(events_of(transport)(endpoint(server), "/v1/messages", {})) as events:
+        async with aclosing(get_transport(transport)(endpoint(server), "/v1/messages", {})) as events:
             assert await anext(events) == A
         await asyncio.wait_for(server.requests[0].left.wait(), 60)
 
