@@ -90,7 +90,11 @@ class Commands:
         The text is read crudely, too, where a program may run a part of it.
         """
         step = self._judged(text, words, prefix)
-        if step.readings and not step.dynamic_arguments and (step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text)):
+        if (
+            step.readings
+            and not step.dynamic_arguments
+            and (step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text))
+        ):
             self.forms.append(step.readings[:1])
             return step
         return self._with(step, text, [[arg.text for arg in argv] for argv in self._variants(words) or ()])
@@ -105,7 +109,9 @@ class Commands:
 
     def give_up(self, text: str, trouble: str) -> None:
         """Add all of the command as a step of which nothing is known but what a crude reader finds in it."""
-        self.steps.append(self._with(SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True), text))
+        self.steps.append(
+            self._with(SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True), text)
+        )
 
     def _judged(self, text: str, words: list[Word], prefix: list[tuple[str, Word]]) -> SimpleCommand:
         first = words[0] if words else Word(("",))

@@ -24,7 +24,7 @@ from tests.servers.fake_model_server import Brain
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
+_PASSED = ("PATH", "HOME", "FRIDAY_SANDBOX", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
 MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "own/m-1"}
 
 
