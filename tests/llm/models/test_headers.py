@@ -11,7 +11,7 @@ import pytest
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.llm.models.credentials import find_key
 from friday_cli.llm.models.factory import endpoint
-from friday_cli.llm.models.presets import service
+from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, get_transport
 from tests.servers.script_player import Reply, playing, unnamed
 
@@ -26,8 +26,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def reached(name: str, env: dict[str, str], **own: Any) -> Endpoint:
-    of = service(name, {name: ProviderSettings(**own)} if own else {}, env)
-    return endpoint(of, find_key(of, env), env=env)
+    service = find_service(name, {name: ProviderSettings(**own)} if own else {}, env)
+    return endpoint(service, find_key(service, env), env=env)
 
 
 def test_organisation_project_and_own_headers(env: dict[str, str]) -> None:
