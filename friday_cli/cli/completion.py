@@ -44,10 +44,10 @@ def profiles() -> Iterable[Offer]:
 def sessions() -> Iterable[Offer]:
     """Sessions of this folder, then the others, the newest first."""
     from friday_cli.paths import kept_store_path
-    from friday_cli.store.listing import glance, list_sessions
+    from friday_cli.store.listing import list_sessions, run_query
 
     path = kept_store_path()
-    rows = glance(path, lambda db: list_sessions(db, None, None)) if path else []
+    rows = run_query(path, lambda db: list_sessions(db, None, None)) if path else []
     here = str(Path.cwd())
     return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
 
