@@ -123,7 +123,7 @@ class AnthropicProvider:
             usage = error.usage
             if usage is None and reply.started:
                 usage = reply.usage(partial(estimate_request, request))
-            error.usage = None if usage is None else self._with_cost(usage)
+            error.usage = self._with_cost(usage) if isinstance(usage, Usage) else None
             raise
         yield msgspec.structs.replace(done, usage=self._with_cost(done.usage))
 
