@@ -232,7 +232,7 @@ async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
     )
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.measured(choice, settings, env=env)
+    choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
     found = profiles.load(delegation.profiles.directory, standing, token_cap=cap, env=env)

@@ -29,7 +29,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store import Store
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
 from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
@@ -384,7 +384,7 @@ def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
 
 def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
-    for envelope in closing(envelopes, now=time.time()):
+    for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
         if isinstance(event, AgentFinished):
             words = f"Session {session[:8]} was forked while this agent was at work; it goes on there."

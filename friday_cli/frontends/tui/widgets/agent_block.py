@@ -13,7 +13,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
 from friday_cli.view.tree import GLYPHS
 
 from .block_list import BlockList
@@ -175,7 +175,7 @@ class AgentBlock(Block):
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
     """How an agent stands, and what it has used with its subtree: time, tokens, cost."""
     usage = state.usage_of(agent.path)
-    how = status_words(state, agent) + (" · background" if agent.background else "")
+    how = status_text(state, agent) + (" · background" if agent.background else "")
     return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
 
 
