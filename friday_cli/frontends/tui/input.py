@@ -25,10 +25,10 @@ from .widgets.completion_popup import Completion
 from .widgets.composer import Composer
 from .widgets.message_queue import Draft
 from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
 from .widgets.shell_block import ShellBlock
 from .widgets.text_input import Prompt
 from .widgets.transcript import Transcript
+from .widgets.transcript_messages import CopyText, ForkRequested, Typed
 
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
@@ -64,7 +64,7 @@ class InputController(AgentActions):
         """Let the person look through what the agents changed."""
         from .widgets.diff_review import Review
 
-        await self.push_screen_wait(Review(rows, self.scene.pen, desk))
+        await self.push_screen_wait(Review(rows, self.scene.renderer, desk))
 
     def offer(self, text: str) -> None:
         """Put a text into the prompt, unless something stands there."""
@@ -73,7 +73,7 @@ class InputController(AgentActions):
             composer.put(text)
         composer.area.focus()
 
-    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
+    def on_transcript_fork_requested(self, message: ForkRequested) -> None:
         self.run_worker(self.deliver(Draft(f"/fork {message.number}")))
 
     async def load_customs(self) -> None:
@@ -98,7 +98,7 @@ class InputController(AgentActions):
                 self.query_one(Composer).queue(draft)
                 self.look_again()
             else:
-                self.query_one("#chat", Transcript).following = True
+                self.query_one("#chat", Transcript).position.following = True
                 words, bounds = custom.words(rest), custom.bounds()
                 await self._try(self.engine.say(words, task=draft.text, images=draft.images, bounds=bounds))
 
@@ -149,7 +149,7 @@ class InputController(AgentActions):
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give the main agent a message now."""
         chat = self.query_one("#chat", Transcript)
-        chat.following = True
+        chat.position.following = True
         async with self._turn:
             await self._try(self.engine.say(text, images=images))
 
@@ -231,7 +231,7 @@ class InputController(AgentActions):
     async def _answer(self, message: Approval.Answered) -> None:
         await self.engine.answer(message.ask_id, message.answer)
 
-    async def on_transcript_reader_typed(self, message: TranscriptReader.Typed) -> None:
+    async def on_transcript_typed(self, message: Typed) -> None:
         await self._to_prompt(message.text)
 
     async def on_approval_typing_started(self, message: Approval.TypingStarted) -> None:
@@ -262,11 +262,10 @@ class InputController(AgentActions):
         return self.query_one("#chat", Transcript).last_reply()
 
     def look_for(self, text: str) -> None:
-        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
+        """Search the transcript that has the focus, else that of the main agent."""
+        focused = self.focused
+        found = focused if isinstance(focused, Transcript) else self.query_one("#chat", Transcript)
+        self.query_one(FindBar).open(found, text)
 
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+    def on_transcript_copy_text(self, message: CopyText) -> None:
         self.run_worker(self.copy_text(message.text))
-
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        found = message.transcript
-        self.query_one(FindBar).open(found, "")

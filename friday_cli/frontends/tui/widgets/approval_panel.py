@@ -1,6 +1,6 @@
 """What agents ask, above the prompt: permissions and questions of all agents in one queue, the oldest first.
 
-Interface: `Approval(scene)`, `follow()` (when asks changed), `show_for(path)`, `hold()`, `open` (whether something is
+Interface: `Approval(context)`, `follow()` (when asks changed), `show_for(path)`, `hold()`, `open` (whether something is
 asked).
 Message: `Answered(ask_id, answer)`. Nothing is answered in the first half second, nor by a single click.
 """
@@ -28,7 +28,7 @@ from ..state import keymap
 from .blocks import RenderContext
 from .styles import TextRenderer
 from .text_input import TextField
-from .tool_blocks import wish
+from .tool_blocks import draw_request
 
 if TYPE_CHECKING:
     from friday_cli.core.permissions.approvals import ApprovalAnswer
@@ -81,9 +81,9 @@ class Approval(Vertical, can_focus=True):
             self.text = text
             super().__init__()
 
-    def __init__(self, scene: RenderContext, *, id: str | None = None) -> None:
+    def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.scene = scene
+        self.context = context
         self._shown = ""
         self._ready_at = 0.0
         self._left = False
@@ -115,20 +115,20 @@ class Approval(Vertical, can_focus=True):
 
     @property
     def open(self) -> bool:
-        return bool(self.scene.state.asks)
+        return bool(self.context.state.asks)
 
     @property
     def _ask(self) -> PendingAsk | None:
-        return self.scene.state.asks.get(self._shown)
+        return self.context.state.asks.get(self._shown)
 
-    def reset(self, scene: RenderContext) -> None:
+    def reset(self, context: RenderContext) -> None:
         """Begin anew with another session."""
-        self.scene = scene
+        self.context = context
         self.follow()
 
     def follow(self) -> None:
         """Show the oldest ask, or nothing."""
-        asks = self.scene.state.asks
+        asks = self.context.state.asks
         if self._shown not in asks:
             self._show(next(iter(asks), ""))
         elif self._shown:
@@ -136,7 +136,7 @@ class Approval(Vertical, can_focus=True):
 
     def show_for(self, path: str) -> None:
         """Show what the agent at `path` asks, and take the keys."""
-        agent = self.scene.state.agents.get(path)
+        agent = self.context.state.agents.get(path)
         if agent is not None and agent.asks:
             self._show(agent.asks[0])
         if self.open:
@@ -161,19 +161,19 @@ class Approval(Vertical, can_focus=True):
         self.query_one("#ask-scroll", VerticalScroll).scroll_home(animate=False)
 
     def _head(self) -> None:
-        ask, look = self._ask, self.scene.pen.look
+        ask, styles = self._ask, self.context.renderer.styles
         if ask is None:
             return
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append("? ", style=look.warn)
-        text.append(f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}", style=look.accent)
+        text.append("? ", style=styles.warn)
+        text.append(f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}", style=styles.accent)
         text.append(
             " asks" if isinstance(ask.event, QuestionAsked) else f" wants to use {sanitize_line(ask.event.tool, 40)}"
         )
-        ids = list(self.scene.state.asks)
+        ids = list(self.context.state.asks)
         if len(ids) > 1:
-            text.append(f" · {ids.index(self._shown) + 1} of {len(ids)} (← →)", style=look.warn)
-        task = Text(f"for: {sanitize_line(ask.task, 200)}", style=look.dim, no_wrap=True, overflow="ellipsis")
+            text.append(f" · {ids.index(self._shown) + 1} of {len(ids)} (← →)", style=styles.warn)
+        task = Text(f"for: {sanitize_line(ask.task, 200)}", style=styles.dim, no_wrap=True, overflow="ellipsis")
         split = ask.agent != "a" and text.cell_len + 3 + task.cell_len > self.size.width
         self.query_one("#ask-head", Static).update(Text("\n" if split else " · ").join((text, task)))
         if split != self._split:
@@ -185,17 +185,17 @@ class Approval(Vertical, can_focus=True):
         if ask is None:
             return
         width = max(self.size.width - 1, 20)
-        self.query_one("#ask-body", Static).update(_whole(ask, self.scene, self.scene.pen, width))
+        self.query_one("#ask-body", Static).update(_whole(ask, self.context, self.context.renderer, width))
 
     def _choices(self) -> None:
-        pen, look = self.scene.pen, self.scene.pen.look
+        renderer, styles = self.context.renderer, self.context.renderer.styles
         rows, self._rows = [], []
         for number, option in enumerate(self._options):
             chosen = number == self._at
             label = Text(sanitize_line(option.label, 2_000), style="bold" if chosen else "")
             head = f"{'❯' if chosen else ' '} {number + 1} "
-            for part in label.wrap(pen.console, max(self.size.width - 5, 16), overflow="fold"):
-                rows.append(Text().append(head, style=look.accent if chosen else look.dim).append_text(part))
+            for part in label.wrap(renderer.console, max(self.size.width - 5, 16), overflow="fold"):
+                rows.append(Text().append(head, style=styles.accent if chosen else styles.dim).append_text(part))
                 self._rows.append(number)
                 head = "    "
         self.query_one("#ask-choices", Static).update(Text("\n").join(rows))
@@ -286,7 +286,7 @@ class Approval(Vertical, can_focus=True):
             self._take()
 
     def action_next(self, by: int) -> None:
-        ids = list(self.scene.state.asks)
+        ids = list(self.context.state.asks)
         if len(ids) > 1:
             self._show(ids[(ids.index(self._shown) + by) % len(ids)])
 
@@ -385,17 +385,17 @@ def options_of(ask: PendingAsk) -> list[ApprovalOption]:
     return [*out, ApprovalOption("No, and say why", ApprovalAnswer("deny"), "may")]
 
 
-def _whole(ask: PendingAsk, scene: RenderContext, pen: TextRenderer, width: int) -> Text:
+def _whole(ask: PendingAsk, context: RenderContext, renderer: TextRenderer, width: int) -> Text:
     """All that is asked, nothing left out; hidden characters are spelled out."""
     event = ask.event
     if isinstance(event, QuestionAsked):
         return Text(show_invisible(event.question))
     text = Text().append(show_invisible(event.subject), style="bold")
-    text.append(f"\n{show_invisible(event.reason)}" if event.reason else "", style=pen.look.dim)
-    run = scene.state.agents[ask.agent].calls.get(event.call_id)
+    text.append(f"\n{show_invisible(event.reason)}" if event.reason else "", style=renderer.styles.dim)
+    run = context.state.agents[ask.agent].calls.get(event.call_id)
     if run is not None:
         rest = {name: value for name, value in run.arguments.items() if not _told(value, event)}
-        for strip in wish(rest, pen, width):
+        for strip in draw_request(rest, renderer, width):
             text.append("\n")
             for segment in strip:
                 text.append(segment.text, style=segment.style)

@@ -1,6 +1,6 @@
 """The review of what agents changed: a row by agent and file, its difference beside it, accepted or put back by a key.
 
-Interface: `Review(rows, pen, desk)`; the `Desk` knows the rows after a change, and does what the person wants.
+Interface: `Review(rows, renderer, desk)`; the `Desk` knows the rows after a change, and does what the person wants.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class Review(ModalScreen[None]):
         Binding("r", "again", "Look again", priority=True, id="review.again"),
     ]
 
-    def __init__(self, rows: Sequence[FileDiff], pen: TextRenderer, desk: ReviewActions) -> None:
+    def __init__(self, rows: Sequence[FileDiff], renderer: TextRenderer, desk: ReviewActions) -> None:
         super().__init__()
-        self._rows, self._pen, self._desk = list(rows), pen, desk
+        self._rows, self._renderer, self._desk = list(rows), renderer, desk
 
     def compose(self) -> ComposeResult:
         yield Static(id="review-head")
@@ -93,7 +93,7 @@ class Review(ModalScreen[None]):
 
     def on_mount(self) -> None:
         keys = "a accept · p put back · P all agents · Space scroll · Esc"
-        self.query_one("#review-keys", Static).update(Text(keys, style=self._pen.look.dim))
+        self.query_one("#review-keys", Static).update(Text(keys, style=self._renderer.styles.dim))
         self._offer(0)
         self.query_one(OptionList).focus()
 
@@ -132,13 +132,15 @@ class Review(ModalScreen[None]):
             return
         text = Text(f"{row.agent} {row.kind} ")
         text.append(sanitize_line(row.path, 300), style="bold")
-        text.append(f" +{row.added} -{row.removed} · " + ", ".join(_HOW[by] for by in row.by), style=self._pen.look.dim)
+        text.append(
+            f" +{row.added} -{row.removed} · " + ", ".join(_HOW[by] for by in row.by), style=self._renderer.styles.dim
+        )
         if row.yours:
-            text.append(" · changed by you since", style=self._pen.look.warn)
+            text.append(" · changed by you since", style=self._renderer.styles.warn)
         if not row.newest:
-            text.append(" · another agent changed it after this one", style=self._pen.look.dim)
+            text.append(" · another agent changed it after this one", style=self._renderer.styles.dim)
         self.query_one("#review-file", Static).update(text)
-        self.query_one(DiffSheet).show(lambda width: _drawn(row, self._pen, width))
+        self.query_one(DiffSheet).show(lambda width: _drawn(row, self._renderer, width))
 
     def action_page(self, by: int) -> None:
         sheet = self.query_one(DiffSheet)
@@ -217,7 +219,7 @@ def _listed(row: FileDiff) -> str:
     return f"{_MARKS[row.kind]} {sanitize_line(row.path, 200)} {figures}{' · yours since' if row.yours else ''}"
 
 
-def _drawn(row: FileDiff, pen: TextRenderer, width: int) -> list[Strip]:
+def _drawn(row: FileDiff, renderer: TextRenderer, width: int) -> list[Strip]:
     if row.diff:
-        return draw_diff(row.diff, pen, width, most=LINES)
-    return pen.wrap(Text(row.remark or "It holds what it held before.", style=pen.look.dim), width)
+        return draw_diff(row.diff, renderer, width, most=LINES)
+    return renderer.wrap(Text(row.remark or "It holds what it held before.", style=renderer.styles.dim), width)
