@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+import os
+from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
-from friday_cli.paths import with_tilde
+from friday_cli.command_safety import AnalysisContext, analyze, outbound
+from friday_cli.config.rule_locations import rule_places
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
+from friday_cli.core.permissions.taint import TaintTracker
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.shell_script import CommandAnalysis
+from friday_cli.core.protocol.tool_info import WEB_FETCH, ToolCatalog
+from friday_cli.core.protocol.workspace import Access, Reach
+from friday_cli.paths import cache_dir, with_tilde, working_folder
+from friday_cli.session.agent_rules import profile_rights, session_rules
+from friday_cli.tool_catalog import BASH, TASK_RESULT, TOOLS
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
-from . import completion
-from .help import HelpCommand, HelpGroup
+from . import completion, output
+from .help import add_family
+from .output import Style, TableColumn, remark, show_hanging, show_json, show_table
+from .project_context import look
+from .session_args import JSON
 
-if TYPE_CHECKING:
-    from friday_cli.core.permissions.rule import RuleInput
-    from friday_cli.core.permissions.rules import PermissionDecision, Rules
-    from friday_cli.core.protocol.tool import Effect
-    from friday_cli.core.protocol.workspace import Access, Reach
-
-    from .output import Style
-
-EFFECTS: dict[str, Effect] = {
-    "read_file": "read", "list_dir": "read", "glob": "read", "grep": "read", "document_query": "read", "write_file": "write",
-    "edit_file": "write", "bash": "run", "bash_output": "own", "bash_kill": "own", "web_fetch": "net", "web_search": "net",
-    "memory_load": "read", "memory_save": "save", "todo": "own", "ask_user": "own", "task_result": "own",
-    "delegate_task": "spawn", "delegate_tasks": "spawn", "list_sub_agents": "own", "get_delegation_result": "own",
-    "message_sub_agent": "own", "cancel_sub_agent": "own", "apply_delegation": "write", "discard_delegation": "own",
-}  # fmt: skip
-"""What each tool may change, as the tools themselves declare it."""
-_BEYOND: dict[str, Access] = {"bash_network": "network", "bash_outside": "outside"}
+_BEYOND: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """As rules name a command that is to reach beyond the sandbox."""
 _WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -42,24 +45,18 @@ _PROFILE = typer.Option(
     autocompletion=completion.profiles,
     show_default=False,
 )
-_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `permissions`."""
-    family = typer.Typer(cls=HelpGroup, help="Permission rules: list them, explain a decision.", rich_markup_mode=None)
-    for name, function in (("list", list_), ("explain", explain)):
-        family.command(name, cls=HelpCommand)(function)
-    app.add_typer(family, name="permissions")
+    add_family(app, "permissions", about, {"list": list_, "explain": explain})
 
 
-def list_(as_json: bool = _JSON) -> None:
+def list_(as_json: bool = JSON) -> None:
     """List the rules that hold here, and where each stands.
 
     Deny beats ask, ask beats allow. What no rule decides, the mode does.
     """
-    from .output import TableColumn, remark, show_json, show_table
-
     rules, notices = _rules("", "")
     if as_json:
         show_json(
@@ -101,7 +98,7 @@ def explain(
     ),
     mode: str = _MODE,
     profile: str = _PROFILE,
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Tell what would become of a call, and why.
 
@@ -109,13 +106,9 @@ def explain(
     is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for
     commands that are to reach beyond the sandbox.
     """
-    from friday_cli.core.permissions.rules import suggested_rule
-
-    from . import output
-
     rules, _ = _rules(mode, profile)
-    wanted = _call(call)
-    verdict, later = _beside(rules, wanted, rules.decide(wanted), call)
+    wanted = _call(call, rules.tools)
+    verdict, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
     offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
@@ -136,26 +129,18 @@ def explain(
         output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
 
 
-def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
-    """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
-    is asked about in a session that has read text of strangers, "" for nothing."""
-    from friday_cli.core.permissions.rules import PermissionDecision
-    from friday_cli.core.permissions.taint import TaintTracker
-
-    fresh = TaintTracker()
-    if verdict.decision == "deny":
+def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
+    """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
+    taint, arguments = TaintTracker(outbound), [text.partition(":")[2].strip()]
+    verdict = decide(call, arguments, rules, taint)
+    if verdict.decision != "allow":
         return verdict, ""
-    if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):
-        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
-    if verdict.decision == "ask":
-        return verdict, ""
-    fresh.source = "a web page, for one"
-    return verdict, fresh.approval_reason(call, [text.partition(":")[2].strip()], rules)
+    taint.source = "a web page, for one"
+    later = decide(call, arguments, rules, taint)
+    return verdict, later.reason if later.decision == "ask" else ""
 
 
 def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
-    from .output import show_hanging
-
     place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
     show_hanging(
         indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], _STYLES[verdict.decision]),
@@ -171,14 +156,6 @@ def _plain(verdict: PermissionDecision) -> dict[str, str]:
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     """The rights that an agent would have here. Raises UsageError for a mode or profile there is not."""
-    from friday_cli.config.rule_locations import rule_places
-    from friday_cli.core.permissions.rules import MODES
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.extensions.profiles import KNOWN
-    from friday_cli.session.agent_rules import profile_rights, session_rules
-
-    from .project_context import look
-
     if mode and mode not in MODES:
         raise UsageError(f"{mode!r} is no mode.", hint=f"There are: {', '.join(MODES)}.")
     here = look()
@@ -189,33 +166,24 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     )  # fmt: skip
     if profile:
         found = here.profiles().get(profile)
-        rules = profile_rights(rules, found, (*found.select(sorted(KNOWN)), "task_result"))
+        rules = profile_rights(rules, found, (*found.select(sorted(TOOLS.names)), TASK_RESULT))
     return rules, here.loaded.notices
 
 
-def _call(text: str) -> RuleInput:
+def _call(text: str, tools: ToolCatalog) -> RuleInput:
     """The call that a person means by `tool: subject`. Raises UsageError."""
-    from friday_cli.core.permissions.rule import RuleInput
-    from friday_cli.core.protocol.errors import FridayError, UsageError
-    from friday_cli.core.protocol.tool import Effect as Effects
-    from friday_cli.paths import working_folder
-
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
     access = _BEYOND.get(tool, "")
-    tool = "bash" if access else tool
-    effect = EFFECTS.get(tool) or ("run" if tool.startswith("mcp__") else None)
+    tool = BASH if access else tool
+    effect = tools.effect(tool)
     if effect is None:
         raise UsageError(
             f"{tool!r} is no tool.", hint="Write the tool, a colon and what it is to do: 'bash: git status'."
         )
-    assert effect in get_args(Effects)
     if not subject:
         return RuleInput(tool, effect)
-    if tool == "bash":
-        from friday_cli.command_safety import AnalysisContext, analyze
-        from friday_cli.workspace.local import LocalWorkspace
-
+    if tool == BASH:
         return RuleInput(
             tool,
             effect,
@@ -224,29 +192,17 @@ def _call(text: str) -> RuleInput:
             _reach(access),
         )
     if effect in ("read", "write"):
-        from friday_cli.workspace.local import LocalWorkspace
-
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
         except FridayError as error:
             raise UsageError(str(error)) from None
-    if tool == "web_fetch" and "://" in subject:
-        from urllib.parse import urlsplit
-
+    if tool == WEB_FETCH and "://" in subject:
         return RuleInput(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
     return RuleInput(tool, effect, (subject,))
 
 
 def _reach(access: Access) -> Reach:
     """How far a command reaches here: confined, where there is a sandbox. Raises UsageError."""
-    import os
-
-    from friday_cli.paths import cache_dir
-    from friday_cli.workspace.sandbox.detect import detect_sandbox
-    from friday_cli.workspace.sandbox.policy import SandboxPolicy
-
-    from .project_context import look
-
     settings = look().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
     return SandboxPolicy(choice, environ=os.environ, network=settings.network).reach(access)
@@ -254,10 +210,6 @@ def _reach(access: Access) -> Reach:
 
 def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:
     """Every simple command of a command, with what becomes of it by itself."""
-    import msgspec
-
-    from friday_cli.core.protocol.shell_script import CommandAnalysis
-
     found = []
     for step in call.script.steps if call.script else ():
         alone = msgspec.structs.replace(call, subjects=(step.raw,), script=CommandAnalysis((step,)))

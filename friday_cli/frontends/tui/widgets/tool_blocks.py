@@ -15,6 +15,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import seconds
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
+from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import ToolRun
 
 from .blocks import Block, RenderContext
@@ -63,7 +64,7 @@ class CallBlock(Block):
 
     def matches(self, what: str) -> bool:
         return (what == "error" and self._run.status in ("error", "denied")) or (
-            what == "question" and (self._run.status == "waiting" or self._run.tool == "ask_user")
+            what == "question" and (self._run.status == "waiting" or self._run.tool == ASK_USER)
         )
 
     def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
@@ -117,13 +118,12 @@ def preview(run: ToolRun, renderer: TextRenderer, width: int) -> list[Strip]:
     if isinstance(run.display, DiffDisplay):
         return draw_diff(run.display.diff, renderer, width, most=PREVIEW)
     if run.output is not None and run.status == "running":
-        return renderer.hard("\n".join(sanitize(run.output.text).rstrip().split("\n")[-TAIL:]), width, styles.dim)[
-            -TAIL:
-        ]
+        last = sanitize(run.output.text).rstrip().split("\n")[-TAIL:]
+        return renderer.hard("\n".join(last), width, styles.dim)[-TAIL:]
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         return [renderer.line(Text(part[:1000], style=styles.error), width) for part in last]
-    if run.tool == "ask_user" and run.text:
+    if run.tool == ASK_USER and run.text:
         return [renderer.line(Text(f"└ {sanitize_line(run.text, 500)}", style=styles.dim), width)]
     return []
 
