@@ -105,14 +105,14 @@ class AgentActions(Themed):
         asked = self.query_one(Approval)
         brief = self.place in ("tree", "child", "whole", "chat", "marking")
         if asked.has_class("brief") and not brief:
-            asked.hold()  # what stands under the mouse now was not there when it was pressed
+            asked.grace.restart()  # what is under the mouse now was not there when it was pressed
         asked.set_class(brief, "brief")
         self.look_again()
 
     def on_app_focus(self) -> None:
         """The window has the keys again: the click or key that did it answers nothing."""
         if self.stands:
-            self.query_one(Approval).hold()
+            self.query_one(Approval).grace.restart()
 
     def on_transcript_marking(self) -> None:
         self.look_again()

@@ -95,7 +95,7 @@ class InputController(AgentActions):
                 self.say_note(str(self.engine.window.refusal), "warning")
                 self.offer(draft.text)
             elif self.engine.session is None or self.engine.working:
-                self.query_one(Composer).queue(draft)
+                self.query_one(Composer).queue.put(draft)
                 self.look_again()
             else:
                 self.query_one("#chat", Transcript).position.following = True
@@ -141,7 +141,7 @@ class InputController(AgentActions):
             self.say_note(f"There is no command /{name}. / lists them.", "warning")
             self.query_one(Composer).put(text)
         elif self.engine.session is None or self.engine.working:
-            self.query_one(Composer).queue(draft)
+            self.query_one(Composer).queue.put(draft)
             self.look_again()
         else:
             await self.send(text, draft.images)
@@ -161,7 +161,7 @@ class InputController(AgentActions):
             self.say_note(str(error), "error")
 
     def on_composer_nudge(self, message: Composer.Nudge) -> None:
-        if waiting := self.query_one(Composer).take_queue():
+        if waiting := self.query_one(Composer).queue.take():
             self.run_worker(self._now(waiting))
 
     async def _now(self, draft: Draft) -> None:
@@ -170,7 +170,7 @@ class InputController(AgentActions):
         narrow = own is not None and own[0].tools is not None
         if self.engine.working and (narrow or draft.images):
             what = "A command that takes tools away" if narrow else "A picture"
-            self.query_one(Composer).queue(draft, first=True)
+            self.query_one(Composer).queue.put(draft, first=True)
             self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
         elif own is None:
             await self.send(draft.text, draft.images)
@@ -219,7 +219,7 @@ class InputController(AgentActions):
         self._shell_run.cancel()
         return True
 
-    def on_composer_scroll_chat(self, message: Composer.ScrollChat) -> None:
+    def on_prompt_scroll_chat(self, message: Prompt.ScrollChat) -> None:
         chat = self.query_one("#chat", Transcript)
         (chat.action_page_up if message.by < 0 else chat.action_page_down)()
 
@@ -244,7 +244,7 @@ class InputController(AgentActions):
         if text == "\r":
             composer.send()
         elif len(text) > 1:
-            await composer.paste(text)
+            await composer.area.paste(text)
         else:
             composer.area.insert(text)
 

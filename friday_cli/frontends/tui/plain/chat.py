@@ -30,7 +30,8 @@ from ..commands.context import NOTHING, CommandContext
 from ..controller import Make, SessionController
 from ..state.keymap import Keys
 from ..status_text import watched
-from ..widgets.approval_panel import GRACE_S, options_of
+from ..widgets.approval_options import options_of
+from ..widgets.approval_panel import GRACE_S
 from ..widgets.message_queue import Draft
 from ..widgets.tool_blocks import request_lines
 from .writer import PlainWriter

@@ -34,8 +34,8 @@ class AgentPanel(Vertical):
     """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "stop('cancel')", "Cancel: it returns what it has", id="agent.cancel"),
-        Binding("X", "stop('abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("x", "request('StopRequested', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
+        Binding("X", "request('StopRequested', 'abort')", "Abort: it ends now", id="agent.abort"),
         Binding("m", "request('WriteRequested')", "Write to it; an ended one resumes", id="agent.message"),
         Binding("b", "request('BackgroundRequested')", "Continue it in the background", id="agent.background"),
         Binding(
@@ -160,12 +160,9 @@ class AgentPanel(Vertical):
 
     # ---- keys and the mouse ----------------------------------------------------------------------
 
-    def action_stop(self, level: Literal["cancel", "abort"]) -> None:
-        self.post_message(self.StopRequested(self.in_hand, level))
-
-    def action_request(self, message: str) -> None:
+    def action_request(self, message: str, *arguments: str) -> None:
         """Post the message of this class with that name about the agent that keys act on."""
-        self.post_message(getattr(self, message)(self.in_hand))
+        self.post_message(getattr(self, message)(self.in_hand, *arguments))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.resizer.start_drag(event)
