@@ -142,4 +142,4 @@ class ScreenRefresher(InputController):
         shown, queued, chosen = side.has_class("shown"), not composer.queue.empty, side.agents.selected
         hint = status_text.hint(self.engine, self.place, pane=shown, queued=queued, chosen=chosen)
         told = status_text.of(self.engine, self.places, keys.respelled(hint, self.keys.chosen))
-        self.query_one(StatusLine).tell(told, self.scene.renderer.styles)
+        self.query_one(StatusLine).show(told, self.scene.renderer.styles)

@@ -138,7 +138,7 @@ class Composer(Vertical):
 
     def _edit_queued(self, index: int = -1) -> bool:
         """Move a queued message back into the prompt. False if there is none."""
-        draft = self.queue.remove(index)
+        draft = self.queue.take_one(index)
         if draft is None:
             return False
         self.put(f"{draft.text}\n{self.area.text}".rstrip("\n"))

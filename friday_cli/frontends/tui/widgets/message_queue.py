@@ -59,7 +59,7 @@ class MessageQueue(Static):
         images = tuple(image for draft in taken for image in draft.images)
         return Draft("\n\n".join(draft.text for draft in taken), images)
 
-    def remove(self, index: int = -1) -> Draft | None:
+    def take_one(self, index: int = -1) -> Draft | None:
         """Take out one message, the newest by default. None if there is no such message."""
         if not -len(self._drafts) <= index < len(self._drafts):
             return None
