@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.cli import permissions
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import Kind
 from tests.cli.console import Console
@@ -80,7 +80,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 def test_explain_knows_the_sandbox_and_what_leaves_it(
     console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "choose", lambda *_, **__: SandboxChoice(kind))
+    monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
     console.friday_home.mkdir(exist_ok=True)
     console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
@@ -145,4 +145,4 @@ def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:
     )
     loaded = config.load(project=tmp_path, environ={})
     assert [(r.rule, r.decision) for r in loaded.settings.permissions.rules] == [("bash(y *)", "deny")]
-    assert any("the rule bash(x *) is ignored: a project allows nothing" in words for words in loaded.notices)
+    assert any("the rule bash(x *) is ignored: a project cannot allow calls" in words for words in loaded.notices)

@@ -16,6 +16,7 @@ from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.extensions.profiles import load, parse
 from friday_cli.session.system_prompt import CONTEXT_LABEL
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
@@ -279,7 +280,7 @@ async def test_c13_waited_for_children_belong_to_the_turn_and_background_ones_to
 
 
 @pytest.mark.parametrize(("front", "tools"), [
-    ((), READ_ONLY),
+    ((), TOOLS.by_default),
     (("allowedTools: []",), frozenset()),
     (('allowedTools: "*"',), None),
     (("allowedTools: [read_file, bash]",), frozenset(("read_file", "bash"))),

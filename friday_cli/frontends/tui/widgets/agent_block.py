@@ -12,7 +12,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
 from friday_cli.view.tree import GLYPHS
 
 from .block_list import BlockList
@@ -159,8 +159,8 @@ def _draw_summary(context: RenderContext, agent: AgentView, unfolded: bool, widt
     if len(task) > 2:
         task = [task[0], renderer.line(Text(task[1].text + "…"), width - 4)]
     out += indented(task, "    ", "    ", styles.dim)
-    if agent.ended and not unfolded:
-        result = agent.result if agent.result.strip() else agent.error
+    if agent.end is not None and not unfolded:
+        result = agent.end.text if agent.end.text.strip() else agent.end.error
         shown = [part for part in sanitize(result).split("\n") if part.strip()]
         style = styles.dim if agent.status == "completed" else styles.error
         lines = [renderer.line(Text(part[:1000], style=style), width - 6) for part in shown[:SUMMARY_LINES]]
@@ -177,14 +177,14 @@ def _draw_summary(context: RenderContext, agent: AgentView, unfolded: bool, widt
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
     """The status of an agent, and what it and its sub-agents have used: time, tokens, cost."""
     usage = state.usage_of(agent.path)
-    status = status_words(state, agent) + (" · background" if agent.background else "")
+    status = status_text(state, agent) + (" · background" if agent.background else "")
     return status, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
 
 
 def status_style(agent: AgentView, renderer: TextRenderer) -> Style:
     """The colour of the status of an agent."""
     styles = renderer.styles
-    if agent.status == "completed":
-        return styles.ok if agent.stop_reason == "done" else styles.warn
+    if agent.end is not None and agent.status == "completed":
+        return styles.ok if agent.end.stop_reason == "done" else styles.warn
     return {"failed": styles.error, "timeout": styles.error, "interrupted": styles.error, "cancelled": styles.warn,
             "waiting_user": styles.warn, "running": styles.accent}.get(agent.status, styles.dim)  # fmt: skip

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import cost, is_demo, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, doing
+from friday_cli.view import AgentView, SessionView, activity_text
 
 from .agent_block import STATUS_MARKS, status_style
 from .blocks import RenderContext
@@ -53,7 +53,7 @@ def draw(context: RenderContext, agent: AgentView, branch: Branch, width: int, n
     top.append(f" {sanitize_line(agent.task, 200)}", style=styles.dim)
     bottom = Text().append(branch.rest + ("│ " if has_branch and not branch.folded else "  "), style=styles.dim)
     available = width - bottom.cell_len
-    activity = doing(state, agent)
+    activity = activity_text(state, agent)
     style = styles.warn if agent.asks else styles.text if not agent.ended else styles.dim
     if agent.ended and agent.status != "completed":
         style = status_style(agent, renderer)
@@ -124,7 +124,7 @@ def has_pending_worktree(agent: AgentView) -> bool:
 
 def budget_share(agent: AgentView, tokens_used: int) -> float | None:
     """The used share of the token budget of an agent, 0 to 1; None without a limit."""
-    return min(tokens_used / agent.token_limit, 1.0) if agent.token_limit else None
+    return min(tokens_used / agent.granted.tokens, 1.0) if agent.granted.tokens else None
 
 
 def budget_bar(share: float, styles: Styles) -> Text:
