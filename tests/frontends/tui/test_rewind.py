@@ -57,7 +57,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
-        assert chat.composer.text == "make two"
+        await chat.until(lambda: chat.composer.text == "make two")
         await chat.until(lambda: "/rewind undo takes it back" in chat.frame)
         assert "Second answer." not in chat.frame
 

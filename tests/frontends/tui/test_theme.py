@@ -112,7 +112,7 @@ def test_a_terminal_of_sixteen_colours_gets_its_own(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", TERM="xterm", COLORTERM="") as terminal:
         terminal.until(b"demo: scripted")
         terminal.type(b"hello there\r")
-        terminal.until(b"offline demo")
+        terminal.until(b"add a model")
         terminal.until_quiet()
         found = [codes.split(b";") for codes in re.findall(rb"\x1b\[([0-9;]*)m", terminal.out)]
         codes = {code for codes in found for code in codes if b"7" not in codes}  # a reversed cell is the cursor
