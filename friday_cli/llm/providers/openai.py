@@ -50,7 +50,7 @@ class _OpenAIProvider(ABC):
         transport: Transport = "http",
     ) -> None:
         self.name, self.model, self.window, self.max_output = name, model, window, max_output
-        self.lane = endpoint.lane
+        self.rate_limit_key = endpoint.rate_limit_key
         self._endpoint = msgspec.structs.replace(endpoint, sdk="openai")
         self._transport: Transport = "sdk" if endpoint.platform else transport
         self._quirks = SERVICES.get(name, OpenAIQuirks()) if quirks is None else quirks

@@ -54,7 +54,7 @@ class ScriptedProvider:
     """Plays a `Scenario`. `count` is the number of requests so far; `record` stores them in `requests`."""
 
     name = "scripted"
-    lane = "scripted"
+    rate_limit_key = "scripted"
 
     def __init__(self, scenario: Scenario | Mapping[str, Any], *, record: bool = False) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)

@@ -29,7 +29,7 @@ class DemoProvider:
     model = "demo"
     window = 200_000
     max_output = 16_000
-    lane = "demo"
+    rate_limit_key = "demo"
     badge = "demo: scripted, no AI model"
 
     def __init__(self) -> None:
