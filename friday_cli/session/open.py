@@ -327,7 +327,7 @@ def _keeper(ground: _OpenContext, workspace: LocalWorkspace, log: Log, session_i
     if limits.commands:
         look = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
         base = Snapshot(workspace.roots, blobs.folder.parent, look)
-    keeper = workspace.guard.keeper = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
+    keeper = workspace.write_hook.recorder = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
     return keeper
 
 
