@@ -33,7 +33,7 @@ class DemoProvider:
     badge = "demo: scripted, no AI model"
 
     def __init__(self) -> None:
-        self._player = ScriptedProvider(scenario.Scenario({}, price=scenario.Price()))
+        self._player = ScriptedProvider(scenario.Scenario({}, price=scenario.ScriptedPrice()))
 
     def cost(self, usage: Usage) -> float:
         """US dollars: 0, since no service is asked."""
