@@ -353,14 +353,14 @@ class AgentFactory:
         assert self.tree is not None
         task = (
             f"Summarise this result of a sub-agent for the agent that asked for it. Keep every figure, path and source. "
-            f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
+            f"Its task was:\n{known.task}\n\nIts result:\n{known.end.text if known.end else ''}"
         )
         try:
             node = self.tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
         except ToolError:
             return None
         await self.tree.wait(path, [node])
-        return node.outcome.result if node.outcome.status == "completed" else None
+        return node.outcome.text if node.outcome.status == "completed" else None
 
 
 def _form(spec: SubagentTask) -> Callable[[str], str] | None:

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Unpack
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.eventlog import notices
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.core.protocol.events import Envelope, StopReason
+from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.llm import transport
 

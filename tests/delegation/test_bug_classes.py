@@ -22,9 +22,10 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ErrorKind, FileError, ProviderError
-from friday_cli.core.protocol.events import ENDED, AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
+from friday_cli.core.protocol.events import AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.extensions.profiles import check, load, parse
 from friday_cli.store.crash_recovery import closing
 from friday_cli.view import SessionView

@@ -29,7 +29,7 @@ def test_which_prompts_are_addressed(prompt: str, name: str, task: str) -> None:
 async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "find where retry is")]), Say("in x.py")], "a.1": [Say("x.py")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is the retry?")).result == "in x.py"
+        assert (await s.session.prompt("@researcher where is the retry?")).text == "in x.py"
         (heard,) = s.heard()
         assert (
             "[Note of the harness; no person wrote this] By @researcher the user asks for a sub-agent: hand this to 'researcher'"
@@ -42,7 +42,7 @@ async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> No
     script = {"a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."),
                     Say("", [delegate("researcher", "x")]), Say("fin")]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is it?")).result == "fin"
+        assert (await s.session.prompt("@researcher where is it?")).text == "fin"
         complaints = [
             text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text
         ]
@@ -66,7 +66,7 @@ async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> 
 async def test_every_way_of_handing_it_over_counts(stage: Stage, handed: ToolCall, deny: tuple[str, ...]) -> None:
     async with stage.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}, deny=deny) as s:
         outcome = await s.session.prompt("@researcher where is it?")
-        assert (outcome.status, outcome.result) == ("completed", "fin")
+        assert (outcome.status, outcome.text) == ("completed", "fin")
 
 
 async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: Stage) -> None:
@@ -74,14 +74,14 @@ async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: S
                     Say("", [call("delegate_task", resume="a.1", task="and y?")]), Say("two"), Say("three")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
-        assert (await s.session.prompt("@researcher and y?")).result == "two"
-        assert (await s.session.prompt("thanks")).result == "three", "the next prompt is free again"
+        assert (await s.session.prompt("@researcher and y?")).text == "two"
+        assert (await s.session.prompt("thanks")).text == "three", "the next prompt is free again"
 
 
 async def test_it_goes_together_with_a_form_of_the_answer(stage: Stage) -> None:
     script = {"a": [Say("{}"), Say("", [delegate("researcher", "x")]), Say("words"), Say("{}")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).result == "{}"
+        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).text == "{}"
         assert len(s.requests()) == 4
 
 

@@ -129,7 +129,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         session = await window.take_over()
         await face.end()
         assert session._main.agent.history[-1].text == "two"
-        assert (await session.prompt("third")).result == "three"
+        assert (await session.prompt("third")).text == "three"
         await session.close()
 
 

@@ -236,8 +236,9 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         assert [p.text for p in await fork.rewind.points()] == ["first"]
         known = fork._tree.known("a.1")
         assert known is not None
-        assert known.result == "found 42"
-        assert (await fork.prompt("other")).result == "forked"
+        assert known.end is not None
+        assert known.end.text == "found 42"
+        assert (await fork.prompt("other")).text == "forked"
         assert fork._main.agent.history[0].text == "first"
         assert "second" not in [m.text for m in fork._main.agent.history]
         rows = {row.profile: row for row in await fork._parts.store.stats()}

@@ -34,6 +34,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
 from friday_cli.view.waits import awaited
 from tests.scenarios import logs, numbered, results, said, tree
@@ -80,7 +81,7 @@ def test_the_tree_of_a_delegation() -> None:
     root, child = state.agents["a"], state.agents["a.1"]
     assert root.children == ["a.1"]
     assert (child.parent, child.profile, child.model) == ("a", "researcher", "acme/tiny")
-    assert (child.status, child.stop_reason, child.result) == ("completed", "done", "It has 2 lines.")
+    assert child.end == RunResult("completed", "done", "It has 2 lines.")
     assert (child.turns, child.context, child.active_s(9e9)) == (2, 140, 6.5)
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
     assert state.usage_of("a") == Usage(690, 100, 0, 78, cost_usd=2.0)
@@ -196,7 +197,7 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     }
     child = state.agents["a.1"]
     assert (
-        child.asks, child.status, child.waiting, child.calls["c1"].status,
+        list(child.asks), child.status, child.waiting, child.calls["c1"].status,
     ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
     for envelope in numbered(("a.1", PermissionAnswered("q2", "deny", reason="no")),
                              ("a", Denied("c7", "web", "x", "rule"))):  # fmt: skip
@@ -218,7 +219,7 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     assert queued == [["look here", "2"], ["2"]], "what joins the history leaves the queue"
     state = SessionView.of(log)
     agent = state.agents["a"]
-    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, [], "cancelled")
+    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, {}, "cancelled")
     assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1006.0)
     lost = SessionView.of(
         numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
