@@ -464,6 +464,13 @@ class Bench:
         return [r for r in self.model.requests if r.agent == path]
 
 
+async def ran(*given: Any, **more: Any) -> Bench:
+    """A bench whose root has had a whole run; it takes what `Bench` takes."""
+    bench = Bench(*given, **more)
+    await bench.prompt()
+    return bench
+
+
 @asynccontextmanager
 async def _admitted(path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
     """The bench never minds the number of agents."""

@@ -50,9 +50,6 @@ BETWEEN = (Notice, InboxMessage, Prefix, Compacted, Rewound, Checkpoint, Reviewe
 """What may happen to the main agent while it does not run."""
 
 
-# ---- the log ----------------------------------------------------------------------
-
-
 def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Numbers, starts and ends: each run has one of both, and nothing comes before, between or after."""
     faults = []
@@ -204,9 +201,6 @@ def _right(rules: Rules, name: str, effect: str) -> str:
     modes = {"ask": default, "edits": {**default, "write": "allow"}, "auto": {**default, "write": "allow"},
              "plan": {**default, "write": "deny", "run": "deny", "save": "deny"}, "yolo": {}}  # fmt: skip
     return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
-
-
-# ---- what is left in memory ----------------------------------------------------------
 
 
 def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:

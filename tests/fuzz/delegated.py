@@ -80,9 +80,6 @@ def calls_that_ran(log: Sequence[Envelope]) -> list[tuple[str, ToolCall]]:
     return [(path, made[path, call_id]) for path, call_id in began if (path, call_id) in made]
 
 
-# ---- who starts, who stops ------------------------------------------------------------
-
-
 def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Nothing that ended starts again by itself: somebody continued it, each time; a stopped root waits for a person."""
     faults = []
@@ -155,9 +152,6 @@ def _left(run: Run, runs: Sequence[Run]) -> bool:
     unwaited = run.start.run > 1 or run.start.call_id == ""
     waits = unwaited or any(r.start.run > 1 or r.start.call_id == "" for r in above if r.path != "a")
     return any(waits or (e.status, e.stop_reason) != ("completed", "done") for e in ends)
-
-
-# ---- messages and news ------------------------------------------------------------------
 
 
 def check_inbox(scene: Scene, log: Sequence[Envelope]) -> list[str]:
@@ -234,9 +228,6 @@ def _nobody_to_tell(scene: Scene, run: Run, runs: Sequence[Run]) -> bool:
     return any(r.finished is None or r.finished.status in ("cancelled", "interrupted") for r in above)
 
 
-# ---- budgets over several runs ------------------------------------------------------------
-
-
 def check_lives(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     """Over all its runs an agent and all below it use what was granted, and no more than a misjudged reply of each."""
     faults = []
@@ -261,9 +252,6 @@ def check_lives(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             if event.tree_usage.billed != total and not any(is_under(p, path) for p in working):
                 faults.append(f"{path}: its tree used {total}, its end says {event.tree_usage.billed}")
     return faults
-
-
-# ---- supervision --------------------------------------------------------------------------
 
 
 def check_supervision(scene: Scene, log: Sequence[Envelope]) -> list[str]:

@@ -12,16 +12,11 @@ from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinishe
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import Output, ToolContext
-from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make
-from tests.virtual import virtual
+from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, ran
 
 LOOK = make("look")
 
 
-# ---- results ------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -> None:
     async def defect(ctx: ToolContext, args: Arguments) -> str:
         raise KeyError("x")
@@ -36,10 +31,9 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
         call("look", text="slow", seconds=5), call("look", text="it", fail=True), call("defect"), call("lok"),
         ToolCall("bad", "look", {}, "it is no JSON", "{"), call("look", seconds="many"), call("own_cancel"), call("look"),
     ]  # fmt: skip
-    bench = Bench(
+    bench = await ran(
         Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
     )
-    await bench.prompt()
     assert bench.ended()[:2] == ("completed", "done")
     assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
     results = bench.results()
@@ -57,7 +51,6 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     assert bench.root.receipt.failed == 3
 
 
-@virtual
 async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_order() -> None:
     spans: dict[str, tuple[float, float]] = {}
 
@@ -72,8 +65,7 @@ async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_o
         call("look", text="l2", seconds=2), call("run", text="r1", seconds=1),
     ]  # fmt: skip
     tools = [make("look", note), make("change", note, effect="write"), make("run", note, effect="run")]
-    bench = Bench(Model({"a": [Say("", wishes)]}), tools)
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", wishes)]}), tools)
     assert spans == {"c1": (0, 3), "l1": (0, 2), "l2": (0, 2), "c2": (3, 4), "r1": (4, 5)}
     assert bench.results() == [f"ok: {n}" for n in ("c1", "l1", "c2", "l2", "r1")]
 
@@ -90,7 +82,6 @@ class Disk(MemoryJournal):
         return done
 
 
-@virtual
 async def test_what_led_to_a_change_is_safe_from_a_power_cut_before_it_is_made_and_so_is_the_end() -> None:
     disk, seen = Disk(), []
 
@@ -100,33 +91,27 @@ async def test_what_led_to_a_change_is_safe_from_a_power_cut_before_it_is_made_a
 
     tools = [LOOK, make("write", change, effect="write"), make("run", change, effect="run"), make("peek", change)]
     wishes = [call("write", text="write"), call("run", text="run")]
-    bench = Bench(Model({"a": [Say("", [call("peek", text="peek")]), Say("I change", wishes)]}), tools, journal=disk)
-    await bench.prompt()
+    await ran(Model({"a": [Say("", [call("peek", text="peek")]), Say("I change", wishes)]}), tools, journal=disk)
     assert [name for name, _ in seen] == ["peek", "write", "run"]
     assert seen[0][1] > 0, "looking waits for no disk"
     assert [unsafe for _, unsafe in seen[1:]] == [0, 0]
     assert isinstance(disk.envelopes[disk.safe - 1].event, AgentFinished)
 
 
-@virtual
 async def test_a_change_that_fails_lets_the_next_one_run() -> None:
     wishes = [call("change", text="x", fail=True), call("change", text="y")]
-    bench = Bench(Model({"a": [Say("", wishes)]}), [make("change", effect="write")])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", wishes)]}), [make("change", effect="write")])
     assert bench.results() == ["error: no x", "ok: did y"]
 
 
-@virtual
 async def test_calls_in_the_wrap_up_are_not_run_and_its_text_counts() -> None:
     turns = [Say("one", [call("look", text="1")]), Say("the rest", [call("look", text="2"), call("look", text="3")])]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
     assert bench.ended() == ("completed", "iterations", "the rest", False)
     assert len(bench.of(ToolStarted)) == 1
     assert [r.split(":")[0] for r in bench.results()] == ["ok", "cancelled", "cancelled"]
 
 
-@virtual
 async def test_a_tool_that_is_listed_but_not_in_the_agents_table_is_refused_at_dispatch() -> None:
     bench = Bench(Model({"a": [Say("", [call("look"), call("secret")])]}), [LOOK])
     secret = make("secret")
@@ -136,7 +121,6 @@ async def test_a_tool_that_is_listed_but_not_in_the_agents_table_is_refused_at_d
     assert [e.tool for e in bench.of(ToolStarted)] == ["look"]
 
 
-@virtual
 async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None:
     async def chatty(ctx: ToolContext, args: Arguments) -> Output:
         ctx.emit("one ")
@@ -159,13 +143,8 @@ async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None
     assert [(e.call_id, e.status) for e in seen if isinstance(e, ToolFinished)] == [("c1", "error")]
 
 
-# ---- going in circles -----------------------------------------------------------------------------
-
-
-@virtual
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
-    bench = Bench(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 5
     notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
@@ -173,7 +152,6 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
     assert "the same calls 3 times" in notes[0]
 
 
-@virtual
 async def test_the_same_calls_with_other_results_are_work() -> None:
     count = iter(range(100))
 
@@ -181,16 +159,13 @@ async def test_the_same_calls_with_other_results_are_work() -> None:
         return f"{next(count)} %"
 
     turns = [Say("", [call("poll")])] * 8
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
-    await bench.prompt()
+    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
     assert bench.ended()[:2] == ("completed", "done")
 
 
 @pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
-@virtual
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
-    bench = Bench(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
@@ -198,7 +173,6 @@ async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size:
     assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
 
 
-@virtual
 async def test_a_circle_whose_results_change_is_work() -> None:
     """Doing something and looking what a background command says, in turn, as long as it says something new."""
     lines = iter(range(100))
@@ -207,26 +181,21 @@ async def test_a_circle_whose_results_change_is_work() -> None:
         return f"line {next(lines)}"
 
     turns = [Say("", [call("bash_output")]), Say("", [call("look", text="x")])] * 6
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("bash_output", output), LOOK])
-    await bench.prompt()
+    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("bash_output", output), LOOK])
     assert bench.ended()[:2] == ("completed", "done")
 
 
-@virtual
 async def test_a_circle_that_is_left_counts_from_one_when_it_begins_again() -> None:
     circle = [Say("", [call("look", text="x")]), Say("", [call("look", text="y")])] * 3
     turns = [*circle, Say("", [call("look", text="z")]), *circle]
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model({"a": [*turns, Say("ready")]}), [LOOK])
     assert bench.ended()[:2] == ("completed", "done")
 
 
-@virtual
 async def test_turns_of_unreadable_calls_end_as_a_loop() -> None:
     def play(request: Request, count: int) -> Say:
         return Say("", [ToolCall(f"c{count}", "look", {}, "no JSON", "{" * count)])
 
-    bench = Bench(Model(play), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model(play), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 3

@@ -13,15 +13,13 @@ from friday_cli.core.limits import rate_limit as gates
 from friday_cli.core.limits.rate_limit import BACKOFF_MOST_S, MOST_IN_FLIGHT, RateLimiter
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.provider import Request
-from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
-from tests.virtual import virtual
+from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 
 
 def gate(seed: int = 1) -> RateLimiter:
     return RateLimiter(random.Random(seed))
 
 
-@virtual
 async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
     lane = gate()
     assert lane.try_acquire()
@@ -36,7 +34,6 @@ async def test_places_are_given_back_and_a_closed_gate_lets_nobody_in() -> None:
     assert lane.try_acquire()
 
 
-@virtual
 async def test_only_crowding_closes_the_lane() -> None:
     lane = gate()
     assert lane.back_off(1, crowded=False) > 0
@@ -44,7 +41,6 @@ async def test_only_crowding_closes_the_lane() -> None:
     assert lane.try_acquire()
 
 
-@virtual
 async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
     for attempt, base in ((1, 1.0), (2, 2.0), (4, 8.0), (9, BACKOFF_MOST_S)):
         waits = {gate(seed).back_off(attempt, crowded=False) for seed in range(20)}
@@ -54,7 +50,6 @@ async def test_the_wait_doubles_with_jitter_up_to_a_cap() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0, 45.0])
-@virtual
 async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> None:
     for seed in range(20):
         assert seconds <= gate(seed).back_off(1, retry_after=seconds, crowded=True) <= 1.1 * seconds + 0.1
@@ -62,7 +57,6 @@ async def test_a_server_is_never_asked_earlier_than_it_said(seconds: float) -> N
         assert max(seconds, 2.0) <= again <= max(4.0, 1.1 * seconds + 0.1), "what it said was not enough three times"
 
 
-@virtual
 async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success() -> None:
     lane = gate()
     for _ in range(16):
@@ -93,7 +87,6 @@ async def test_the_number_in_flight_halves_when_crowded_and_grows_with_success()
     assert most == MOST_IN_FLIGHT
 
 
-@virtual
 async def test_who_gives_up_waiting_passes_the_turn_on() -> None:
     lane = gate()
     lane.back_off(1, crowded=True)
@@ -138,7 +131,6 @@ class Neighbours:
         self.served = asyncio.get_running_loop().time()
 
 
-@virtual
 async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
     lanes = Neighbours()
     lane = RateLimiter(random.Random(1), lanes)
@@ -160,7 +152,6 @@ async def test_a_crowd_that_another_process_met_closes_the_lane_here() -> None:
     assert more == 3, "and half as many come back"
 
 
-@virtual
 async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -> None:
     lanes = Neighbours()
     lane = RateLimiter(random.Random(1), lanes)
@@ -178,7 +169,6 @@ async def test_who_is_refused_tells_the_others_and_does_not_take_it_for_news() -
     assert lanes.until == pytest.approx(wait), "a failure that is no crowd concerns nobody else"
 
 
-@virtual
 async def test_processes_do_not_come_back_at_the_same_moment() -> None:
     lanes = Neighbours()
     lanes.until = 10.0
@@ -187,7 +177,6 @@ async def test_processes_do_not_come_back_at_the_same_moment() -> None:
     assert 10 <= min(waits) <= max(waits) <= 11.1
 
 
-@virtual
 async def test_no_other_process_can_close_a_lane_for_more_than_a_minute() -> None:
     lanes = Neighbours()
     lanes.until = 59.9
@@ -230,7 +219,6 @@ class Slots(Model):
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
 @pytest.mark.parametrize("places", [5, 20])
-@virtual
 async def test_twenty_children_against_a_server_of_two_places_all_finish(
     retry_after: float | None, places: int
 ) -> None:
@@ -263,7 +251,6 @@ async def crowd(processes: int, retry_after: float | None, policy: Policy) -> Sl
 
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
-@virtual
 async def test_two_processes_against_a_server_of_two_places_find_one_place_each(retry_after: float | None) -> None:
     one = await crowd(2, retry_after, Policy(max_concurrent=20))
     needed = 2 * 20 * 4
@@ -272,7 +259,6 @@ async def test_two_processes_against_a_server_of_two_places_find_one_place_each(
 
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
-@virtual
 async def test_four_processes_against_a_server_of_two_places_lose_nobody(retry_after: float | None) -> None:
     """Each has one request in flight at least: two of four are refused at any time, some of them again and again."""
     one = await crowd(4, retry_after, Policy())
@@ -281,7 +267,6 @@ async def test_four_processes_against_a_server_of_two_places_lose_nobody(retry_a
 
 
 @pytest.mark.parametrize(("served", "fewest", "most"), [(False, 6, 6), (True, 50, 500)])
-@virtual
 async def test_a_request_comes_again_as_long_as_others_are_served_but_not_for_ever(
     served: bool, fewest: int, most: int
 ) -> None:
@@ -302,17 +287,14 @@ async def test_a_request_comes_again_as_long_as_others_are_served_but_not_for_ev
     assert asyncio.get_running_loop().time() <= 3700
 
 
-@virtual
 async def test_after_a_429_the_children_do_not_come_back_together() -> None:
     model = Slots(None)
-    bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=20), batch_most=20)
-    await bench.prompt()
+    await ran(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=20), batch_most=20)
     later = sorted(t for t in model.times if t > 0)
     most = max(sum(start <= t < start + 0.1 for t in later) for start in later)
     assert most <= 4, f"{most} requests within 0.1 s"
 
 
-@virtual
 async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_run() -> None:
     """Two requests at a time, one place to run: a.1 is at work with a tool, a.2 and a.3 must let the root go first."""
     busy = ProviderError("rate", "slow down", retry_after=5.0)

@@ -13,7 +13,6 @@ from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, Re
 from friday_cli.store.crash_recovery import closing
 from friday_cli.view import SessionView
 from tests.engine_fixture import Bench, Model, Say, call, make, until
-from tests.virtual import virtual
 
 
 def test_facts_are_summed() -> None:
@@ -53,7 +52,6 @@ def test_a_receipt_handed_out_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@virtual
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]
     bench = Bench(
@@ -73,7 +71,6 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@virtual
 async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
     """By a stop, and by the death of the process, which the next one finds in the log."""
     shell = msgspec.structs.replace(
