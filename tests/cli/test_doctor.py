@@ -74,17 +74,11 @@ def test_nothing_secret_and_no_home_is_shown(console: Console, monkeypatch: pyte
     assert found["model/would use"]["text"] == "anthropic/claude-opus-5-5, because of ANTHROPIC_API_KEY"
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("http://u:p@h:1", "http://…@h:1"),
-        ("http://u:p/q@w@h:1/x", "http://…@h:1/x"),
-        ("u:p@h:1", "…@h:1"),
-        ("socks5h://user@h", "socks5h://…@h"),
-        ("http://h:1", "http://h:1"),
-        ("localhost,.example.org", "localhost,.example.org"),
-    ],
-)
+@pytest.mark.parametrize(("value", "shown"), [
+    ("http://u:p@h:1", "http://…@h:1"), ("http://u:p/q@w@h:1/x", "http://…@h:1/x"), ("u:p@h:1", "…@h:1"),
+    ("socks5h://user@h", "socks5h://…@h"), ("http://h:1", "http://h:1"),
+    ("localhost,.example.org", "localhost,.example.org"),
+])  # fmt: skip
 def test_credentials_are_taken_out_of_proxies(value: str, shown: str) -> None:
     assert without_credentials(value) == shown
 
@@ -167,22 +161,10 @@ def damaged_trust(console: Console) -> str:
     return "settings/project"
 
 
-@pytest.mark.parametrize(
-    "breaks",
-    [
-        broken_config,
-        damaged_store,
-        torn_store,
-        newer_store,
-        no_certificates,
-        no_place,
-        damaged_keys,
-        key_with_a_blank,
-        configured_without_a_key,
-        unknown_model,
-        damaged_trust,
-    ],
-)
+@pytest.mark.parametrize("breaks", [
+    broken_config, damaged_store, torn_store, newer_store, no_certificates, no_place, damaged_keys, key_with_a_blank,
+    configured_without_a_key, unknown_model, damaged_trust,
+])  # fmt: skip
 def test_what_is_broken_is_marked_and_makes_it_fail(
     console: Console, monkeypatch: pytest.MonkeyPatch, breaks: Any
 ) -> None:

@@ -122,13 +122,10 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     assert "new.example is new" in console("permissions", "explain", "web_fetch: https://new.example/x").err
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
-        (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("args", "words"), [
+    (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
+    (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
+])  # fmt: skip
 def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:
     ran = console("permissions", "explain", *args)
     assert ran.code != 0

@@ -35,9 +35,6 @@ def test_a_fork_says_what_it_cannot(console: Console) -> None:
     assert "with all its agents" in console("sessions", "fork", f"{session}:a.1").error
 
 
-# ---- rewind ---------------------------------------------------------------------------------------------------------
-
-
 def writes(path: str, content: str) -> dict[str, object]:
     return {"name": "write_file", "arguments": {"path": path, "content": content}}
 
@@ -136,9 +133,6 @@ def test_a_deleted_session_takes_its_contents_with_it(console: Console, worked: 
     assert folder.is_dir()
     assert console("sessions", "delete", worked, "--yes").code == 0
     assert not folder.exists()
-
-
-# ---- diff -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_session_changed_is_shown_by_agent_and_file(console: Console, worked: str) -> None:

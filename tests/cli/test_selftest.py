@@ -42,9 +42,6 @@ def test_as_json(console: Console) -> None:
     assert [check["ok"] for check in document["selftest"]] == [True] * 6
 
 
-# ---- mutants ----------------------------------------------------------------------------------------------------
-
-
 def everything_is_offered(patch: Patch) -> None:
     patch.setattr(Profile, "select", lambda self, parent: tuple(parent))
 
@@ -132,22 +129,12 @@ def _closing() -> bool:
     return any(frame.function == "close" for frame in inspect.stack())
 
 
-@pytest.mark.parametrize(
-    ("mutant", "check"),
-    [
-        (everything_is_offered, "allowlist"),
-        (dispatch_looks_in_the_roots_tools, "allowlist"),
-        (a_child_charges_only_itself, "charging"),
-        (nobody_is_charged, "charging"),
-        (output_is_free, "charging"),
-        (a_tree_uses_what_its_root_uses, "charging"),
-        (results_are_not_written, "store"),
-        (nothing_is_written, "store"),
-        (times_are_rounded, "store"),
-        (rows_forget_what_a_turn_cost, "store"),
-        (a_stop_stops_nothing, "cancel"),
-    ],
-)
+@pytest.mark.parametrize(("mutant", "check"), [
+    (everything_is_offered, "allowlist"), (dispatch_looks_in_the_roots_tools, "allowlist"),
+    (a_child_charges_only_itself, "charging"), (nobody_is_charged, "charging"), (output_is_free, "charging"),
+    (a_tree_uses_what_its_root_uses, "charging"), (results_are_not_written, "store"), (nothing_is_written, "store"),
+    (times_are_rounded, "store"), (rows_forget_what_a_turn_cost, "store"), (a_stop_stops_nothing, "cancel"),
+])  # fmt: skip
 def test_a_mutant_is_caught(monkeypatch: Patch, mutant: Callable[[Patch], None], check: str) -> None:
     mutant(monkeypatch)
     checks = selftest.run()

@@ -48,9 +48,6 @@ def evil(session: str) -> list[Envelope]:
     )
 
 
-# ---- list -------------------------------------------------------------------------------------------------------
-
-
 def test_the_list_shows_this_folders_sessions_with_the_figures_of_the_whole_tree(console: Console) -> None:
     session = console.keep()
     console.keep(cwd=console.home)
@@ -117,9 +114,6 @@ def test_a_session_that_a_living_process_owns_is_left_alone(console: Console) ->
         ran = console("sessions", "delete", session, "--yes")
         assert (ran.code, "open in another friday process" in ran.error) == (2, True)
     assert console("sessions", "list").rows[0][2] == "interrupted"
-
-
-# ---- show -------------------------------------------------------------------------------------------------------
 
 
 def test_show_is_the_conversation_with_tools_and_agents(console: Console) -> None:
@@ -220,13 +214,9 @@ def test_on_a_terminal_no_line_is_longer_than_it(console: Console) -> None:
     assert "\x1b" not in console.terminal("sessions", "list", NO_COLOR="1").out
 
 
-# ---- export, rename, delete, stats ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("form", "words"),
-    [("md", "# Count the lines of main.py"), ("json", '"schema": 1'), ("atif", '"schema_version": "ATIF-v1.7"')],
-)
+@pytest.mark.parametrize(("form", "words"), [
+    ("md", "# Count the lines of main.py"), ("json", '"schema": 1'), ("atif", '"schema_version": "ATIF-v1.7"'),
+])  # fmt: skip
 def test_export_in_every_format(console: Console, tmp_path: Path, form: str, words: str) -> None:
     session = console.keep()
     ran = console("sessions", "export", session[:8], "--format", form)
@@ -287,27 +277,17 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     }
 
 
-# ---- what goes wrong --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("show", "zz"), "There is no session 'zz'."),
-        (("export", ""), "There is no session ''."),
-        (("show", "ID:"), "names no agent"),
-        (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
-        (("show", "ID", "--agent", "x"), "has no agent 'x'"),
-        (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
-        (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
-        (("export", "ID:a.1"), "exported with all its agents"),
-        (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
-        (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),
-        (("rename", "ID:a.1", "x"), "Only a session has a title"),
-        (("nope",), "No such command 'nope'."),
-        (("list", "--nope"), "No such option: --nope"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("show", "zz"), "There is no session 'zz'."), (("export", ""), "There is no session ''."),
+    (("show", "ID:"), "names no agent"), (("show", "ID:a.9"), "has no agent 'a.9'. It has: a, a.1."),
+    (("show", "ID", "--agent", "x"), "has no agent 'x'"), (("show", "ID:a.1", "--agent", "a"), "Name one of them"),
+    (("export",), "Missing argument 'ID'. See `friday sessions export --help`."),
+    (("export", "ID:a.1"), "exported with all its agents"),
+    (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
+    (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),
+    (("rename", "ID:a.1", "x"), "Only a session has a title"), (("nope",), "No such command 'nope'."),
+    (("list", "--nope"), "No such option: --nope"),
+])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
     session = console.keep()
     ran = console("sessions", *(part.replace("ID", session) for part in argv))

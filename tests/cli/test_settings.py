@@ -9,8 +9,6 @@ import pytest
 from friday_cli.extensions.trust import is_trusted
 from tests.cli.console import Console
 
-# ---- config -----------------------------------------------------------------------------------------------------
-
 
 def test_path_names_the_file_whether_it_is_there_or_not(console: Console) -> None:
     assert console("config", "path").out == f"{console.config}\n"
@@ -66,22 +64,16 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
         assert "(hidden)" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("get", "subagentmodel"), "There is no setting subagentmodel. Did you mean subagent_model?"),
-        (("set", "modle", "x"), "There is no setting modle."),
-        (("set", "limits", "x"), "limits is a table."),
-        (("set", "limits.timeout", "300000"), "looks like milliseconds"),
-        (("set", "limits.max_turns", "many"), "expected a whole number"),
-        (("set", "mode", "yolo"), "is none of"),
-        (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
-        (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
-        (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
-        (("set", "model"), "Missing argument 'VALUE'"),
-        (("unset", "modle"), "There is no setting modle."),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("get", "subagentmodel"), "There is no setting subagentmodel. Did you mean subagent_model?"),
+    (("set", "modle", "x"), "There is no setting modle."), (("set", "limits", "x"), "limits is a table."),
+    (("set", "limits.timeout", "300000"), "looks like milliseconds"),
+    (("set", "limits.max_turns", "many"), "expected a whole number"), (("set", "mode", "yolo"), "is none of"),
+    (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
+    (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
+    (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
+    (("set", "model"), "Missing argument 'VALUE'"), (("unset", "modle"), "There is no setting modle."),
+])  # fmt: skip
 def test_what_cannot_be_set_or_read(console: Console, argv: tuple[str, ...], words: str) -> None:
     ran = console("config", *argv)
     assert (ran.code, ran.out) == (2, "")
@@ -94,9 +86,6 @@ def test_a_file_that_is_no_text(console: Console) -> None:
     console.config.write_bytes(b'model = "\xff"\n')
     ran = console("config", "show")
     assert (ran.code, ran.error) == (2, f"{console.config}:1: is not UTF-8 text. Save it as UTF-8.")
-
-
-# ---- trust ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -32,9 +32,6 @@ COMMANDS = {
 EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in COMMANDS.items() for sub in subs)]
 
 
-# ---- help -------------------------------------------------------------------------------------------------------
-
-
 def test_help_lists_the_commands_in_their_order_with_examples(console: Console) -> None:
     ran = console("--help")
     assert ran.code == 0
@@ -70,19 +67,16 @@ def test_version(console: Console) -> None:
         assert (console(name).out, console.process(name).out) == (f"friday {__version__}\n",) * 2
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("nope",), "No such command 'nope'. See `friday --help`."),
-        (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
-        (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
-        (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
-        (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
-        (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
-        (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
-        (("ask", "--effort", "huge", "x"), "is not one of"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("nope",), "No such command 'nope'. See `friday --help`."),
+    (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
+    (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
+    (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
+    (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
+    (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
+    (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
+    (("ask", "--effort", "huge", "x"), "is not one of"),
+])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
     ran = console(*argv)
     assert (ran.code, ran.out) == (2, "")
@@ -98,24 +92,15 @@ def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monk
         assert cut == [], group or "friday"
 
 
-# ---- start-up ---------------------------------------------------------------------------------------------------
-
 HEAVY = ("textual", "anthropic", "openai", "httpx2", "rich", "pydantic", "yaml", "friday_cli.session.session")
 
 
-@pytest.mark.parametrize(
-    ("argv", "allowed"),
-    [
-        (("--help",), ()),
-        (("profiles", "list"), ()),
-        (("sessions", "list"), ()),
-        (("sessions", "list", "--all", "--json"), ()),
-        (("sessions", "show", "ID"), ("pydantic",)),
-        (("sessions", "show", "ID", "--tree"), ("pydantic",)),
-        (("config", "show"), ()),
-        (("trust", "--list"), ("pydantic",)),
-    ],
-)
+@pytest.mark.parametrize(("argv", "allowed"), [
+    (("--help",), ()), (("profiles", "list"), ()), (("sessions", "list"), ()),
+    (("sessions", "list", "--all", "--json"), ()), (("sessions", "show", "ID"), ("pydantic",)),
+    (("sessions", "show", "ID", "--tree"), ("pydantic",)), (("config", "show"), ()),
+    (("trust", "--list"), ("pydantic",)),
+])  # fmt: skip
 def test_what_must_start_fast_loads_nothing_heavy(
     console: Console, argv: tuple[str, ...], allowed: tuple[str, ...]
 ) -> None:
@@ -133,9 +118,6 @@ print(code, *[name for name in {HEAVY!r} if name in sys.modules], file=sys.stder
     found = ran.stderr.splitlines()[-1].split()
     assert found[0] == "0", ran.stderr
     assert set(found[1:]) <= set(allowed)
-
-
-# ---- closed ends ------------------------------------------------------------------------------------------------
 
 
 def test_head_takes_what_it_wants_and_nothing_complains(console: Console) -> None:
@@ -220,9 +202,6 @@ def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.
         run(["sessions", "list"])
 
 
-# ---- Tab --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bash(console: Console, tmp_path: Path) -> Path:
     """A folder with a `friday` to run, and the script that bash is given."""
@@ -290,9 +269,6 @@ def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
     )
     ran = console.process(_FRIDAY_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="friday profiles show sl")
     assert '"sly":"touch owned touch owned touch owned"' in ran.out
-
-
-# ---- on a terminal ----------------------------------------------------------------------------------------------
 
 
 def test_help_uses_a_wide_terminal(console: Console) -> None:

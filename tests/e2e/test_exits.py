@@ -43,9 +43,6 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, wr
 SPOKEN = "agents: {a: [{text: well}]}"
 
 
-# ---- plain ends ----------------------------------------------------------------------
-
-
 def test_0_done(friday: Friday) -> None:
     friday.plays(SPOKEN)
     found = whole(friday.json("hi"), 0, "completed", "done")
@@ -120,8 +117,6 @@ def test_0_refused_and_answered_all_the_same(friday: Friday) -> None:
     assert [line for line in ran.lines if line.startswith("friday: denied: a bash make all: ")]
 
 
-# ---- limits ----------------------------------------------------------------------------
-
 PLENTY = """
 price: {input: 10.0, output: 10.0}
 agents:
@@ -138,13 +133,10 @@ agents:
 """
 
 
-@pytest.mark.parametrize(
-    ("limit", "stop"),
-    [
-        (("--max-turns", "2"), "iterations"), (("--max-tokens", "30000"), "tokens"), (("--max-cost", "0.3"), "cost"),
-        (("--timeout", "0.3"), "time"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "stop"), [
+    (("--max-turns", "2"), "iterations"), (("--max-tokens", "30000"), "tokens"), (("--max-cost", "0.3"), "cost"),
+    (("--timeout", "0.3"), "time"),
+])  # fmt: skip
 def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], stop: str) -> None:
     friday.plays(PLENTY)
     ran = friday.json("dig", *limit)
@@ -169,15 +161,12 @@ def test_5_nothing_was_said(friday: Friday) -> None:
     assert "No wrap-up" in found["error"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
-        ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
-        ("--timeout=0", "a number > 0"), ("--timeout=nan", "a number > 0"), ("--timeout=600000", "looks like milliseconds"),
-        ("--timeout=inf", "looks like milliseconds"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "words"), [
+    ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
+    ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
+    ("--timeout=0", "a number > 0"), ("--timeout=nan", "a number > 0"), ("--timeout=600000", "looks like milliseconds"),
+    ("--timeout=inf", "looks like milliseconds"),
+])  # fmt: skip
 def test_2_limits_that_are_none(friday: Friday, limit: str, words: str) -> None:
     friday.plays(SPOKEN)
     ran = friday.json("hi", limit)
@@ -198,9 +187,6 @@ def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
     ran = friday.json("hi", "--max-cost", "1")
     whole(ran, 2, "failed", None)
     said(ran, "No price is known for scripted/play")
-
-
-# ---- wrong use -----------------------------------------------------------------------------
 
 
 def broken_config(friday: Friday) -> tuple[str, ...]:
@@ -324,9 +310,6 @@ def test_a_file_that_cannot_be_read_is_told(friday: Friday) -> None:
     assert ran.code == 0
     assert "gone.txt" in ran.out
     assert any("@b.bin: it is not a text file." in line for line in ran.lines)
-
-
-# ---- streams that go away ----------------------------------------------------------------
 
 
 def test_closed_standard_output(friday: Friday) -> None:

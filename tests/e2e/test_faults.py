@@ -267,14 +267,11 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
 
 
 @pytest.mark.parametrize("transport", ["http", "sdk"])
-@pytest.mark.parametrize(
-    ("base_url", "proxy", "words"),
-    [
-        ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
-        ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
-        ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
-    ],
-)
+@pytest.mark.parametrize(("base_url", "proxy", "words"), [
+    ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
+    ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
+    ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
+])  # fmt: skip
 def test_f8_a_service_that_cannot_be_reached(
     friday: Friday, base_url: str, proxy: str, words: str, transport: str
 ) -> None:

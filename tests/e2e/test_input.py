@@ -18,9 +18,6 @@ DOT = base64.b64decode(
 )
 
 
-# ---- standard input ---------------------------------------------------------------------
-
-
 def test_piped_input_is_added_to_the_prompt(friday: Friday) -> None:
     friday.plays(ECHO)
     ran = friday.run("explain", input="\ufeffline é\r\nlast\n".encode())
@@ -104,9 +101,6 @@ def test_a_prompt_and_a_folder_that_are_no_text(friday: Friday, output: str) -> 
         json.loads(line)
 
 
-# ---- files ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_files_and_pictures_named_in_the_prompt(friday: Friday, wire: Wire) -> None:
     (friday.project / "dot.png").write_bytes(DOT)
@@ -159,8 +153,6 @@ def _echo(friday: Friday) -> Path:
     path.write_text(ECHO, encoding="utf-8")
     return path
 
-
-# ---- a schema for the answer ----------------------------------------------------------------
 
 SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 

@@ -38,9 +38,6 @@ def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]
     return ran, brain
 
 
-# ---- waits and bytes -----------------------------------------------------------------
-
-
 @on_every_wire
 def test_f2_a_short_wait_that_is_asked_for_is_kept(friday: Friday, wire: Wire) -> None:
     limited = refused(429, "rate_limit_error", retry_after="0.05")
@@ -101,9 +98,6 @@ def test_f24_the_wrong_content_type_is_no_matter(friday: Friday, wire: Wire) -> 
         assert len(brain.turns) == 1
 
 
-# ---- streams that stray ---------------------------------------------------------------
-
-
 def strayed(wire: Wire) -> dict[str, list[Any]]:
     """Streams that a client must be able to read, each with the text "The answer is forty-two."."""
     found = {"F29 unknown events": [{"type": "new.event", "x": [1]}, *events(wire, SPOKEN)]}
@@ -136,9 +130,6 @@ def test_streams_that_stray(friday: Friday, wire: Wire, name: str) -> None:
     assert ran.document["result"] == "The answer is forty-two."
     assert len(brain.turns) == 1
     assert all(n >= 0 for n in ran.document["usage"].values())
-
-
-# ---- tool calls ------------------------------------------------------------------------
 
 
 BAD_ARGUMENTS = {
@@ -263,9 +254,6 @@ def test_f38_what_a_file_says_is_no_permission(friday: Friday, wire: Wire) -> No
     assert [d["tool"] for d in ran.document["denials"]] == ["bash"]
 
 
-# ---- the ends of a reply -----------------------------------------------------------------
-
-
 @on_every_wire
 def test_f30_a_text_that_was_cut_goes_on(friday: Friday, wire: Wire) -> None:
     pieces = ["One, ", "two, ", "three."]
@@ -343,9 +331,6 @@ def test_f28_an_empty_reply_is_asked_for_again(friday: Friday, wire: Wire) -> No
     ran, brain = done(friday, lambda t: SPOKEN if t.tries else Say(thinking="hm"), wire)
     assert ran.document["result"] == "The answer is forty-two."
     assert len(brain.turns) == 2
-
-
-# ---- all at once -------------------------------------------------------------------------
 
 
 @on_every_wire

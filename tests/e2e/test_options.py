@@ -84,9 +84,6 @@ agents:
     assert friday.json("go", "--allow", "bash(echo *)").document["denials"] == []
 
 
-# ---- models -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_fallback_model_is_used_and_said(friday: Friday, wire: Wire) -> None:
     friday.hurry()
@@ -149,9 +146,6 @@ def test_effort_reaches_the_wire(friday: Friday) -> None:
     assert [t.body["reasoning"]["effort"] for t in brain.turns] == ["high", "low"]
 
 
-# ---- sessions -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
@@ -204,9 +198,6 @@ def test_another_model_goes_on_without_the_thoughts_of_the_first(friday: Friday)
     assert ["secret thought" in json.dumps(t.body) for t in brain.turns] == [False, False, True]
 
 
-# ---- profiles and trust ---------------------------------------------------------------------
-
-
 def test_a_persona(friday: Friday) -> None:
     friday.profile("pirate", "allowedTools: [read_file]", "maxIterations: 3")
     with thinking(lambda t: Say(f"{', '.join(t.tools)}: {'You are the pirate.' in t.system}")) as brain:
@@ -241,9 +232,6 @@ def test_settings_of_a_project_cannot_move_the_key(friday: Friday) -> None:
         ran = friday("hi", "--trust")
     assert (ran.out, ran.code) == ("safe\n", 0)
     assert "base_url" in ran.err or "providers" in ran.err
-
-
-# ---- what is said ---------------------------------------------------------------------------
 
 
 def test_quiet(doing: Friday) -> None:

@@ -174,9 +174,6 @@ agents:
         assert not any("a.10" in f for f in terminal.frames if "a.9 " in f)
 
 
-# ---- signals -----------------------------------------------------------------------------
-
-
 WORKING = """
 agents:
   a: [{text: "I hand it on.", calls: [{name: delegate_task, arguments: {profile: coder, task: build}}]}]
@@ -208,9 +205,6 @@ def test_a_closed_terminal_ends_everything(friday: Friday) -> None:
         process.send_signal(signal.SIGHUP)
         assert terminal.end() == 129
     until(lambda: not asleep(), "the end of the command")
-
-
-# ---- what must not get there -----------------------------------------------------------------
 
 
 EVIL = (

@@ -84,18 +84,11 @@ async def test_a_persona_without_it_does_not_search_and_neither_do_its_children(
     assert vendor.by == {True: set(), False: ALL}
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "can"),
-    [
-        ("anthropic/x", {}, True),
-        ("openai/x", {}, True),
-        ("openai/x", {"api": "chat"}, False),
-        ("openai/x", {"base_url": "http://127.0.0.1:9/v1", "api": "responses"}, False),
-        ("anthropic/x", {"base_url": "http://127.0.0.1:9"}, False),
-        ("groq/x", {}, False),
-        ("scripted:x.yaml", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("name", "own", "can"), [
+    ("anthropic/x", {}, True), ("openai/x", {}, True), ("openai/x", {"api": "chat"}, False),
+    ("openai/x", {"base_url": "http://127.0.0.1:9/v1", "api": "responses"}, False),
+    ("anthropic/x", {"base_url": "http://127.0.0.1:9"}, False), ("groq/x", {}, False), ("scripted:x.yaml", {}, False),
+])  # fmt: skip
 def test_services_that_can(name: str, own: dict[str, str], can: bool) -> None:
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})  # type: ignore[arg-type]
     env = {f"{service}_API_KEY": "k" for service in ("ANTHROPIC", "OPENAI", "GROQ")}

@@ -29,17 +29,10 @@ def rows() -> int:
         return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"profile": "nobody"},
-        {"add_dirs": (Path("/nowhere"),)},
-        {"allow": ("bash((",)},
-        {"model": "openai/gpt-6.1-sol"},
-        {"flags": {"subagent_model": "openai/gpt-6.1-sol"}},
-        {"flags": {"subagent_model": "nowhere/model"}},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"profile": "nobody"}, {"add_dirs": (Path("/nowhere"),)}, {"allow": ("bash((",)}, {"model": "openai/gpt-6.1-sol"},
+    {"flags": {"subagent_model": "openai/gpt-6.1-sol"}}, {"flags": {"subagent_model": "nowhere/model"}},
+])  # fmt: skip
 async def test_an_opening_that_fails_leaves_no_session(stage: Stage, options: dict[str, Any]) -> None:
     async with stage.session():
         before = rows()

@@ -68,16 +68,14 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
         assert (stage.project / "a.txt").read_text() == "the person's\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "then"),
-    [
-        ("rm f", "mkdir f; echo mine > f/mine"), ("rm -r d", "echo mine > d"), ("rm -r d", "ln -s ../outside d"),
-        ("rm f", "mkfifo f"), ("rm f", "ln -s ../outside/x f"), ("rm f; mkdir f; echo x > f/x", "echo mine > f/mine"),
-        ("rm -r d; echo x > d", "rm d; mkdir d; echo mine > d/mine"), ("echo x > new", "rm new; mkdir new; echo mine > new/mine"),
-        ("mkdir n; echo x > n/x", "rm -r n; ln -s ../outside n"), ("mv d e", "rm -r e; ln -s ../outside e"),
-        ("echo x > f", "rm f; ln ../outside/x f"), ("rm f; ln -s d f", "rm f; ln -s ../outside f"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("command", "then"), [
+    ("rm f", "mkdir f; echo mine > f/mine"), ("rm -r d", "echo mine > d"), ("rm -r d", "ln -s ../outside d"),
+    ("rm f", "mkfifo f"), ("rm f", "ln -s ../outside/x f"), ("rm f; mkdir f; echo x > f/x", "echo mine > f/mine"),
+    ("rm -r d; echo x > d", "rm d; mkdir d; echo mine > d/mine"),
+    ("echo x > new", "rm new; mkdir new; echo mine > new/mine"),
+    ("mkdir n; echo x > n/x", "rm -r n; ln -s ../outside n"), ("mv d e", "rm -r e; ln -s ../outside e"),
+    ("echo x > f", "rm f; ln ../outside/x f"), ("rm f; ln -s d f", "rm f; ln -s ../outside f"),
+])  # fmt: skip
 @pytest.mark.parametrize("answer", ["ask", "leave", "overwrite"])
 async def test_what_the_person_put_in_the_place_stays_and_nothing_outside_is_touched(
     stage: Stage, command: str, then: str, answer: str

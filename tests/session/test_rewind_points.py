@@ -218,9 +218,6 @@ async def test_a_number_that_is_none_is_said(acts: Stage) -> None:
             await scene.session.rewind(2)
 
 
-# ---- forks ----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:
     play = {"a": [delegates("general", "look at it"), says("one"), says("two"), says("new")], "a.1": [says("found 42")]}
     stage.plays(play)
