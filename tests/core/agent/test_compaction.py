@@ -56,11 +56,6 @@ async def test_near_the_end_of_the_window_the_history_becomes_a_summary_once() -
     assert (after.messages[1].text, after.messages[1].source) == ("find the bug in parser.py", "person")
     assert len(bench.of(Prefix)) == 2
     assert len(bench.of(MessageAdded)) > 10, "the full history stays in the log"
-
-
-async def test_the_summary_is_asked_for_over_the_live_prefix_with_the_tools_listed() -> None:
-    model = Talkative(12, grow=1500)
-    await ran(model, [LOOK])
     index = next(i for i, r in enumerate(model.requests) if is_summary(r))
     before, asked = model.requests[index - 1], model.requests[index]
     assert (asked.system, asked.tools, asked.tool_choice) == (before.system, before.tools, "none")
@@ -76,6 +71,9 @@ async def test_the_users_words_survive_any_number_of_compactions() -> None:
     for event in bench.of(Compacted):
         words = [m.text for m in event.messages]
         assert words.count("find the bug, but touch nothing under vendor/") == 1
+    record = replay(bench.envelopes)["a"]
+    assert record.history == bench.root.history
+    assert strict(record.history) == []
 
 
 async def test_children_are_named_in_the_summary() -> None:
@@ -207,13 +205,6 @@ async def test_a_long_first_message_is_sent_where_the_service_counts_that_it_fit
         assert model.counted
     assert "The message itself does not fit the window of fake/m: 24000 tokens" in outcome.error
     assert model.requests == []
-
-
-async def test_the_log_tells_the_history_after_compactions() -> None:
-    bench = await ran(Talkative(30), [LOOK], me=Profile(turns=99, time_s=0, tokens=0))
-    record = replay(bench.envelopes)["a"]
-    assert record.history == bench.root.history
-    assert strict(record.history) == []
 
 
 async def test_the_cost_of_summaries_is_counted_in_memory_and_in_the_log() -> None:

@@ -8,13 +8,10 @@ from friday_cli.core.protocol.events import (
     AgentStarted,
     AskWithdrawn,
     AttemptFailed,
-    Compacted,
-    Denied,
     Envelope,
     InboxMessage,
     MessageAdded,
     ModeChanged,
-    PermissionAnswered,
     PermissionAsked,
     Prefix,
     QuestionAsked,
@@ -66,18 +63,6 @@ def test_the_receipt_is_what_the_agent_itself_counts(log: list[Envelope]) -> Non
         assert record.receipt == tally.receipt
 
 
-def test_a_denial_counts_once_however_often_it_is_told() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", Denied("c1", "bash", "rm", "rule")),
-        ("a", ToolFinished("c1", "bash", "denied")),
-        ("a", PermissionAsked("q", "c2", "bash", "rm")),
-        ("a", PermissionAnswered("q", "deny")),
-        ("a", ToolFinished("c2", "bash", "denied")),
-    )
-    assert replay(log)["a"].receipt == Receipt(denied=2)
-
-
 def test_a_second_run_goes_on_with_the_same_life() -> None:
     log = numbered(
         ("a", AgentStarted(1, "p", "first", "m", mode="ask")),
@@ -111,18 +96,6 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
     assert record.history[1].results[0].status == "cancelled"
     before = replay(log[:5])["a"]
     assert (before.usage, before.context) == (Usage(17, output=5, cost_usd=1.5), 15)
-
-
-def test_a_compaction_starts_the_history_anew() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", MessageAdded(user("old"))),
-        ("a", Compacted((user("summary"),), 900, 20)),
-        ("a", said("new")),
-    )
-    record = replay(log)["a"]
-    assert [m.text for m in record.history] == ["summary", "new"]
-    assert record.context == 20
 
 
 def test_what_is_still_open_is_known() -> None:

@@ -10,20 +10,6 @@ from friday_cli.core.limits.budget import BEAT_S, LATE_S, Clock
 from tests.virtual import VirtualLoop
 
 
-async def test_time_counts_only_while_it_runs() -> None:
-    clock = Clock()
-    await asyncio.sleep(5)
-    assert clock.elapsed == 0
-    clock.start()
-    await asyncio.sleep(3)
-    clock.stop()
-    await asyncio.sleep(100)
-    assert clock.elapsed == 3
-    clock.start()
-    await asyncio.sleep(4)
-    assert clock.elapsed == 7
-
-
 async def held_up(seconds: float) -> None:
     """What SIGSTOP and SIGCONT are to a process: the clock goes on and nothing runs."""
     loop = asyncio.get_running_loop()
@@ -96,16 +82,6 @@ async def test_who_waits_for_children_is_active_while_one_of_them_is() -> None:
     assert not parent.running, "what the child does afterwards is its own"
     await asyncio.sleep(5)
     assert (parent.elapsed, one.elapsed) == (6, 9)
-
-
-async def test_time_goes_up_through_all_levels() -> None:
-    top, middle, leaf = Clock(), Clock(), Clock()
-    with top.following(middle), middle.following(leaf):
-        leaf.start()
-        await asyncio.sleep(3)
-        leaf.stop()
-        await asyncio.sleep(3)
-    assert (top.elapsed, middle.elapsed, leaf.elapsed) == (3, 3, 3)
 
 
 async def test_the_alarm_rings_once_after_so_many_active_seconds() -> None:

@@ -81,14 +81,9 @@ async def test_waits_grow() -> None:
     assert all(2**n / 2 <= wait <= 2**n for n, wait in enumerate(waits))
 
 
-async def test_different_failures_of_a_request_are_counted_apart() -> None:
-    turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("x")]
-    bench = Bench(Model({"a": turns}))
-    assert (await bench.prompt()).status == "completed"
-
-
-async def test_each_request_starts_counting_anew() -> None:
-    turns = [*failing("network", 2), Say("", [call("look")]), *failing("network", 2), Say("x")]
+async def test_failures_are_counted_apart_by_kind_and_by_request() -> None:
+    turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("", [call("look")]),
+             *failing("network", 2), Say("x")]  # fmt: skip
     bench = Bench(Model({"a": turns}), [make("look")])
     assert (await bench.prompt()).status == "completed"
 

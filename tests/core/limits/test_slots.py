@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent.agent import Policy
-from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.agent_path import depth_of
@@ -42,11 +41,6 @@ async def test_no_more_children_work_at_once_than_there_are_places(places: int) 
     bench = await ran(fan_out(3), (), {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places))
     assert bench.model.most_at_once == places
     assert bench.tree.slots._value == places
-
-
-async def test_two_children_of_one_second_take_one_second_together() -> None:
-    await ran(Model({"a": [Say("", [delegate("worker"), delegate("worker")])], "*": [Say("x", delay_s=1.0)]}))
-    assert asyncio.get_running_loop().time() == pytest.approx(1.0)
 
 
 async def test_ten_children_of_one_second_in_five_places_take_two() -> None:
@@ -107,53 +101,6 @@ async def test_the_status_tells_what_an_agent_waits_for() -> None:
     await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
     await node.finished()
     assert [e.status for e in bench.of(StatusChanged, "a.1")] == ["running", "waiting_user", "running"]
-
-
-async def test_an_agent_keeps_its_place_while_one_of_its_strands_works() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    presence = RunSlot("a.1", log=bench.log, slots=slots)
-    await presence.start()
-    presence.start_parallel(2)
-    async with presence.waiting("waiting_user", "p1"):
-        assert slots.locked(), "the other strand works"
-        async with presence.waiting("waiting_child", "a.1.1"):
-            assert not slots.locked()
-            assert not presence.clock.running
-        assert slots.locked()
-    presence.end()
-    assert not slots.locked()
-
-
-async def test_the_last_working_strand_that_ends_frees_the_place() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    presence = RunSlot("a.1", log=bench.log, slots=slots)
-    await presence.start()
-    presence.start_parallel(2)
-    async with presence.waiting("waiting_user", "p1"):
-        presence.parallel_done()
-        assert not slots.locked()
-    assert slots.locked()
-    presence.parallel_done()
-    await presence.resume_single()
-    presence.end()
-    assert not slots.locked()
-
-
-async def test_who_is_stopped_while_it_waits_for_a_place_takes_none() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    first, second = (RunSlot(p, log=bench.log, slots=slots) for p in ("a.1", "a.2"))
-    await first.start()
-    queued = asyncio.create_task(second.start())
-    await asyncio.sleep(1)
-    assert second.status == "queued"
-    queued.cancel()
-    await asyncio.wait([queued])
-    second.end()
-    first.end()
-    assert slots._value == 1
 
 
 async def test_calls_in_line_behind_a_question_are_no_work() -> None:

@@ -10,7 +10,7 @@ from friday_cli.core.agent.agent import Policy
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.events import AgentFinished, AskWithdrawn, PermissionAsked, TurnStarted
+from friday_cli.core.protocol.events import AskWithdrawn, PermissionAsked, TurnStarted
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import ToolContext
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, delegate, make, others, ran, until
@@ -120,18 +120,6 @@ async def test_abort_during_a_wrap_up_ends_it_now() -> None:
     assert end(bench, "a") == ("cancelled", "aborted")
 
 
-async def test_the_time_limit_of_a_cancelled_agent_changes_nothing_any_more() -> None:
-    bench = Bench(
-        Model({"a": [Say("", [call("look", seconds=50)]), Say("wrapped", delay_s=10)]}),
-        [LOOK], me=Profile(time_s=6, tokens=0),
-    )  # fmt: skip
-    bench.begin()
-    await asyncio.sleep(5)
-    await bench.tree.stop("a", level="cancel", why="cancelled")
-    assert end(bench, "a") == ("cancelled", "cancelled")
-    assert bench.finished().result == "wrapped"
-
-
 async def test_cancel_of_an_agent_that_waits_for_a_place_just_ends_it() -> None:
     bench = Bench(
         Model({"a": [Say("", [delegate("worker"), delegate("worker")])], "*": [Say("x", delay_s=10)]}),
@@ -165,29 +153,6 @@ async def test_a_cancelled_agent_does_not_queue_for_a_place_to_wrap_up() -> None
     assert asyncio.get_running_loop().time() - begun <= 31
     assert end(bench, "a.1") == ("cancelled", "cancelled")
     await bench.tree.stop("a")
-
-
-async def test_two_stops_at_once_break_no_clean_up() -> None:
-    cleaned = []
-
-    async def slow(ctx: ToolContext, args: Arguments) -> str:
-        try:
-            await asyncio.sleep(100)
-        finally:
-            await asyncio.sleep(0.5)
-            cleaned.append(ctx.agent)
-        return ""
-
-    bench = Bench(Model({"a": [Say("", [call("slow")])]}), [make("slow", slow)])
-    bench.begin()
-    await asyncio.sleep(1)
-    stops = [asyncio.create_task(bench.tree.stop("a")) for _ in range(3)]
-    await asyncio.sleep(0.1)
-    stops.append(asyncio.create_task(bench.tree.stop("a")))
-    await asyncio.wait(stops)
-    assert cleaned == ["a"]
-    assert end(bench, "a") == ("cancelled", "aborted")
-    assert await others() == []
 
 
 async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too() -> None:
@@ -284,29 +249,6 @@ async def test_an_outside_cancel_of_a_waiting_call_stops_its_children() -> None:
     assert bench.finished("a.1").result == "in time"
     assert end(bench, "a.1.1") == ("cancelled", "parent")
     assert end(bench, "a") == ("completed", "done")
-
-
-async def test_the_end_is_written_once_and_after_everything_else_of_the_agent() -> None:
-    bench = two_levels()
-    bench.begin()
-    await asyncio.sleep(5)
-    await asyncio.gather(bench.tree.stop("a.1"), bench.tree.stop("a.1", level="cancel"), bench.tree.stop("a"))
-    for path in bench.agents:
-        mine = [e.event for e in bench.envelopes if e.agent == path]
-        assert sum(isinstance(e, AgentFinished) for e in mine) == 1
-        assert isinstance(mine[-1], AgentFinished)
-
-
-async def test_a_stop_from_outside_the_tree_ends_the_agent_all_the_same() -> None:
-    bench = two_levels()
-    node = bench.begin()
-    await asyncio.sleep(5)
-    assert node.task
-    node.task.cancel()
-    await asyncio.wait([node.task])
-    assert end(bench, "a") == ("cancelled", "aborted")
-    assert {end(bench, p) for p in ("a.1", "a.1.1", "a.2")} == {("cancelled", "parent")}
-    assert await others() == []
 
 
 async def test_stopping_what_has_ended_or_never_was_does_nothing() -> None:
