@@ -124,15 +124,9 @@ def test_show_is_the_conversation_with_tools_and_agents(console: Console) -> Non
     assert "acme/small · completed · 768 tokens · $2.00 · 9.0 s" in ran.out
     conversation = ran.out.partition("\n\n")[2]
     assert conversation.splitlines()[:8] == [
-        "> Count the lines",
-        "> of main.py",
-        "",
-        "I ask a researcher.",
-        "",
-        "  ✓ delegate_task researcher · started a.1 · 12 s",
-        "",
-        "main.py has 2 lines.",
-    ]
+        "> Count the lines", "> of main.py", "", "I ask a researcher.", "",
+        "  ✓ delegate_task researcher · started a.1 · 12 s", "", "main.py has 2 lines.",
+    ]  # fmt: skip
     assert re.search(r"└─ ✓ a\.1 researcher · completed · 160 tokens · \$0\.7500 · 6\.5 s · read main\.py", ran.out)
     assert f"`friday sessions show {session[:8]}:a.1`" in ran.out
 

@@ -77,15 +77,9 @@ def test_a_run_as_it_is_seen(friday: Friday, columns: int, pace: float) -> None:
     final = screen.text
     assert not re.search(r"[▸◌◦·] a", final), "nothing is left of the live lines"
     words = [
-        "friday: scripted",
-        "I hand it on.",
-        "Findings",
-        "one of a.py",
-        "two",
-        "name",
-        "That is all.",
+        "friday: scripted", "I hand it on.", "Findings", "one of a.py", "two", "name", "That is all.",
         "friday: session",
-    ]
+    ]  # fmt: skip
     assert [final.find(w) for w in words] == sorted(final.find(w) for w in words)
     assert final.find("friday: scripted") == 0
     assert "**" not in final

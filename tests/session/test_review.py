@@ -20,12 +20,9 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
     (stage.project / "a.txt").write_text("one\n")
     child = [does(read("a.txt")), does(writes("a.txt", "one\ntwo\nthree\n"), writes("b.txt", "b\n")), says("made")]
     mine = [
-        does(read("a.txt")),
-        does(writes("a.txt", "one\ntwo\n")),
-        delegates("writer"),
-        does(runs("rm b.txt")),
+        does(read("a.txt")), does(writes("a.txt", "one\ntwo\n")), delegates("writer"), does(runs("rm b.txt")),
         says("done"),
-    ]
+    ]  # fmt: skip
     stage.plays({"a": mine, "a.1": child})
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")
@@ -51,11 +48,8 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
 
 async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage) -> None:
     turns = [
-        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n")),
-        says("two"),
-    ]
+        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")), says("one"), does(writes("a.txt", "2\n")), says("two"),
+    ]  # fmt: skip
     stage.plays({"a": turns})
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")

@@ -80,11 +80,8 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
 
 async def test_only_what_came_after_the_message_is_taken_back(stage: Stage) -> None:
     turns = [
-        does(writes("a.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n"), writes("b.txt", "2\n")),
-        says("two"),
-    ]
+        does(writes("a.txt", "1\n")), says("one"), does(writes("a.txt", "2\n"), writes("b.txt", "2\n")), says("two"),
+    ]  # fmt: skip
     stage.plays({"a": turns})
     async with stage.session(mode="yolo") as session:
         await session.prompt("first")

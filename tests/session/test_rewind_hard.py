@@ -118,18 +118,9 @@ async def test_a_name_is_no_note_of_the_harness(stage: Stage) -> None:
 
 async def test_hostile_names_come_back_exactly(stage: Stage) -> None:
     names = [
-        b"\x1b]0;x\x07",
-        b"a\nb",
-        b"-rf",
-        b"\xff\xfe",
-        b" ",
-        b"$(touch pwned)",
-        "\u202egpj.exe".encode(),
-        b"a" * 250,
-        b"[b]x",
-        b"~",
-        b"\\",
-    ]
+        b"\x1b]0;x\x07", b"a\nb", b"-rf", b"\xff\xfe", b" ", b"$(touch pwned)", "\u202egpj.exe".encode(), b"a" * 250,
+        b"[b]x", b"~", b"\\",
+    ]  # fmt: skip
     for name in names:
         (stage.project / os.fsdecode(name)).write_bytes(b"held " + name)
     before = everything(stage.project)

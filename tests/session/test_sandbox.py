@@ -44,13 +44,10 @@ def results(session: Session) -> list[ToolResult]:
 async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(stage: Stage) -> None:
     out = stage.project.parent / "out"
     session = await play(
-        stage,
-        {"command": "echo in > in"},
-        {"command": f"echo x > {out}"},
+        stage, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
-        {"command": f"echo x > {out}", "outside": True},
-        mode="auto",
-    )
+        {"command": f"echo x > {out}", "outside": True}, mode="auto",
+    )  # fmt: skip
     first, second, third, fourth = results(session)
     assert session.sandbox == KIND
     assert first.status == "ok"

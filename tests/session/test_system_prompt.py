@@ -183,11 +183,8 @@ class TestReading:
         (repo / "sub/deep/CLAUDE.md").write_text("not this one")
         found = self.read(repo)
         assert [(file.text, file.own) for file in found.files] == [
-            ("mine", True),
-            ("root", False),
-            ("sub", False),
-            ("deep", False),
-        ]
+            ("mine", True), ("root", False), ("sub", False), ("deep", False),
+        ]  # fmt: skip
         assert found.notices == ()
 
     def test_without_trust_that_is_said(self, repo: Path) -> None:

@@ -58,12 +58,8 @@ async def test_who_saved_a_note_is_kept(store: Store) -> None:
     two, one = await notes.load("", tags=[], limit=9, agent="a.2.1")
     assert one == first
     assert (one.agent, one.scope, one.tags, one.project, one.promoted) == (
-        "7f3a:a.2.1",
-        "project",
-        ("t",),
-        "/work",
-        False,
-    )
+        "7f3a:a.2.1", "project", ("t",), "/work", False,
+    )  # fmt: skip
     assert two.agent == "9999:a"
     assert one.at > 1.6e9
 
@@ -85,8 +81,7 @@ async def test_notes_saved_without_full_text_search_are_found_with_it(
     await store.close()
 
 
-async def test_notes_outlive_the_session_that_made_them(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_notes_outlive_the_session_that_made_them(store: Store, session: str) -> None:
     await store.memory("/work", session).save("stays", scope="project", tags=[], agent="a")
     await store.delete(session)
     assert [i.text for i in await store.memory("/work", "other").load("", tags=[], limit=9)] == ["stays"]

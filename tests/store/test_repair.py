@@ -179,16 +179,6 @@ async def test_a_file_of_another_program_is_refused_whatever_its_version_and_not
     assert beside(path) == []
 
 
-async def test_a_newer_form_is_not_repaired(path: Path) -> None:
-    await fill(path)
-    with sqlite3.connect(path) as raw:
-        raw.execute("PRAGMA user_version = 99")
-    raw.close()
-    with pytest.raises(StoreError, match="newer Friday"):
-        repair(path)
-    assert beside(path) == []
-
-
 async def test_a_session_that_is_open_is_not_taken_from_its_process(path: Path) -> None:
     store = Store(path)
     session = await store.create_session("/work")

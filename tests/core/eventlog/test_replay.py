@@ -73,10 +73,7 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
         (
             "a",
             AgentFinished(
-                1,
-                "cancelled",
-                "aborted",
-                usage=Usage(20, output=5, cost_usd=2.0),
+                1, "cancelled", "aborted", usage=Usage(20, output=5, cost_usd=2.0),
                 receipt=Receipt({"bash": 1}, warnings=("seen",)),
             ),
         ),
@@ -86,7 +83,7 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
         ("a", MessageAdded(user("go on"))),
         ("a", ToolFinished("d", "bash", "error")),
         ("a", TurnFinished(1, Usage(3, cost_usd=None))),
-    )
+    )  # fmt: skip
     record = replay(log)["a"]
     assert (record.run, record.task, record.end, record.mode) == (2, "second", None, "plan")
     assert [rule.rule for rule in record.rules] == ["bash(ls)"]
@@ -100,14 +97,10 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
 
 def test_what_is_still_open_is_known() -> None:
     log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", QuestionAsked("q1", "c1", "Which?")),
-        ("a", PermissionAsked("q2", "c2", "bash", "rm")),
-        ("a", AskWithdrawn("q2")),
-        ("a", InboxMessage("first")),
-        ("a", InboxMessage("second")),
-        ("a", MessageAdded(user("first"))),
-    )
+        ("a", AgentStarted(1, "p", "t", "m")), ("a", QuestionAsked("q1", "c1", "Which?")),
+        ("a", PermissionAsked("q2", "c2", "bash", "rm")), ("a", AskWithdrawn("q2")), ("a", InboxMessage("first")),
+        ("a", InboxMessage("second")), ("a", MessageAdded(user("first"))),
+    )  # fmt: skip
     record = replay(log)["a"]
     assert list(record.asks) == ["q1"]
     assert [message.text for message in record.inbox] == ["second"]
@@ -115,11 +108,9 @@ def test_what_is_still_open_is_known() -> None:
 
 def test_active_time_leaves_the_waits_for_people_out() -> None:
     log = [
-        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
-        Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
-        Envelope(3, 500.0, "a", StatusChanged("running")),
-        Envelope(4, 505.0, "a", said("x")),
-    ]
+        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")), Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
+        Envelope(3, 500.0, "a", StatusChanged("running")), Envelope(4, 505.0, "a", said("x")),
+    ]  # fmt: skip
     assert replay(log)["a"].active_s == 15.0
 
 

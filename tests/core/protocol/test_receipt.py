@@ -24,14 +24,9 @@ def test_facts_are_summed() -> None:
     tally.warn("twice", "once")
     tally.warn("twice")
     assert tally.receipt == Receipt(
-        {"edit_file": 2, "bash": 2},
-        failed=2,
-        files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
-        commands=(CommandRun("make", 2),),
-        urls=("http://x",),
-        read=("g", "f"),
-        warnings=("twice", "once"),
-    )
+        {"edit_file": 2, "bash": 2}, failed=2, files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
+        commands=(CommandRun("make", 2),), urls=("http://x",), read=("g", "f"), warnings=("twice", "once"),
+    )  # fmt: skip
 
 
 def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:

@@ -44,11 +44,8 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
     assert end(bench, "a") == ("cancelled", "aborted")
     assert {end(bench, p) for p in ("a.1", "a.1.1", "a.2")} == {("cancelled", "parent")}
     assert [bench.finished(p).result for p in ("a", "a.1", "a.1.1", "a.2")] == [
-        "starting",
-        "handing on",
-        "working",
-        "working",
-    ]
+        "starting", "handing on", "working", "working",
+    ]  # fmt: skip
     assert all(bench.finished(p).partial for p in bench.agents)
     assert await others() == []
     count = len(bench.model.requests)
