@@ -118,8 +118,7 @@ async def test_what_another_process_added_while_a_session_was_opened_is_known(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage.plays({"a": [says("one")]})
-    async with stage.session() as first:
-        await first.prompt("go")
+    first = await stage.ran()
     look = open._look
 
     async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:

@@ -96,8 +96,7 @@ async def test_a_power_cut_at_any_change_leaves_what_led_to_it_and_what_was_ther
     ]  # fmt: skip
     stage = Stage(project, {"a": edits})
     disk = Disk(monkeypatch, project)
-    async with stage.session(mode="edits") as session:
-        await session.prompt("go")
+    await stage.ran(mode="edits")
     assert [(cut["path"], cut["whole"]) for cut in disk.cuts] == [("old.txt", True), ("new.txt", True)]
     for cut in disk.cuts:  # the call and what it is to change can be read, and what the file held is there
         for part in ('"go"', "tool_started", "checkpoint", cut["path"]):
