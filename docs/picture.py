@@ -1,12 +1,13 @@
 """Draws docs/friday.svg from a run of the offline demo that is kept beside it: `python -m docs.picture`.
 
 Every line of the picture is made by Friday's own code from the events of that run; nothing is written by hand.
-`--record` runs the demo anew first.
+`--record` runs the demo again first.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,8 +81,12 @@ def paint(console: Console, envelopes: list[Envelope]) -> None:
 
 
 def recorded() -> list[Envelope]:
-    """The events of a demo over the package's own folder, without those that the picture does not need."""
-    with tempfile.TemporaryDirectory() as home:
+    """The events of a demo over a copy of this project, without those that the picture does not need."""
+    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
+        for name in ("friday_cli", "profiles"):
+            shutil.copytree(PROJECT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("README.md", "pyproject.toml"):
+            shutil.copy(PROJECT / name, folder)
         argv = [
             sys.executable,
             "-P",
@@ -95,17 +100,24 @@ def recorded() -> list[Envelope]:
             QUESTION,
         ]
         env = {**os.environ, "FRIDAY_HOME": home, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
-        ran = subprocess.run(argv, cwd=PROJECT / "friday_cli", env=env, capture_output=True, check=True)
+        ran = subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=True)
     envelopes = [decode_envelope(line) for line in ran.stdout.splitlines()]
-    needless = (CallDelta, MessageAdded, Prefix, TextDelta, ThinkingDelta)
-    return [placeless(envelope) for envelope in envelopes if not isinstance(envelope.event, needless)]
+    return [placeless(envelope) for envelope in envelopes if is_needed(envelope)]
+
+
+def is_needed(envelope: Envelope) -> bool:
+    """Whether the picture depends on an event: of the messages, those with the calls of an agent."""
+    event = envelope.event
+    if isinstance(event, MessageAdded):
+        return bool(event.message.calls)
+    return not isinstance(event, (CallDelta, Prefix, TextDelta, ThinkingDelta))
 
 
 def placeless(envelope: Envelope) -> Envelope:
     """Without the folder of the machine it ran on."""
     if not isinstance(envelope.event, SessionStarted):
         return envelope
-    return msgspec.structs.replace(envelope, event=msgspec.structs.replace(envelope.event, cwd="/home/you/friday_cli"))
+    return msgspec.structs.replace(envelope, event=msgspec.structs.replace(envelope.event, cwd="/home/you/friday"))
 
 
 def folded(envelopes: list[Envelope]) -> SessionView:

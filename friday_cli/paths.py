@@ -40,6 +40,18 @@ def store_path(env: Mapping[str, str] | None = None) -> Path:
     return data_dir(env) / "friday.db"
 
 
+def kept_store_path() -> Path | None:
+    """The file that holds all sessions; None where no session was ever kept."""
+    path = store_path()
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        pass  # the store says what is wrong
+    return path
+
+
 def with_tilde(path: str | Path) -> str:
     """A path for people: the home folder is `~`."""
     text, home = str(path), os.path.expanduser("~").rstrip("/")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from friday_cli.command_safety import outbound
 from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
@@ -22,6 +23,7 @@ from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
@@ -207,6 +209,7 @@ class Nowhere:
 
     root = Path("/ws")
     roots: tuple[Path, ...] = (Path("/ws"),)
+    away: tuple[Path, ...] = ()
 
     def __init__(self) -> None:
         self.released: list[str] = []
@@ -287,7 +290,7 @@ class Bench:
         self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng)
+        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, TaintTracker(outbound))
         self.tree = _Tree(self.world, build=self.build, revive=self.revive)
         self.tree.bench, self.tree.runs = self, {}
         self.tree.on_news = self._wake

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, Literal
+from itertools import pairwise
+from typing import Any
 
 import typer
 
-from friday_cli.frontends.oneshot.options import OPTIONS, AskOption
+from friday_cli.frontends.oneshot.options import OPTIONS
 
-from . import completion
 from .help import HelpCommand
-
-_TAB = {
-    "model": completion.models,
-    "fallback_model": completion.models,
-    "subagent_model": completion.models,
-    "profile": completion.profiles,
-    "resume": completion.sessions,
-}
-"""What Tab offers for an option's value."""
+from .parameters import parameter, set_parameters
 
 HELP = """Answer one prompt and leave. The answer goes to standard output, all else to standard error.
 
@@ -29,42 +20,29 @@ rule or mode allows is refused, told to the model, and listed at the end.
 Exit codes: 0 answered, 1 failed, 2 wrong use, 3 no model configured, 4 refused calls left nothing to answer with,
 5 a limit was reached, 75 try again later, 130 interrupted."""
 
+_PROMPT = typer.Argument(
+    None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.", show_default=False
+)
 
-def register(app: typer.Typer) -> None:
+
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `ask`."""
 
     def command(**values: Any) -> None:
-        from friday_cli.frontends.oneshot.run import ask
+        from friday_cli.frontends.oneshot.run import ask  # loads the session, which the help does not need
 
         for option in OPTIONS:
             if option.kind == "many":
                 values[option.dest] = tuple(values[option.dest] or ())
         raise typer.Exit(ask(values))
 
-    prompt = inspect.Parameter(
-        "prompt", inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Argument(None, metavar="PROMPT", help="The question or task; '-' reads it from standard input.", show_default=False),
-        annotation=str | None,
-    )  # fmt: skip
-    parameters = [prompt, *map(_parameter, OPTIONS)]
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    set_parameters(command, [parameter("prompt", str | None, _PROMPT)], OPTIONS)
     app.command("ask", cls=HelpCommand, help=HELP)(command)
 
 
-def _parameter(option: AskOption) -> inspect.Parameter:
-    types: dict[str, Any] = {"flag": bool, "int": int, "float": float, "many": list[str]}
-    kind = types.get(option.kind, str)
-    if option.choices:
-        kind = Literal[option.choices]
-    settings: dict[str, Any] = {"help": option.help, "rich_help_panel": option.group, "show_default": False}
-    if option.metavar and not option.choices:
-        settings["metavar"] = option.metavar
-    if option.dest in _TAB:
-        settings["autocompletion"] = _TAB[option.dest]
-    flag = option.kind == "flag"
-    return inspect.Parameter(
-        option.dest, inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Option(False if flag else None, *option.names, **settings),
-        annotation=bool if flag else kind | None,
-    )  # fmt: skip
+def report_misuse(argv: list[str], text: str, code: int) -> None:
+    """Print the JSON document of a run that never began, where `argv` asks for one although it cannot be parsed."""
+    if "--output-format=json" in argv or ("--output-format", "json") in pairwise(argv):
+        from friday_cli.frontends.oneshot.output import JsonWriter  # loads the view, which no other misuse needs
+
+        JsonWriter.failure(text, code)

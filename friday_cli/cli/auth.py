@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from getpass import getpass
 
 import typer
 
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.llm.models import credentials
+from friday_cli.llm.models.presets import SCRIPTED, names, unknown
 from friday_cli.paths import with_tilde
 
 from . import completion
-from .help import HelpCommand, HelpGroup
-
-if TYPE_CHECKING:
-    from friday_cli.llm.models.credentials import KeyRow
+from .help import add_family
+from .output import TableColumn, remark, show_table
+from .project_context import look
 
 LONGEST = 10_000
 """Characters of a key; more is something else."""
@@ -25,15 +27,11 @@ _PROVIDER = typer.Argument(
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `auth`."""
-    family = typer.Typer(cls=HelpGroup, help="Keep keys of model services: set, list, remove.", rich_markup_mode=None)
     # what looks like an option could be a key: take it in here, refuse it there, and print it nowhere
     loose = {"allow_extra_args": True, "ignore_unknown_options": True}
-    family.command("set", cls=HelpCommand, context_settings=loose)(set_)
-    family.command("list", cls=HelpCommand)(list_)
-    family.command("remove", cls=HelpCommand)(remove)
-    app.add_typer(family, name="auth")
+    add_family(app, "auth", about, {"set": set_, "list": list_, "remove": remove}, set={"context_settings": loose})
 
 
 def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
@@ -43,11 +41,6 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
     friday auth set anthropic                asks for the key without showing it
     pass show anthropic | friday auth set anthropic
     """
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.llm.models import credentials
-
-    from .output import remark
-
     if context.args or provider.startswith("-"):
         raise UsageError(
             "A key does not belong on the command line: the shell keeps it in its history.",
@@ -63,8 +56,6 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
 
 def list_() -> None:
     """List which services have a key, and where it is from. The keys themselves are not shown."""
-    from .output import TableColumn, remark, show_table
-
     rows = _rows()
     if not rows:
         remark("no keys. Set a variable such as ANTHROPIC_API_KEY, or run `friday auth set anthropic`.")
@@ -77,11 +68,6 @@ def list_() -> None:
 
 def remove(provider: str = _PROVIDER) -> None:
     """Forget the key of a service. Variables of the environment stay as they are."""
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.llm.models import credentials
-
-    from .output import remark
-
     left = [row.source for row in _rows(provider) if row.source != "auth.toml"]
     still = f" {left[0]} is set in the environment and still gives one." if left else ""
     if not credentials.remove_key(provider):
@@ -91,11 +77,6 @@ def remove(provider: str = _PROVIDER) -> None:
 
 def _known(provider: str) -> str:
     """The name of a service that can have a key. Raises UsageError for any other, without repeating a likely key."""
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.llm.models.presets import SCRIPTED, names, unknown
-
-    from .project_context import look
-
     providers = look().settings.providers
     if provider in SCRIPTED:
         raise UsageError(f"{provider} is no service: it needs no key.")
@@ -109,21 +90,13 @@ def _known(provider: str) -> str:
     raise unknown(provider, providers)
 
 
-def _rows(provider: str = "") -> list[KeyRow]:
-    from friday_cli.llm.models import credentials
-
-    from .project_context import look
-
+def _rows(provider: str = "") -> list[credentials.KeyRow]:
     rows = credentials.list_keys(look().settings.providers, os.environ)
     return [row for row in rows if not provider or row.provider == provider]
 
 
 def _read_key(provider: str) -> str:
-    from friday_cli.core.protocol.errors import UsageError
-
     if sys.stdin is not None and sys.stdin.isatty():
-        from getpass import getpass
-
         try:
             return getpass(f"Key of {provider} (it is not shown): ", sys.stderr)
         except EOFError:

@@ -1,4 +1,7 @@
-"""What Tab offers in a shell. Nothing here may fail aloud: whatever goes wrong offers nothing."""
+"""What Tab offers in a shell. Nothing here may fail aloud: whatever goes wrong offers nothing.
+
+Every command imports this module, so each function imports what it asks.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,11 @@ def profiles() -> Iterable[Offer]:
 @_quietly
 def sessions() -> Iterable[Offer]:
     """Sessions of this folder, then the others, the newest first."""
-    from .session_lookup import listed
+    from friday_cli.paths import kept_store_path
+    from friday_cli.store.listing import glance, list_sessions
 
-    rows = listed(None)
+    path = kept_store_path()
+    rows = glance(path, lambda db: list_sessions(db, None, None)) if path else []
     here = str(Path.cwd())
     return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
 

@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import msgspec
 import typer
 
+from friday_cli import config
+from friday_cli.config.edit import SavedSetting, set_value, unset_value, value_of
+from friday_cli.config.loader import user_file
+from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.llm.models.resolve import parse
 from friday_cli.paths import with_tilde
 
-from . import completion
-from .help import HelpCommand, HelpGroup
-
-if TYPE_CHECKING:
-    from friday_cli.config.edit import SavedSetting
+from . import completion, output
+from .help import add_family
+from .project_context import look
+from .session_args import JSON
 
 _KEY = typer.Argument(
     metavar="KEY", help="A setting, such as model or limits.max_cost.", autocompletion=completion.settings, show_default=False
 )  # fmt: skip
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `config`."""
-    family = typer.Typer(cls=HelpGroup, help="Settings: path, show, get, set, unset.", rich_markup_mode=None)
-    for name, function in (("path", path), ("show", show), ("get", get), ("set", set_), ("unset", unset)):
-        settings = {"ignore_unknown_options": name == "set"}  # a number below 0 is a value
-        family.command(name, cls=HelpCommand, context_settings=settings)(function)
-    app.add_typer(family, name="config")
+    below_zero = {"ignore_unknown_options": True}  # a number below 0 is a value
+    commands = {"path": path, "show": show, "get": get, "set": set_, "unset": unset}
+    add_family(app, "config", about, commands, set={"context_settings": below_zero})
 
 
 def path() -> None:
     """Print the path of your settings file; it need not exist yet."""
-    from friday_cli.config.load import user_file
-
     print(user_file())
 
 
-def show(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+def show(as_json: bool = JSON) -> None:
     """Show every setting with its value and where it comes from."""
-    from friday_cli import config
-
-    from . import output
-    from .project_context import look
-
     loaded = look().loaded
     rows = config.rows(loaded)
     if as_json:
-        import msgspec
-
         output.show_json(
             {name: {"value": msgspec.json.decode(value) if value and value != "(hidden)" else value or None, "source": source}
              for name, value, source in rows}
@@ -64,11 +57,6 @@ def get(key: str = _KEY) -> None:
 
     Text comes as it is, a list as JSON, and for a table there is a line for each of its settings.
     """
-    from friday_cli import config
-
-    from . import output
-    from .project_context import look
-
     loaded = look().loaded
     value = config.lookup(loaded.settings, key)
     rows = [row for row in config.rows(loaded) if row[0] == key or row[0].startswith(f"{key}.")]
@@ -88,10 +76,6 @@ def set_(
     ),
 ) -> None:  # fmt: skip
     """Change one setting in your file. Everything else in it stays, comments too."""
-    from friday_cli.config.edit import set_value, value_of
-
-    from . import output
-
     _sound(key, value_of(tuple(key.split(".")), value))
     saved = set_value(key, value)
     output.remark(f"{key} is set in {with_tilde(saved.path)}")
@@ -100,11 +84,6 @@ def set_(
 
 def unset(key: str = _KEY) -> None:
     """Take one setting out of your file: the default holds."""
-    from friday_cli.config.edit import unset_value
-    from friday_cli.config.load import user_file
-
-    from . import output
-
     saved = unset_value(key)
     if saved is None:
         output.remark(f"{key} is not set in {with_tilde(user_file())}")
@@ -114,12 +93,7 @@ def unset(key: str = _KEY) -> None:
 
 
 def _told(key: str, saved: SavedSetting) -> None:
-    """What a person must know beside the change: lost comments, and another place that sets the key."""
-    from . import output
-    from .project_context import look
-
-    if saved.backup is not None:
-        output.remark(f"its comments could not be kept; the old file is {with_tilde(saved.backup)}")
+    """Warn where another file sets the key, too."""
     source = look().loaded.sources.get(key, "")
     if source and Path(source).resolve() != saved.path.resolve():
         output.remark(f"warning: {with_tilde(source)} sets it too, and wins")
@@ -127,14 +101,8 @@ def _told(key: str, saved: SavedSetting) -> None:
 
 def _sound(key: str, value: object) -> None:
     """Refuse a model or rule that would only fail later. Raises UsageError."""
-    from friday_cli.core.permissions.rule import parse_rule
-
-    from .project_context import look
-
     if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):
         for rule in value:
             parse_rule(str(rule), "deny")
     if key in ("model", "subagent_model", "fallback_model") and isinstance(value, str) and value:
-        from friday_cli.llm.models.resolve import parse
-
         parse(value, look().settings.providers)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import typer
 
+from friday_cli.llm.models.presets import DEMO_PROMPT
+
 from .help import HelpCommand
 
-PROMPT = "What is in this folder?"
 MODELS = {"model": "demo", "subagent_model": "demo", "fallback_model": "demo"}
 HELP = """See Friday work, without a key and without a network.
 
 A script stands in for the model (it says so, and costs nothing); the tools, permissions, sub-agents and the session are
-the real ones, at work in this folder. On a terminal it is the chat (`friday --model demo`) with a first question;
-elsewhere, or with --plain, the answer alone (`friday ask --model demo`)."""
+the real ones, at work in this folder. Three sub-agents make an overview of it, and one of them asks for a permission. On a
+terminal this is the chat (`friday --model demo`) with a first message; elsewhere, or with --plain, the answer alone
+(`friday ask --model demo`)."""
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `demo`."""
 
     @app.command("demo", cls=HelpCommand, help=HELP)
     def command(
         prompt: str = typer.Argument(
-            PROMPT, metavar="PROMPT", help="What to ask it; it says so when it cannot answer."
+            DEMO_PROMPT, metavar="PROMPT", help="What to ask it; it says so when it cannot answer."
         ),
         cwd: str = typer.Option(".", "--cwd", "-C", help="Folder to work in.", metavar="DIR"),
         plainly: bool = typer.Option(False, "--plain", help="The answer alone, without the chat."),
@@ -31,7 +33,7 @@ def register(app: typer.Typer) -> None:
         if wants_chat([]) and not plainly:
             from friday_cli.frontends.tui.run import chat
 
-            raise typer.Exit(chat({**MODELS, "first": prompt, "cwd": cwd}))
+            raise typer.Exit(chat({**MODELS, "prompt": prompt, "cwd": cwd}))
         from friday_cli.frontends.oneshot.options import defaults
         from friday_cli.frontends.oneshot.run import ask
 

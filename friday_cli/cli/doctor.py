@@ -6,27 +6,29 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from friday_cli.diagnostics import doctor as diagnosis
+from friday_cli.diagnostics.doctor import DoctorFact
+
+from . import output
 from .help import HelpCommand
+from .output import Style
+from .session_args import JSON
 
 if TYPE_CHECKING:
-    from friday_cli.diagnostics.doctor import DoctorFact
     from friday_cli.diagnostics.selftest import SelftestCheck
-
-    from .output import Style
-
 
 _MARKS: dict[str, tuple[str, Style]] = {"ok": (" ", ""), "note": ("!", "yellow"), "bad": ("✗", "red")}
 
 _KEPT: tuple[str, Style] = ("✓", "green")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `doctor`."""
     app.command("doctor", cls=HelpCommand)(doctor)
 
 
 def doctor(
-    as_json: bool = typer.Option(False, "--json", help="Print JSON for programs."),
+    as_json: bool = JSON,
     selftest: bool = typer.Option(
         False, "--selftest", help="Also run a tree of scripted agents in a temporary folder and check what came of it."
     ),
@@ -37,22 +39,16 @@ def doctor(
     this machine, and what is printed can be pasted into a report: no keys, no passwords, the home folder as ~. Exit
     code 1 when something is broken.
     """
-    from friday_cli.diagnostics import doctor as diagnosis
-
-    from . import output
-
     facts = diagnosis.examine()
     checks: list[SelftestCheck] = []
     if selftest:
-        from friday_cli.diagnostics import selftest as play
+        from friday_cli.diagnostics import selftest as play  # loads the session (50 ms)
 
         checks = play.run()
     broken = sum(f.level == "bad" for f in facts) + sum(not c.ok for c in checks)
     if as_json:
-        import msgspec
-
-        document = {"ok": not broken, "facts": msgspec.to_builtins(facts)}
-        output.show_json(document | ({"selftest": msgspec.to_builtins(checks)} if selftest else {}))
+        document = {"ok": not broken, "facts": facts}
+        output.show_json(document | ({"selftest": checks} if selftest else {}))
     else:
         _show(facts)
         if selftest:
@@ -66,8 +62,6 @@ def doctor(
 
 
 def _show(facts: list[DoctorFact]) -> None:
-    from . import output
-
     area = ""
     width = max(len(fact.name) for fact in facts if len(fact.name) <= 18)
     for fact in facts:
@@ -81,8 +75,6 @@ def _show(facts: list[DoctorFact]) -> None:
 
 
 def _show_checks(checks: list[SelftestCheck]) -> None:
-    from . import output
-
     output.show_painted(("self-test", "bold"))
     for check in checks:
         mark, style = _KEPT if check.ok else _MARKS["bad"]

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 
-def _cheap(option: Any) -> Any:
-    """The option `--help` with a value of its type where it is not given: Typer loads pydantic (50 ms) for any other."""
-    if option is not None:
-        option.default = False
-    return option
-
-
-class _PlainText:
-    """How a text of the command line is read: as it is. Typer loads pydantic (50 ms) to see that a text is one."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        return value
-
-
-class HelpCommand(TyperCommand):
-    """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        for param in self.params:
-            about: Any = getattr(param, "type_descriptor", None)
-            if about is not None and about.annotation is str and not about.parameter_info.parser and not param.multiple:
-                param.get_runtime_param = _PlainText  # type: ignore[attr-defined]
-        return super().parse_args(ctx, args)
+class _CheapHelp:
+    """The option `--help` with a flag's value where it is not given: Typer loads pydantic (50 ms) to read None as one."""
 
     def get_help_option(self, ctx: Any) -> Any:
-        return _cheap(super().get_help_option(ctx))
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.default = False
+        return option
+
+
+class HelpCommand(_CheapHelp, TyperCommand):
+    """A command whose help shows `ID` in place of `ID <str>` and options under the titles of their groups."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in super().collect_usage_pieces(ctx)]
@@ -58,11 +45,8 @@ class HelpCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
-class HelpGroup(TyperGroup):
+class HelpGroup(_CheapHelp, TyperGroup):
     """A family of commands; without a word more it shows its help, in which its commands come first."""
-
-    def get_help_option(self, ctx: Any) -> Any:
-        return _cheap(super().get_help_option(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
@@ -74,3 +58,14 @@ class HelpGroup(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)
         HelpCommand.format_options(self, ctx, formatter)  # type: ignore[arg-type]
+
+
+def add_family(
+    app: typer.Typer, name: str, about: str, commands: Mapping[str, Callable[..., None]], **settings: Mapping[str, Any]
+) -> None:
+    """Add the family `name` with its commands to the command line. `about` is its summary; `settings` have for a command
+    what Typer is told beside its function."""
+    family = typer.Typer(cls=HelpGroup, help=about, rich_markup_mode=None)
+    for command, function in commands.items():
+        family.command(command, **({"cls": HelpCommand} | dict(settings.get(command, {}))))(function)
+    app.add_typer(family, name=name)

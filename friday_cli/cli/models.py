@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
 
 import typer
 
+from friday_cli.config import Settings
+from friday_cli.core.protocol.errors import FridayError, NotConfigured
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.llm import models as known
+from friday_cli.llm.models import ModelChoice, Row, catalog, resolve
+from friday_cli.llm.models.factory import cost_of
+from friday_cli.llm.models.local_servers import probe
+from friday_cli.llm.models.local_servers_data import LocalServers
+from friday_cli.llm.models.presets import service
+
+from . import output
 from .help import HelpCommand
-
-if TYPE_CHECKING:
-    from friday_cli.config import Settings
-    from friday_cli.llm.models import ModelChoice, Row
-    from friday_cli.llm.models.local_servers_data import LocalServers
+from .output import TableColumn, show_table
+from .project_context import look
+from .session_args import JSON
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `models`."""
     app.command("models", cls=HelpCommand)(models)
 
 
-def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+def models(as_json: bool = JSON) -> None:
     """Show which models can be used now, and why the others cannot.
 
     Keys are looked for in the environment and in what `friday auth` keeps; model servers on this machine are asked.
     The star marks the model that is used when none is named. Other models of a service work too: name them
     as provider/model.
     """
-    from friday_cli.llm import models as known
-    from friday_cli.llm.models.local_servers import probe
-
-    from . import output
-    from .project_context import look
-
     settings = look().settings
     found = asyncio.run(probe(settings.providers, os.environ))
     rows = known.usable(settings, found=found)
@@ -46,9 +48,9 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
         output.show()
         output.show_table([output.TableColumn("NOT USABLE NOW"), output.TableColumn("WHY", wide=True)], out)
     output.show()
-    aliases = ", ".join(f"{short} = {name}" for short, name in _aliases().items())
+    aliases = ", ".join(f"{short} = {name}" for short, name in catalog.aliases().items())
     output.show_hanging(9, ("Aliases: ", "bold"), (aliases, ""))
-    for words in (*found.notes, *(choice.notes if choice else ()), *([why] if why else ())):
+    for words in (*_notes(found), *(choice.notes if choice else ()), *([why] if why else ())):
         output.remark(words)
     for server in found.servers:
         for model in server.models:
@@ -60,9 +62,6 @@ def models(as_json: bool = typer.Option(False, "--json", help="Print JSON for pr
 
 def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
     """The model that is used when none is named, or why there is none."""
-    from friday_cli.core.protocol.errors import FridayError, NotConfigured
-    from friday_cli.llm.models import resolve
-
     try:
         return resolve(None, settings), ""
     except NotConfigured:
@@ -72,8 +71,6 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
 
 
 def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
-    from .output import TableColumn, show_table
-
     chosen = (
         choice.name.removesuffix(f":{choice.effort}") if choice and choice.effort else choice.name if choice else ""
     )
@@ -95,11 +92,6 @@ def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings
 
 def _figures(name: str, row: Row, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
     """Context window in tokens, and dollars per million tokens of input and output; empty where not known."""
-    from friday_cli.core.protocol.messages import Usage
-    from friday_cli.llm.models import catalog
-    from friday_cli.llm.models.factory import cost_of
-    from friday_cli.llm.models.presets import service
-
     if row.provider == "demo" or not row.models:
         return "", "", ""
     of = service(row.provider, settings.providers, os.environ)
@@ -114,21 +106,19 @@ def _figures(name: str, row: Row, settings: Settings, found: LocalServers) -> tu
     return f"{window:,}" if window else "", into, out
 
 
-def _aliases() -> dict[str, str]:
-    from friday_cli.llm.models import catalog
-
-    return catalog.aliases()
+def _notes(found: LocalServers) -> list[str]:
+    """What was not asked and why, and that the table of models is out of date."""
+    return [*found.notes, *filter(None, [catalog.outdated()])]
 
 
 def _document(rows: list[Row], choice: ModelChoice | None, why: str, found: LocalServers) -> dict[str, object]:
-    import msgspec
-
     return {
         "default": choice.name if choice else None,
         "source": choice.source if choice else None,
         "why": why or None,
-        "providers": msgspec.to_builtins(rows),
-        "servers": msgspec.to_builtins(found.servers),
-        "aliases": _aliases(),
-        "notes": list(found.notes),
+        "providers": rows,
+        "servers": found.servers,
+        "aliases": catalog.aliases(),
+        "confirmed": catalog.confirmed().isoformat(),
+        "notes": _notes(found),
     }

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.sanitize import sanitize
 
 Style = Literal["", "bold", "dim", "green", "yellow", "red", "cyan"]
@@ -95,8 +96,8 @@ def remark(text: str) -> None:
 
 
 def show_json(document: Any) -> None:
-    """Print a JSON document: exact for programs, with nothing in it that could steer a terminal."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
+    """Print structs or a document as JSON: exact for programs, with nothing in it that could steer a terminal."""
+    text = json.dumps(msgspec.to_builtins(document), ensure_ascii=False, indent=2)
     print(re.sub(r"[^\n -~]", _escaped, text))
 
 
@@ -177,8 +178,6 @@ def confirm(question: str, *, yes: bool, otherwise: str) -> bool:
 
     Where nobody can be asked, raises UsageError with `otherwise`, which says that nothing was done.
     """
-    from friday_cli.core.protocol.errors import UsageError
-
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():

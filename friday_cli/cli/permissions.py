@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+import os
+from typing import get_args
+from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
-from friday_cli.paths import with_tilde
+from friday_cli.command_safety import AnalysisContext, analyze, outbound
+from friday_cli.config.rule_locations import rule_places
+from friday_cli.core.permissions.rule import RuleInput
+from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, suggested_rule
+from friday_cli.core.permissions.taint import TaintTracker
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.shell_script import CommandAnalysis
+from friday_cli.core.protocol.tool import Effect
+from friday_cli.core.protocol.workspace import Access, Reach
+from friday_cli.extensions.profiles import KNOWN
+from friday_cli.paths import cache_dir, with_tilde, working_folder
+from friday_cli.session.agent_rules import profile_rights, session_rules
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
-from . import completion
-from .help import HelpCommand, HelpGroup
-
-if TYPE_CHECKING:
-    from friday_cli.core.permissions.rule import RuleInput
-    from friday_cli.core.permissions.rules import PermissionDecision, Rules
-    from friday_cli.core.protocol.tool import Effect
-    from friday_cli.core.protocol.workspace import Access, Reach
-
-    from .output import Style
+from . import completion, output
+from .help import add_family
+from .output import Style, TableColumn, remark, show_hanging, show_json, show_table
+from .project_context import look
+from .session_args import JSON
 
 EFFECTS: dict[str, Effect] = {
     "read_file": "read", "list_dir": "read", "glob": "read", "grep": "read", "document_query": "read", "write_file": "write",
@@ -42,24 +54,18 @@ _PROFILE = typer.Option(
     autocompletion=completion.profiles,
     show_default=False,
 )
-_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `permissions`."""
-    family = typer.Typer(cls=HelpGroup, help="Permission rules: list them, explain a decision.", rich_markup_mode=None)
-    for name, function in (("list", list_), ("explain", explain)):
-        family.command(name, cls=HelpCommand)(function)
-    app.add_typer(family, name="permissions")
+    add_family(app, "permissions", about, {"list": list_, "explain": explain})
 
 
-def list_(as_json: bool = _JSON) -> None:
+def list_(as_json: bool = JSON) -> None:
     """List the rules that hold here, and where each stands.
 
     Deny beats ask, ask beats allow. What no rule decides, the mode does.
     """
-    from .output import TableColumn, remark, show_json, show_table
-
     rules, notices = _rules("", "")
     if as_json:
         show_json(
@@ -101,7 +107,7 @@ def explain(
     ),
     mode: str = _MODE,
     profile: str = _PROFILE,
-    as_json: bool = _JSON,
+    as_json: bool = JSON,
 ) -> None:
     """Tell what would become of a call, and why.
 
@@ -109,10 +115,6 @@ def explain(
     is taken apart: each simple command in it is judged by itself. `bash_network:` and `bash_outside:` stand for
     commands that are to reach beyond the sandbox.
     """
-    from friday_cli.core.permissions.rules import suggested_rule
-
-    from . import output
-
     rules, _ = _rules(mode, profile)
     wanted = _call(call)
     verdict, later = _beside(rules, wanted, rules.decide(wanted), call)
@@ -139,10 +141,7 @@ def explain(
 def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
     """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
     is asked about in a session that has read text of strangers, "" for nothing."""
-    from friday_cli.core.permissions.rules import PermissionDecision
-    from friday_cli.core.permissions.taint import TaintTracker
-
-    fresh = TaintTracker()
+    fresh = TaintTracker(outbound)
     if verdict.decision == "deny":
         return verdict, ""
     if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):
@@ -154,8 +153,6 @@ def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: st
 
 
 def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
-    from .output import show_hanging
-
     place = f" ({with_tilde(verdict.source)})" if verdict.source else ""
     show_hanging(
         indent + 4, (" " * indent + head.replace("\n", " ⏎ ") + "  ", "bold"), (_WORDS[verdict.decision], _STYLES[verdict.decision]),
@@ -171,14 +168,6 @@ def _plain(verdict: PermissionDecision) -> dict[str, str]:
 
 def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     """The rights that an agent would have here. Raises UsageError for a mode or profile there is not."""
-    from friday_cli.config.rule_locations import rule_places
-    from friday_cli.core.permissions.rules import MODES
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.extensions.profiles import KNOWN
-    from friday_cli.session.agent_rules import profile_rights, session_rules
-
-    from .project_context import look
-
     if mode and mode not in MODES:
         raise UsageError(f"{mode!r} is no mode.", hint=f"There are: {', '.join(MODES)}.")
     here = look()
@@ -195,11 +184,6 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
 
 def _call(text: str) -> RuleInput:
     """The call that a person means by `tool: subject`. Raises UsageError."""
-    from friday_cli.core.permissions.rule import RuleInput
-    from friday_cli.core.protocol.errors import FridayError, UsageError
-    from friday_cli.core.protocol.tool import Effect as Effects
-    from friday_cli.paths import working_folder
-
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
     access = _BEYOND.get(tool, "")
@@ -209,13 +193,10 @@ def _call(text: str) -> RuleInput:
         raise UsageError(
             f"{tool!r} is no tool.", hint="Write the tool, a colon and what it is to do: 'bash: git status'."
         )
-    assert effect in get_args(Effects)
+    assert effect in get_args(Effect)
     if not subject:
         return RuleInput(tool, effect)
     if tool == "bash":
-        from friday_cli.command_safety import AnalysisContext, analyze
-        from friday_cli.workspace.local import LocalWorkspace
-
         return RuleInput(
             tool,
             effect,
@@ -224,29 +205,17 @@ def _call(text: str) -> RuleInput:
             _reach(access),
         )
     if effect in ("read", "write"):
-        from friday_cli.workspace.local import LocalWorkspace
-
         try:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
         except FridayError as error:
             raise UsageError(str(error)) from None
     if tool == "web_fetch" and "://" in subject:
-        from urllib.parse import urlsplit
-
         return RuleInput(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
     return RuleInput(tool, effect, (subject,))
 
 
 def _reach(access: Access) -> Reach:
     """How far a command reaches here: confined, where there is a sandbox. Raises UsageError."""
-    import os
-
-    from friday_cli.paths import cache_dir
-    from friday_cli.workspace.sandbox.detect import detect_sandbox
-    from friday_cli.workspace.sandbox.policy import SandboxPolicy
-
-    from .project_context import look
-
     settings = look().settings.sandbox
     choice = detect_sandbox(settings.kind, os.environ, cache=cache_dir(os.environ))
     return SandboxPolicy(choice, environ=os.environ, network=settings.network).reach(access)
@@ -254,10 +223,6 @@ def _reach(access: Access) -> Reach:
 
 def _steps(rules: Rules, call: RuleInput) -> list[tuple[str, PermissionDecision]]:
     """Every simple command of a command, with what becomes of it by itself."""
-    import msgspec
-
-    from friday_cli.core.protocol.shell_script import CommandAnalysis
-
     found = []
     for step in call.script.steps if call.script else ():
         alone = msgspec.structs.replace(call, subjects=(step.raw,), script=CommandAnalysis((step,)))

@@ -5,36 +5,33 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
 import typer
 
-from . import completion
-from .help import HelpCommand, HelpGroup
+from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.extensions import profiles
+from friday_cli.extensions.profiles import KNOWN, Profile, Profiles, render, user_folder
+from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
 
-if TYPE_CHECKING:
-    from friday_cli.core.protocol.errors import FileError
-    from friday_cli.extensions.profiles import Profile, Profiles
+from . import completion, output
+from .help import add_family
+from .project_context import look
+from .session_args import JSON
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `profiles`."""
-    family = typer.Typer(
-        cls=HelpGroup, help="The kinds of sub-agents: list, show, check, make a new one.", rich_markup_mode=None
-    )
-    for name, function in (("list", list_), ("show", show), ("check", check), ("new", new)):
-        family.command(name, cls=HelpCommand)(function)
-    app.add_typer(family, name="profiles")
+    add_family(app, "profiles", about, {"list": list_, "show": show, "check": check, "new": new})
 
 
-def list_(as_json: bool = typer.Option(False, "--json", help="Print JSON for programs.")) -> None:
+def list_(as_json: bool = JSON) -> None:
     """List the profiles that can be used here.
 
     Yours come before those of a trusted project, and these before the ones that come with Friday.
     """
-    from . import output
-    from .project_context import look
-
     here = look()
     found = here.profiles()
     if as_json:
@@ -59,11 +56,6 @@ def show(
     ),
 ) -> None:
     """Show where a profile is from, what it may do, its prompt."""
-    from friday_cli.extensions.profiles import render
-
-    from . import output
-    from .project_context import look
-
     for row in render.show(look().profiles().get(name)).rstrip("\n").split("\n"):
         start = re.match(r"\S+(?: \S+)? {2,}|\s*(?:[-*] |\d+\. )?", row)
         head = start[0] if start else ""
@@ -80,12 +72,6 @@ def check(
 
     And what to write instead. Exit code 2 when something is wrong.
     """
-    from friday_cli.core.protocol.format import pluralize
-    from friday_cli.extensions import profiles
-
-    from . import output
-    from .project_context import look
-
     here = look()
     if path is not None:
         good, bad = profiles.check(Path(path), token_cap=here.token_cap, known=here.profiles().names())
@@ -113,13 +99,6 @@ def new(
     project: bool = typer.Option(False, "--project", help="For this project (.friday/profiles) instead of for you."),
 ) -> None:
     """Write a new profile from a template, to be filled in. An existing file is never overwritten."""
-    from friday_cli.core.protocol.errors import FridayError, UsageError
-    from friday_cli.extensions.profiles import render, user_folder
-    from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
-
-    from . import output
-    from .project_context import look
-
     content = render.template(name)
     here = look()
     folder = here.standing.root / ".friday/profiles" if project else user_folder(here.directory)
@@ -140,10 +119,6 @@ def new(
 
 def _show(found: Profiles) -> None:
     """Two lines for each profile on a terminal, where descriptions need room; a table through a pipe."""
-    from friday_cli.extensions.profiles import render
-
-    from . import output
-
     rows = render.rows(found)
     if not output.on_terminal():
         output.show_table([output.TableColumn(name.upper(), right=name == "tools") for name in render.COLUMNS], rows)
@@ -162,10 +137,6 @@ def _waiting(files: dict[str, str]) -> list[str]:
 
 
 def _data(profile: Profile) -> dict[str, Any]:
-    import msgspec
-
-    from friday_cli.extensions.profiles import KNOWN
-
     document: dict[str, Any] = msgspec.to_builtins(profile)
     del document["prompt"]
     document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(KNOWN))

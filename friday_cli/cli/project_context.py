@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
+from friday_cli import config
+from friday_cli.extensions.profiles import Profiles, load
+from friday_cli.extensions.trust import Trust, is_trusted
 from friday_cli.paths import working_folder
-
-if TYPE_CHECKING:
-    from friday_cli import config
-    from friday_cli.extensions.profiles import Profiles
-    from friday_cli.extensions.trust import Trust
 
 
 class ProjectContext(msgspec.Struct, frozen=True):
@@ -36,15 +32,10 @@ class ProjectContext(msgspec.Struct, frozen=True):
 
     def profiles(self) -> Profiles:
         """The profiles that can be used here."""
-        from friday_cli.extensions.profiles import load
-
         return load(self.directory, self.standing, token_cap=self.token_cap)
 
 
 def look() -> ProjectContext:
     """What holds in the current folder. Raises FileError for settings that are wrong, UsageError without a folder."""
-    from friday_cli import config
-    from friday_cli.extensions.trust import is_trusted
-
     standing = is_trusted(working_folder())
     return ProjectContext(standing, config.load(project=standing.root if standing.ok else None))

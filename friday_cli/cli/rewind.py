@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
 
 import typer
 
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.format import pluralize
+from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.session.rewind import Resolve, Rewinder, RewindResult, What, points, without_agents
+from friday_cli.session.rewind import fork as fork_session
+from friday_cli.workspace.checkpoints.review import FileDiff
+
+from .output import Style, TableColumn, confirm, remark, show, show_json, show_painted, show_table, when
 from .session_args import AGENT, JSON, NAME
-from .session_lookup import awaited
-
-if TYPE_CHECKING:
-    from friday_cli.session.rewind import Resolve, Rewinder, RewindPoint, RewindResult, What
-    from friday_cli.workspace.checkpoints.review import FileDiff
-
-    from .output import Style
+from .session_lookup import find, named, opened, read, whole_session
 
 STYLES: dict[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 TEXT = 60
@@ -34,9 +37,7 @@ def fork(
 
     The other one stays as it is, and may be at work. Go on in the new one with `friday -r ID`.
     """
-    from .output import remark, show, show_json
-
-    made = awaited(_fork(name, at))
+    made = asyncio.run(_fork(name, at))
     if as_json:
         show_json({"session_id": made})
         return
@@ -46,6 +47,7 @@ def fork(
 
 def rewind(
     name: str = NAME,
+    *,
     to: int | None = typer.Option(
         None, "--to", metavar="N", min=1, show_default=False, help="Go back to right before your N-th message."
     ),
@@ -70,8 +72,6 @@ def rewind(
     friday sessions rewind 7f3a --to 2 --files   the files only
     friday sessions rewind 7f3a --undo           back again
     """
-    from friday_cli.core.protocol.errors import UsageError
-
     if files and conversation:
         raise UsageError("--files and --conversation exclude each other.", hint="Without both, both go back.")
     if force and leave:
@@ -84,7 +84,7 @@ def rewind(
         _list(name, as_json)
         return
     what: What = "files" if files else "conversation" if conversation else "both"
-    awaited(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
+    asyncio.run(_rewind(name, to, what, dry_run=dry_run, yes=yes, force=force, leave=leave, as_json=as_json))
 
 
 def diff(
@@ -100,13 +100,9 @@ def diff(
     From what each file held before to what is there now, commands included as far as they could be seen. What was
     taken back or accepted is left out. It may be asked while the session is at work.
     """
-    import msgspec
-
-    from .output import remark, show, show_json, show_painted
-
-    rows = awaited(_changes(name, agent))
+    rows = asyncio.run(_changes(name, agent))
     if as_json:
-        show_json(msgspec.to_builtins(rows))
+        show_json(rows)
         return
     if not rows:
         remark("nothing that was changed is left to be seen.")
@@ -120,15 +116,13 @@ def diff(
         remarks += ["changed again since, not by an agent"] * row.yours
         about = f" ({', '.join(remarks)})" if remarks else ""
         show(f"  {row.path} +{row.added} -{row.removed}{about}")
-        for line in row.diff.splitlines() if not stat else ():
-            show_painted((f"    {line}", STYLES.get(line[:1], "")))
+        for text in row.diff.splitlines() if not stat else ():
+            show_painted((f"    {text}", STYLES.get(text[:1], "")))
 
 
 async def _rewind(
     name: str, to: int | None, what: What, *, dry_run: bool, yes: bool, force: bool, leave: bool, as_json: bool
 ) -> None:
-    from .output import confirm, remark, show_json
-
     async with _past(name) as past:
 
         async def go(dry_run: bool, conflicts: Resolve) -> RewindResult:
@@ -149,7 +143,7 @@ async def _rewind(
                 resolve = _asked(len(found.conflicts))
             found = await go(False, resolve)
         if as_json:
-            show_json(_data(found))
+            show_json(found)
         elif found.done:
             again = f" `friday sessions rewind {name} --undo` takes it back." if to is not None else ""
             remark(f"done.{again}")
@@ -157,13 +151,6 @@ async def _rewind(
 
 def _asked(count: int) -> Resolve:
     """What a person wants to become of files that somebody else changed. Raises UsageError where nobody can be asked."""
-    import sys
-
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.core.protocol.format import pluralize
-
-    from .output import confirm
-
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
             "Nothing was changed: somebody else changed files since.",
@@ -178,10 +165,8 @@ def _asked(count: int) -> Resolve:
 
 
 def _show(found: RewindResult) -> None:
-    from .output import show, show_painted
-
     if found.point is not None:
-        show_painted(("before message ", "dim"), (f"{found.point.number}: {_line(found.point.text)}", ""))
+        show_painted(("before message ", "dim"), (f"{found.point.number}: {sanitize_line(found.point.text, TEXT)}", ""))
     for file in found.files:
         show(f"  {file.path} +{file.added} -{file.removed}{f' ({file.seen})' if file.seen else ''}")
     if found.what != "conversation" and not found.files:
@@ -194,15 +179,11 @@ def _show(found: RewindResult) -> None:
 
 
 def _list(name: str, as_json: bool) -> None:
-    from .output import TableColumn, remark, show_json, show_table, when
-
-    points = awaited(_points(name))
+    rows = points(asyncio.run(read(name)).envelopes)
     if as_json:
-        import msgspec
-
-        show_json(msgspec.to_builtins(points))
+        show_json(rows)
         return
-    if not points:
+    if not rows:
         remark("there is no message of yours in this session.")
         return
     columns = [
@@ -211,58 +192,22 @@ def _list(name: str, as_json: bool) -> None:
         TableColumn("CHANGED SINCE"),
         TableColumn("MESSAGE", wide=True),
     ]
-    show_table(columns, [(str(p.number), when(p.at), _count(p.files), _line(p.text)) for p in points])
+    show_table(columns, [(str(p.number), when(p.at), _count(p.files), sanitize_line(p.text, TEXT)) for p in rows])
 
 
 def _count(files: Sequence[str]) -> str:
-    from friday_cli.core.protocol.format import pluralize
-
     return pluralize(len(files), "file") if files else "-"
-
-
-def _line(text: str) -> str:
-    from friday_cli.core.text.sanitize import sanitize_line
-
-    return sanitize_line(text, TEXT)
-
-
-def _data(found: RewindResult) -> Any:
-    import msgspec
-
-    return msgspec.to_builtins(found)
 
 
 # ---- the store --------------------------------------------------------------------------------------------------
 
 
 async def _fork(name: str, at: int | None) -> str:
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.session.rewind import fork
-
-    from .session_lookup import find, opened
-
-    async with opened() as store:
-        session, agent = await find(store, name)
-        if agent:
-            raise UsageError("A session is forked with all its agents.", hint=f"Write {session[:8]}.")
-        assert store is not None
-        return await fork(store, session, at=at)
-
-
-async def _points(name: str) -> list[RewindPoint]:
-    from friday_cli.session.rewind import points
-
-    from .session_lookup import read
-
-    return points((await read(name)).envelopes)
+    async with whole_session(name, "A session is forked with all its agents.") as (store, session):
+        return await fork_session(store, session, at=at)
 
 
 async def _changes(name: str, agent: str | None) -> list[FileDiff]:
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.session.rewind import without_agents
-
-    from .session_lookup import find, named, opened
-
     async with opened() as store:
         session, path = await find(store, name)
         path = named(name, path, agent)
@@ -276,16 +221,7 @@ async def _changes(name: str, agent: str | None) -> list[FileDiff]:
 @asynccontextmanager
 async def _past(name: str) -> AsyncIterator[Rewinder]:
     """The past of a session that no process has open. Raises UsageError."""
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.session.rewind import without_agents
-
-    from .session_lookup import find, opened
-
-    async with opened() as store:
-        session, agent = await find(store, name)
-        if agent:
-            raise UsageError("A session is rewound with all its agents.", hint=f"Write {session[:8]}.")
-        assert store is not None
+    async with whole_session(name, "A session is rewound with all its agents.") as (store, session):
         await store.reconcile()
         with await store.own(session):
             async with without_agents(store, session) as past:

@@ -1,4 +1,4 @@
-"""How commands on sessions say which one they mean."""
+"""Arguments and options that several commands take."""
 
 from __future__ import annotations
 
@@ -18,3 +18,4 @@ LAST = typer.Argument(
     help="The session: any unique beginning of its id, without one the last of this folder; ID:PATH names one of its agents.",
 )  # fmt: skip
 JSON = typer.Option(False, "--json", help="Print JSON for programs.")
+YES = typer.Option(False, "--yes", "-y", help="Do not ask.")

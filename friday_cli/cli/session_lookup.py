@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from friday_cli.core.protocol.errors import Unwritable, UsageError
-from friday_cli.paths import store_path
-
-if TYPE_CHECKING:
-    from friday_cli.core.protocol.events import Envelope
-    from friday_cli.store import SessionRow, Store
-    from friday_cli.view import SessionView
-
-T = TypeVar("T")
+from friday_cli.core.protocol.events import Envelope
+from friday_cli.paths import kept_store_path, working_folder
+from friday_cli.store import Store
+from friday_cli.view import SessionView
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -34,53 +28,18 @@ class Record(msgspec.Struct, frozen=True):
         return f"Record({self.id!r}, {len(self.envelopes)} events)"
 
 
-def awaited(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` comes to, waited for in a loop of its own; asyncio takes 20 ms, and a list of sessions needs none."""
-    import asyncio
-
-    return asyncio.run(work)
-
-
 @asynccontextmanager
 async def opened() -> AsyncIterator[Store | None]:
     """The store; None where no session was ever kept, so that looking makes no files."""
-    path = _kept()
+    path = kept_store_path()
     if path is None:
         yield None
         return
-    from friday_cli.store import Store
-
     async with Store(path) as store:
         yield store
 
 
-def _kept() -> Path | None:
-    """Where sessions are kept; None where none ever was."""
-    path = store_path()
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        pass  # the store says what is wrong
-    return path
-
-
-def listed(cwd: str | None) -> list[SessionRow]:
-    """The sessions of a folder, or all; what dead processes left open is ended first."""
-    from friday_cli.store.listing import at_work, glance, list_sessions
-
-    path = _kept()
-    if path is None:
-        return []
-    rows, open_ = glance(path, lambda db: (list_sessions(db, cwd, None), at_work(db)))
-    ended = bool(open_) and awaited(_reconcile())
-    if ended:
-        rows = glance(path, lambda db: list_sessions(db, cwd, None))
-    return rows
-
-
-async def _reconcile() -> bool:
+async def reconcile() -> bool:
     """End what dead processes left open. False where nothing can be written: all can be read nevertheless."""
     async with opened() as store:
         return store is not None and await _ended(store)
@@ -101,8 +60,6 @@ async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[s
     if colon and not agent:
         raise UsageError(f"{name!r} names no agent.", hint="Write ID:PATH, such as 7f3a:a.2.")
     if last and not prefix:
-        from friday_cli.paths import working_folder
-
         newest = await store.last_session(working_folder()) if store is not None else None
         if newest is None:
             raise UsageError("There is no session of this folder yet.", hint="`friday sessions list --all` has all.")
@@ -110,6 +67,22 @@ async def find(store: Store | None, name: str, *, last: bool = False) -> tuple[s
     if store is None:
         raise UsageError(f"There is no session {prefix!r}: none was kept yet.", hint='`friday ask "..."` starts one.')
     return await store.find(prefix), agent
+
+
+@asynccontextmanager
+async def whole_session(name: str, whole: str) -> AsyncIterator[tuple[Store, str]]:
+    """The store and the session that `ID` names. Raises UsageError, with `whole` where one of its agents is named."""
+    async with opened() as store:
+        session, agent = await find(store, name)
+        refuse_agent(session, agent, whole)
+        assert store is not None
+        yield store, session
+
+
+def refuse_agent(session: str, agent: str, whole: str) -> None:
+    """Raise UsageError, which says `whole`, where an agent is named and only its session can be."""
+    if agent:
+        raise UsageError(whole, hint=f"Write {session[:8]}.")
 
 
 def named(name: str, path: str, agent: str | None) -> str:
@@ -122,8 +95,6 @@ def named(name: str, path: str, agent: str | None) -> str:
 async def read(name: str, *, agent: str | None = None, last: bool = False) -> Record:
     """A session with everything in it. `agent` is a path given beside the name, `last` as for `find`. Raises
     UsageError, StoreError."""
-    from friday_cli.view import SessionView
-
     async with opened() as store:
         session, path = await find(store, name, last=last)
         assert store is not None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.extensions import trust as book
+from friday_cli.extensions import trust_review
+from friday_cli.extensions.trust import Trust
 from friday_cli.paths import with_tilde
 
 from .help import HelpCommand
+from .output import TableColumn, confirm, remark, show_hanging, show_table
+from .session_args import YES
 
-if TYPE_CHECKING:
-    from friday_cli.extensions.trust import Trust
 
-
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, _: str) -> None:
     """Add the command `trust`."""
     app.command("trust", cls=HelpCommand)(trust)
 
@@ -25,7 +27,7 @@ def trust(
     path: str = typer.Argument(".", metavar="PATH", help="The project; this folder's without it.", show_default=False),
     revoke: bool = typer.Option(False, "--revoke", help="Trust it no longer."),
     listing: bool = typer.Option(False, "--list", help="List what was decided so far."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask."),
+    yes: bool = YES,
 ) -> None:
     """Trust a project with what it brings along.
 
@@ -33,11 +35,6 @@ def trust(
     would allow is shown first. When a profile or settings file changes, the project is not trusted any more until you decide
     again. No project can loosen your settings.
     """
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.extensions import trust as book
-
-    from .output import confirm, remark, show_hanging
-
     if listing:
         _list()
         return
@@ -65,10 +62,6 @@ def trust(
 
 
 def _list() -> None:
-    from friday_cli.extensions import trust as book
-
-    from .output import TableColumn, remark, show_table
-
     rows = book.decisions()
     if not rows:
         remark("nothing was decided yet")
@@ -84,8 +77,6 @@ def _list() -> None:
 
 def _allowed(standing: Trust) -> list[tuple[str, str]]:
     """What trusting a project would let it do: a line for each file, with where its text begins."""
-    from friday_cli.extensions import trust_review
-
     name = with_tilde(standing.root)
     lines = [("", f"The project {name} could then steer Friday with:")]
     if standing.changed:

@@ -4,61 +4,57 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from friday_cli.paths import with_tilde
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.protocol.errors import FridayError, StoreError, UsageError
+from friday_cli.core.protocol.format import diffstat, pluralize
+from friday_cli.paths import data_dir, with_tilde
+from friday_cli.session.rewind import without_agents
+from friday_cli.store import Store
+from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.worktrees import (
+    Applied,
+    OrphanScan,
+    OrphanWorktree,
+    Worktree,
+    WorktreeMetadata,
+    Worktrees,
+    look_through,
+)
 
-from . import completion
-from .help import HelpCommand, HelpGroup
-
-if TYPE_CHECKING:
-    from friday_cli.store import Store
-    from friday_cli.workspace.local import LocalWorkspace
-    from friday_cli.workspace.worktrees import (
-        Applied,
-        OrphanScan,
-        OrphanWorktree,
-        Worktree,
-        WorktreeMetadata,
-        Worktrees,
-    )
+from . import completion, output
+from .help import add_family
+from .output import TableColumn, confirm, remark, show_json, show_painted, show_table
+from .session_args import JSON, YES
+from .session_lookup import opened
 
 _ID = typer.Argument(
     metavar="ID", autocompletion=completion.worktrees, show_default=False,
     help="The worktree: a unique beginning of its name in the list, or SESSION:PATH of its agent, such as 7f3a:a.2.",
 )  # fmt: skip
-_JSON = typer.Option(False, "--json", help="Print JSON for programs.")
-_YES = typer.Option(False, "--yes", "-y", help="Do not ask.")
 
 
-def register(app: typer.Typer) -> None:
+def register(app: typer.Typer, about: str) -> None:
     """Add the family `worktrees`."""
-    about = "Work that sub-agents did apart: show, apply, discard."
-    family = typer.Typer(cls=HelpGroup, help=about, rich_markup_mode=None)
-    for name, function in (
-        ("list", list_),
-        ("show", show),
-        ("apply", apply),
-        ("discard", discard),
-        ("clean", clean),
-    ):
-        family.command(name, cls=HelpCommand)(function)
-    app.add_typer(family, name="worktrees")
+    add_family(
+        app, "worktrees", about,
+        {"list": list_, "show": show, "apply": apply, "discard": discard, "clean": clean},
+    )  # fmt: skip
 
 
-def list_(as_json: bool = _JSON) -> None:
+def list_(as_json: bool = JSON) -> None:
     """List the worktrees that are still there.
 
     Those of sessions whose process has ended are looked into first, and removed where nothing was changed in them.
     Those of a session that is open are in use; decide on them there.
     """
-    from .output import TableColumn, remark, show_json, show_table
-
     found = asyncio.run(_found())
     if as_json:
         show_json([_data(left) for left in found.left])
@@ -82,11 +78,8 @@ def list_(as_json: bool = _JSON) -> None:
     show_table(columns, rows)
 
 
-def show(name: str = _ID, as_json: bool = _JSON) -> None:
+def show(name: str = _ID, as_json: bool = JSON) -> None:
     """Show what was changed in a worktree."""
-    from .output import show as print_
-    from .output import show_json, show_painted
-
     left, text = asyncio.run(_shown(name))
     if as_json:
         show_json({**_data(left), "diff": text})
@@ -96,9 +89,9 @@ def show(name: str = _ID, as_json: bool = _JSON) -> None:
     show_painted((f"agent {_agent(card)} · branch {card.branch} · of {with_tilde(card.home)}", "dim"))
     show_painted((with_tilde(card.folder), "dim"))
     for row in left.worktree.files:
-        print_(f"  {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}")
+        output.show(f"  {row.path} +{row.added} -{row.removed}{f' ({row.seen})' if row.seen else ''}")
     if text:
-        print_(f"\n{text}")
+        output.show(f"\n{text}")
 
 
 def apply(name: str = _ID) -> None:
@@ -107,11 +100,9 @@ def apply(name: str = _ID) -> None:
     All of them or none; the worktree is removed. Where a file was changed in the project as well, both changes are
     merged; where that cannot be, nothing is applied and the conflicts are listed. Nothing is staged or committed.
     """
-    from .output import remark, show
-
     applied, home = asyncio.run(_apply(name))
     for row in applied.files:
-        show(f"{row.path} +{row.added} -{row.removed}")
+        output.show(f"{row.path} +{row.added} -{row.removed}")
     if applied.merged:
         remark(f"merged with changes made there meanwhile: {', '.join(applied.merged)}")
     remark(f"applied to {home}")
@@ -122,11 +113,9 @@ def discard(
     keep_branch: bool = typer.Option(
         False, "--keep-branch", help="Commit the work on its branch; only the folder goes."
     ),
-    yes: bool = _YES,
+    yes: bool = YES,
 ) -> None:
     """Remove a worktree, with the work in it unless its branch is kept. This cannot be undone."""
-    from .output import confirm, remark
-
     left = asyncio.run(_one(name))
     card = left.worktree.card
     if not keep_branch:
@@ -143,10 +132,6 @@ def clean() -> None:
 
     About each of the others you are asked.
     """
-    import sys
-
-    from .output import confirm, remark
-
     found = asyncio.run(_found())
     removed, kept = found.removed, 0
     asked = sys.stdin is not None and sys.stdin.isatty()
@@ -164,25 +149,7 @@ def clean() -> None:
 # ---- what is there ------------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def _store() -> AsyncIterator[Store]:
-    from friday_cli.core.protocol.errors import UsageError
-
-    from .session_lookup import opened
-
-    async with opened() as store:
-        if store is None:
-            raise UsageError("There are no worktrees: no session was kept yet.")
-        await store.reconcile()
-        yield store
-
-
 async def _found() -> OrphanScan:
-    from friday_cli.paths import data_dir
-    from friday_cli.workspace.worktrees import OrphanScan, look_through
-
-    from .session_lookup import opened
-
     async with opened() as store:
         if store is None:
             return OrphanScan((), 0)
@@ -192,8 +159,6 @@ async def _found() -> OrphanScan:
 
 async def _one(name: str) -> OrphanWorktree:
     """The worktree that a person means. Raises UsageError."""
-    from friday_cli.core.protocol.errors import UsageError
-
     prefix, _, agent = name.partition(":")
     found = (await _found()).left
     if agent:
@@ -212,10 +177,6 @@ async def _one(name: str) -> OrphanWorktree:
 @asynccontextmanager
 async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
     """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
-    from friday_cli.core.protocol.errors import UsageError
-    from friday_cli.paths import data_dir
-    from friday_cli.workspace.worktrees import Worktrees
-
     left = await _one(name)
     card = left.worktree.card
     if left.living:
@@ -223,7 +184,8 @@ async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
             f"{card.name} is in use: session {card.session[:8]} is open in another friday process.",
             hint="Decide on it there, or close it first.",
         )
-    async with _store() as store:
+    async with opened() as store:
+        assert store is not None
         with await store.own(card.session):
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
             found = [w for w in await worktrees.recall() if w.card.name == card.name and w.open]
@@ -238,7 +200,7 @@ async def _shown(name: str) -> tuple[OrphanWorktree, str]:
     if left.living:
         return left, ""
     async with _held(name) as (worktrees, worktree, _):
-        return type(left)(worktree), await worktrees.diff(worktree, limit=10_000_000)
+        return OrphanWorktree(worktree), await worktrees.diff(worktree, limit=10_000_000)
 
 
 async def _apply(name: str) -> tuple[Applied, str]:
@@ -253,10 +215,6 @@ async def _apply(name: str) -> tuple[Applied, str]:
 async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
     """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
     that is still there."""
-    from friday_cli.core.protocol.errors import FridayError
-    from friday_cli.session.rewind import without_agents
-    from friday_cli.workspace.local import LocalWorkspace
-
     async with AsyncExitStack() as stack:
         target = LocalWorkspace(Path(worktree.card.home))
         stack.push_async_callback(target.close)
@@ -276,9 +234,6 @@ async def _discard(name: str, keep_branch: bool) -> None:
 
 async def _tell(store: Store, worktree: Worktree) -> None:
     """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
-    from friday_cli.core.eventlog.log import Log
-    from friday_cli.core.protocol.errors import StoreError
-
     session = worktree.card.session
     try:
         last = max((envelope.seq or 0 for envelope in await store.events(session)), default=0)
@@ -298,8 +253,6 @@ def _agent(card: WorktreeMetadata) -> str:
 
 
 def _state(left: OrphanWorktree) -> str:
-    from friday_cli.core.protocol.format import diffstat, pluralize
-
     worktree = left.worktree
     if left.living:
         return "in use"

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from friday_cli.core.protocol.shell_script import CommandAnalysis
 
+from . import elsewhere, hosts
 from .analyzer import CommandAnalyzer
-from .context import AnalysisContext
-from .syntax import Unparseable, parse
+from .context import AnalysisContext, NoFiles
+from .syntax import Unparseable
 
-__all__ = ["AnalysisContext", "analyze"]
+__all__ = ["AnalysisContext", "analyze", "outbound"]
 
 
 def analyze(command: str, ground: AnalysisContext) -> CommandAnalysis:
     """What `command` would do in bash at `ground`. What is not understood is said to be so, never guessed."""
+    walker, trouble = CommandAnalyzer(ground), ""
     try:
-        root, source = parse(command)
-    except (Unparseable, UnicodeEncodeError) as error:
-        return CommandAnalysis(trouble=str(error) if isinstance(error, Unparseable) else "it is no text")
-    walker = CommandAnalyzer(source, ground)
-    try:
-        walker.walk(root)
+        walker.run(command)
     except Unparseable as error:
-        return CommandAnalysis(tuple(walker.steps), str(error))
+        trouble = str(error)
+    except UnicodeEncodeError:
+        trouble = "it is no text"
     except RecursionError:
-        return CommandAnalysis(tuple(walker.steps), "it is nested too deeply")
-    return CommandAnalysis(tuple(walker.steps))
+        trouble = "it is nested too deeply"
+    if trouble:
+        walker.give_up(command, trouble)
+    leaves = ""
+    if ground.away:
+        leaves = elsewhere.named((command, *(form for forms in walker.forms for form in forms)), ground)
+    return CommandAnalysis(tuple(walker.steps), trouble, hosts.outbound(command, walker.forms), leaves)
+
+
+def outbound(command: str) -> tuple[tuple[str, str], ...]:
+    """(host, URL or "") of all that a command of the past talked to: its files are not looked at."""
+    return analyze(command, NoFiles()).hosts

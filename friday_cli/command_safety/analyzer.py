@@ -41,14 +41,18 @@ _COMPARE = frozenset(("diff", "comm", "cmp", "paste", "join", "cat", "head", "ta
 class CommandAnalyzer(Commands):
     """One walk; `steps` is what it found. Raises Unclear where the whole command must be put to a person."""
 
-    def __init__(
-        self, source: bytes, ground: AnalysisContext, *, level: int = 0, steps: list[SimpleCommand] | None = None
-    ) -> None:
-        super().__init__(ground, level=level, steps=steps)
-        self.source = source
-        self._reader = WordReader(source, self._vars, ground.home)
+    def __init__(self, ground: AnalysisContext, outer: Commands | None = None) -> None:
+        super().__init__(ground, outer)
+        self.source = b""
+        self._reader = WordReader(self.source, self._vars, ground.home)
         self._depth = 0
         self._root: Node | None = None
+
+    def run(self, command: str) -> None:
+        """Judge all of a command."""
+        root, self.source = parse(command)
+        self._reader.source = self.source
+        self.walk(root)
 
     # ---- statements ----------------------------------------------------------------
 
@@ -181,11 +185,14 @@ class CommandAnalyzer(Commands):
         if len(parts) != 2 or parts[0].type != "word":
             raise Unparseable("a function is not understood")
         after = node.next_sibling.type if node.next_sibling else ""
-        self._define(raw(parts[0], self.source), sure=node.parent == self._root and after != "&")
+        name, before = raw(parts[0], self.source), len(self.steps)
         self._forget(set(names(node, self.source)) | set(self._vars))
         self._loops += 1
         self.walk(parts[1])
         self._loops -= 1
+        if any(reading.split(" ", 1)[0] == name for step in self.steps[before:] for reading in step.readings[:1]):
+            raise Unparseable(f"the function {name} may call itself")
+        self._define(name, sure=node.parent == self._root and after != "&")
 
     # ---- simple commands -----------------------------------------------------------
 
@@ -243,6 +250,9 @@ class CommandAnalyzer(Commands):
         text = raw(body, self.source)
         if any(line.strip("\t") == mark[2] for line in text.splitlines()):
             raise Unparseable("it is not clear where a here-document ends")
+        if self.steps:  # redirections have no readings
+            at = max((at for at, step in enumerate(self.steps) if step.readings), default=-1)
+            self.steps[at] = self._with(self.steps[at], text)
         if mark[1]:
             return
         bare = bytearray(self.source[body.start_byte : body.end_byte])
@@ -350,7 +360,8 @@ class CommandAnalyzer(Commands):
             reason = reason or embedded_languages.test(args, self.ground, here, arithmetic=arithmetic)
         if not text.startswith("["):
             reason = reason or "arithmetic can run commands"
-        self._add(SimpleCommand(text, text, looks=not reason, why=reason or "it only compares"))
+        step = SimpleCommand(text, text, looks=not reason, why=reason or "it only compares")
+        self._add(self._with(step, text) if reason else step)
 
     def _operands(self, node: Node) -> Iterator[Word]:
         for child in children(node, self.source):
@@ -366,7 +377,6 @@ class CommandAnalyzer(Commands):
                 raise Unparseable(f"it uses {child.type.replace('_', ' ')}")
 
     def _inner(self, script: str) -> None:
-        root, source = parse(script)
-        inside = CommandAnalyzer(source, self.ground, level=self._level + 1, steps=self.steps)
+        inside = CommandAnalyzer(self.ground, self)
         inside._here = set(self._here)
-        inside.walk(root)
+        inside.run(script)

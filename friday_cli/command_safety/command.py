@@ -10,11 +10,11 @@ import msgspec
 
 from friday_cli.core.protocol.shell_script import SimpleCommand
 
-from . import embedded_languages, git, programs, wrappers
+from . import crude, destructive, embedded_languages, git, programs, wrappers
 from .context import HARMLESS, AnalysisContext
 from .options import ProgramWord
 from .programs import PipeInput
-from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS
+from .readonly_programs import BUILTINS, ENVIRONMENT, INTERPRETERS, RUNNERS, SHELLS
 from .rule_suggestion import suggested
 from .syntax import Unparseable
 from .words import Word, shown, unknown
@@ -25,19 +25,20 @@ READINGS = 64
 """Word lists that one simple command may stand for (the values of its variables, multiplied)."""
 NESTED = 3
 """Levels of `sh -c` that are looked into."""
-_SHELLS = frozenset(("eval", "source", ".", "exec", "sh", "bash", "zsh", "dash", "ksh"))
+_SCRIPTED = SHELLS | {"eval", "source", ".", "exec"}
 
 
 class Commands:
     """What is known while a command is walked through: its variables, where it may be, what the pipe brings.
 
-    `steps` is what was found so far.
+    `steps` is what was found so far; `forms` are the forms in words of each simple command among them, the plainest first.
     """
 
-    def __init__(self, ground: AnalysisContext, *, level: int = 0, steps: list[SimpleCommand] | None = None) -> None:
+    def __init__(self, ground: AnalysisContext, outer: Commands | None = None) -> None:
         self.ground = ground
-        self.steps: list[SimpleCommand] = [] if steps is None else steps
-        self._level = level
+        self.steps: list[SimpleCommand] = outer.steps if outer else []
+        self.forms: list[tuple[str, ...]] = outer.forms if outer else []
+        self._level: int = outer._level + 1 if outer else 0
         self._vars: dict[str, Word] = {}
         self._functions: set[str] = set()
         self._here: set[str] = {ground.root}
@@ -79,11 +80,40 @@ class Commands:
             SimpleCommand(
                 text, text, looks=not write and not opaque, why=why, dynamic_arguments=opaque,
                 reads=() if write else names, writes=names if write and not opaque else (),
+                danger=destructive.reason(text) if write else "",
             )
         )  # fmt: skip
 
     def _step(self, text: str, words: list[Word], prefix: list[tuple[str, Word]]) -> SimpleCommand:
-        """The judgement of one simple command."""
+        """The judgement of one simple command, with all that rules must see in it.
+
+        The text is read crudely, too, where a program may run a part of it.
+        """
+        step = self._judged(text, words, prefix)
+        if (
+            step.readings
+            and not step.dynamic_arguments
+            and (step.looks or re.match(r"git (?:commit|tag)(?: |$)", step.text))
+        ):
+            self.forms.append(step.readings[:1])
+            return step
+        return self._with(step, text, [[arg.text for arg in argv] for argv in self._variants(words) or ()])
+
+    def _with(self, step: SimpleCommand, text: str, parsed: Sequence[Sequence[str]] = ()) -> SimpleCommand:
+        """`step` with what else its `text` may run, and its words where they are `parsed`."""
+        found = crude.read("\n".join((text, *(map(" ".join, parsed) if "$" in text else ()))), parsed)
+        readings = tuple(dict.fromkeys((*step.readings, *found.commands)))
+        plain = step.readings and step.looks and not step.dynamic_arguments
+        self.forms += [(step.readings[0], *found.commands)] if plain else [(form,) for form in found.commands]
+        return msgspec.structs.replace(step, readings=readings, danger=step.danger or found.danger)
+
+    def give_up(self, text: str, trouble: str) -> None:
+        """Add all of the command as a step of which nothing is known but what a crude reader finds in it."""
+        self.steps.append(
+            self._with(SimpleCommand(text, text, why=trouble, dynamic_arguments=trouble, dynamic_program=True), text)
+        )
+
+    def _judged(self, text: str, words: list[Word], prefix: list[tuple[str, Word]]) -> SimpleCommand:
         first = words[0] if words else Word(("",))
         if not first.text or first.glob:
             why = "which program it runs is not known beforehand"
@@ -125,7 +155,8 @@ class Commands:
             return msgspec.structs.replace(step, raw=text, readings=(*step.readings, _joined(argv)))
         if (script := wrappers.script(argv)) is not None and self._level < NESTED:
             self._inner(script)
-            return SimpleCommand(_joined(argv), text, looks=True, why="what it runs is judged by itself")
+            readings = self._readings([arg.text for arg in argv])
+            return SimpleCommand(_joined(argv), text, readings, looks=True, why="what it runs is judged by itself")
         name = argv[0].text.rsplit("/", 1)[-1]
         reason, reads = "", []
         for here in sorted(self._here):
@@ -134,7 +165,7 @@ class Commands:
             reads += [label for arg in named if arg.known for label in self._label(arg, there)]
         known = all(arg.known and not arg.glob for arg in argv)
         texts = [arg.text for arg in argv]
-        blind = name in _SHELLS and not known
+        blind = name in _SCRIPTED and not known
         hidden = "" if known else "a word of it is not known beforehand"
         if (
             reason

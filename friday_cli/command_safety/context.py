@@ -30,6 +30,7 @@ class AnalysisContext:
         environ = os.environ if environ is None else environ
         self._workspace = workspace
         self.root = str(workspace.root)
+        self.away = workspace.away
         self.home = environ.get("HOME", "")
         self._path = environ.get("PATH", os.defpath)
 
@@ -132,6 +133,45 @@ class AnalysisContext:
 
     def _join(self, path: str, here: str) -> str:
         return os.path.join(here or self.root, path)
+
+
+class NoFiles(AnalysisContext):
+    """A ground without files, where nothing speaks against a command: for commands of the past, whose files may have
+    changed since. No right may depend on what is judged here."""
+
+    def __init__(self) -> None:
+        self.root, self.home, self.away = "/", "", ()
+
+    def reach(self, path: str, here: str, *, glob: bool = False) -> str:
+        return ""
+
+    def splits(self, pattern: str, here: str) -> bool:
+        return False
+
+    def labels(self, path: str, here: str) -> tuple[str, ...]:
+        return ()
+
+    target = labels
+
+    def folder(self, path: str, here: str) -> str:
+        return self._join(path, here)
+
+    def program(self, name: str) -> str:
+        return ""
+
+    def has(self, name: str) -> bool:
+        return False
+
+    def git(self, here: str) -> str:
+        return ""
+
+    token = git
+
+    def steered(self, name: str, here: str) -> str:
+        return ""
+
+    def tree(self, here: str, under: Sequence[str] = (), *, deep: bool = True, shy: bool = False) -> DirectoryScan:
+        return DirectoryScan()
 
 
 @lru_cache(maxsize=8)

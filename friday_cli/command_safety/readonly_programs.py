@@ -115,6 +115,10 @@ SPECS |= {
     "unzip": ProgramSpec(flags="lvZ1", most=1),
 }
 
+QUIET = frozenset(SPECS) | word_set("ag sed awk find test cd")
+"""Programs that talk to no host, whatever addresses are in their arguments."""
+GIT_QUIET = word_set("add commit tag log show diff status grep blame branch checkout switch merge rebase stash")
+SHELLS = word_set("sh bash zsh dash ksh")
 BUILTINS = word_set(
     """
     echo printf test [ true false : pwd cd exit return break continue shift wait type command read set time kill
@@ -159,15 +163,25 @@ INTERPRETERS = re.compile(
     r"[\d.]*"
 )
 """Programs that run what they are given: one rule for all they can be told would be a rule for everything."""
-RUNNERS = word_set(
+WRAPPERS = word_set(
+    "env sudo doas timeout nice nohup time setsid xargs watch stdbuf command exec busybox builtin ionice chroot"
+)
+"""Programs that run the command in their arguments."""
+NETWORK = word_set(
     """
-    sudo doas su env xargs parallel watch ssh scp rsync docker podman kubectl nsenter unshare chroot systemd-run at
-    batch crontab npx bunx uvx pipx setsid script strace ltrace gdb valgrind timeout nice nohup time stdbuf command
-    builtin exec eval source . busybox toybox find fd tar git-shell make-kpkg flock ionice taskset chrt numactl
-    unbuffer expect tmux screen entr nodemon coproc trap alias hash enable mapfile readarray complete compgen bind
-    fc history let declare export typeset readonly local unset shopt open xdg-open start curl wget nc ncat socat
-    telnet ftp sftp rm rmdir dd mkfs shred truncate chmod chown chgrp kill killall pkill mount umount ln install
-    systemctl service launchctl apt apt-get yum dnf brew
+    curl wget wget2 aria2c http https xh httpie nc ncat netcat socat telnet ftp sftp lftp tftp ssh scp rsync mosh
+    dig drill nslookup host ping ping6 traceroute tracepath whois openssl mail sendmail swaks
+    """
+)
+"""Programs that talk to the host in their arguments."""
+RUNNERS = WRAPPERS | NETWORK
+RUNNERS |= word_set(
+    """
+    su parallel docker podman kubectl nsenter unshare systemd-run at batch crontab npx bunx uvx pipx script strace
+    ltrace gdb valgrind eval source . toybox find fd tar git-shell make-kpkg flock taskset chrt numactl unbuffer
+    expect tmux screen entr nodemon coproc trap alias hash enable mapfile readarray complete compgen bind fc history
+    let declare export typeset readonly local unset shopt open xdg-open start rm rmdir dd mkfs shred truncate chmod
+    chown chgrp kill killall pkill mount umount ln install systemctl service launchctl apt apt-get yum dnf brew
     """
 )
 """Programs for which no rule is ever suggested: they run others, reach out, destroy, or change what a name means."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from friday_cli.config.load import PROJECT_FILES
+from friday_cli.config.loader import PROJECT_FILES
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from friday_cli.core.eventlog.replay import AgentRecord, left_behind, replay
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
 from friday_cli.core.protocol.format import is_demo
@@ -258,6 +259,12 @@ async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
     return _OpenContext(cwd, env, standing, settings, found, notes, choice, sandbox, notices)
 
 
+def _outbound(command: str) -> Sequence[tuple[str, str]]:
+    from friday_cli.command_safety import outbound  # with its parser only where a command was run
+
+    return outbound(command)
+
+
 def _crew(options: Options, ground: _OpenContext, store: Store, session_id: str, log: Log) -> AgentFactory:
     settings, cwd = ground.settings, ground.cwd
     workspace = LocalWorkspace(
@@ -283,7 +290,14 @@ def _crew(options: Options, ground: _OpenContext, store: Store, session_id: str,
         max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents,
     )
-    world = Services(log, ApprovalQueue(log, interactive=options.attended), workspace, policy, random.Random())
+    world = Services(
+        log,
+        ApprovalQueue(log, interactive=options.attended),
+        workspace,
+        policy,
+        random.Random(),
+        TaintTracker(_outbound),
+    )
     world.shared_rate_limit = lambda lane: FileSharedRateLimit(lane, ground.env)
     here = system_prompt.environment(
         cwd,

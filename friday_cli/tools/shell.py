@@ -74,9 +74,16 @@ def _reach(args: BashArguments, workspace: Workspace) -> tuple[Reach, str]:
 
 
 def _script(args: BashArguments, workspace: Workspace) -> CommandAnalysis:
+    """The command taken apart. Raises ToolError where it names a folder that the agent must stay out of."""
     from friday_cli.command_safety import AnalysisContext, analyze
 
-    return analyze(args.command, AnalysisContext(workspace))
+    script = analyze(args.command, AnalysisContext(workspace))
+    if script.leaves:
+        raise ToolError(
+            f"This command leads out of your worktree: {script.leaves}.",
+            hint=f"Your folder is {workspace.root}, a copy of all of it; name files relative to it.",
+        )
+    return script
 
 
 async def _bash(context: ToolContext, args: BashArguments, timeout_s: float) -> Output:

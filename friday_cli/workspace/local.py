@@ -18,8 +18,7 @@ from .fs import change_detection
 from .local_files import WorkspaceFiles
 from .process.client import Process, SupervisorClient
 from .process.command import RunningCommand, shell_code
-from .process.environment import cleaned
-from .process.escape_check import ELSEWHERE, stray
+from .process.environment import ELSEWHERE, cleaned
 from .process.output import HEAD, TAIL, HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed
 from .sandbox import tamper_check
 from .sandbox.plan import SandboxPlan
@@ -68,7 +67,7 @@ class LocalWorkspace(WorkspaceFiles):
         self._watching: set[asyncio.Task[None]] = set()
         self._resting = 0
         self._closed = False
-        self._away: tuple[Path, ...] = ()
+        self.away: tuple[Path, ...] = ()
         self._owner: LocalWorkspace | None = None
         self._siblings: list[LocalWorkspace] = []
 
@@ -76,14 +75,14 @@ class LocalWorkspace(WorkspaceFiles):
         """A workspace in the folder `root` alone, with the helper program, environment and place for long output of
         this one, with which it ends.
 
-        Its commands do not see the variables that lead git to another repository, and are refused where their text
-        names a folder in `away`. Raises UsageError where `root` is no folder.
+        Its commands do not see the variables that lead git to another repository; those of an agent are refused where
+        their text names a folder in `away`. Raises UsageError where `root` is no folder.
         """
         owner = self._owner or self
         environ = {name: value for name, value in self._environ.items() if name not in ELSEWHERE}
         sibling = LocalWorkspace(root, spill=owner.spill.folder(), environ=environ, keep=environ, shown=self._shown)
         sibling._sandbox, sibling._keep = self._sandbox, self._keep
-        sibling._warden, sibling._owner, sibling._away = owner._warden, owner, tuple(away)
+        sibling._warden, sibling._owner, sibling.away = owner._warden, owner, tuple(away)
         owner._siblings.append(sibling)
         return sibling
 
@@ -249,11 +248,6 @@ class LocalWorkspace(WorkspaceFiles):
         if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
             raise ToolError(
                 f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
-            )
-        if self._away and (found := stray(command, self._away, self.root, self._environ)):
-            raise ToolError(
-                f"This command leads out of your worktree: {found}.",
-                hint=f"Your folder is {self.root}, a copy of all of it; name files relative to it.",
             )
         environ = self._environ
         if plan is not None and self._sandbox is not None:

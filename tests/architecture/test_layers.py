@@ -26,7 +26,8 @@ ROOMS = {
     "pypdf": ("friday_cli.tools.documents",),
     "html_to_markdown": ("friday_cli.tools.web",),
     "yaml": ("friday_cli.extensions.frontmatter", "friday_cli.llm.providers"),
-    "tomli_w": ("friday_cli.config", "friday_cli.llm.models"),
+    "tomli_w": ("friday_cli.llm.models",),
+    "tomlkit": ("friday_cli.config",),
     "platformdirs": ("friday_cli.paths",),
     "jsonschema": ("friday_cli.session.output_schema",),
     "tree_sitter": ("friday_cli.command_safety",),
@@ -38,7 +39,7 @@ ROOMS = {
 """Packages of others, and the rooms that may know them. One that is not here is not a dependency."""
 
 GROUPS = {
-    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario"), "demo"),
+    "friday_cli.llm.providers": ("anthropic", "openai", ("scripted", "scenario", "demo")),
 }
 """Siblings that are one: modules of a room belong together by the beginning of their names."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from friday_cli.config.docs import markdown
 from friday_cli.frontends.oneshot.options import OPTIONS
@@ -46,6 +49,20 @@ def test_the_readme_sets_up_with_exactly_two_commands_of_one_line() -> None:
     assert not any("\n" in command for command in commands)
     assert commands[0].endswith("friday demo")
     assert "pytest" in commands[1]
+
+
+def test_the_second_command_installs_locked_versions_within_the_bounds() -> None:
+    lock = ".ci/constraints.txt"
+    assert [f"PIP_CONSTRAINT={lock} PIP_BUILD_CONSTRAINT={lock} " in c for c in setup_commands()] == [False, True]
+    rows = [Requirement(row) for row in text_of(lock).splitlines() if not row.startswith("#")]
+    locked = {canonicalize_name(row.name): row for row in rows}
+    assert all(re.fullmatch(r"==[\d.]+", str(row.specifier)) and row.url is None for row in rows)
+    assert "://" not in text_of(lock)
+    project = tomllib.loads(text_of("pyproject.toml"))
+    named = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for bound in map(Requirement, [*named, *project["project"]["optional-dependencies"]["dev"]]):
+        row = locked[canonicalize_name(bound.name)]
+        assert bound.specifier.contains(str(row.specifier).removeprefix("==")), f"{row} is not {bound}: run .ci/lock"
 
 
 def test_ci_runs_the_second_command_as_it_is_written() -> None:

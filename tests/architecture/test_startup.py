@@ -14,7 +14,17 @@ import pytest
 
 from tests.servers.script_player import Reply, named, playing, unnamed
 
-HEAVY = ("textual", "anthropic", "openai", "genai_prices", "pypdf", "html_to_markdown", "jsonschema", "tree_sitter")
+HEAVY = (
+    "textual",
+    "anthropic",
+    "openai",
+    "genai_prices",
+    "pypdf",
+    "html_to_markdown",
+    "jsonschema",
+    "tree_sitter",
+    "yaml",
+)
 """Nothing that is meant to be quick loads one of these."""
 SELDOM = (
     "shell", "custom", "core.decoding", "past", "checkpoints.ledger", "checkpoints.plan", "checkpoints.review",
@@ -60,16 +70,19 @@ def run(*args: str, cwd: Path) -> tuple[str, set[str]]:
         (["--version"], ["httpx2", "msgspec", "typer", "rich", "asyncio", "friday_cli.core.protocol.events"]),
         (["--help"], ["httpx2", "rich", "friday_cli.session.session"]),
         (["ask", "--help"], ["httpx2", "rich", "friday_cli.session.session"]),
-        (["profiles", "list"], ["httpx2", "friday_cli.session.session"]),
-        (["profiles", "show", "researcher"], ["httpx2", "pydantic", "friday_cli.session.session"]),
-        (["sessions", "list"], ["httpx2", "friday_cli.session.session"]),
+        (["profiles", "list"], ["httpx2", "pydantic", "friday_cli.session.session"]),
+        (["profiles", "show", "researcher"], ["httpx2", "friday_cli.session.session"]),
+        (["sessions", "list"], ["httpx2", "pydantic", "friday_cli.session.session"]),
+        (["sessions", "list", "--all", "--json"], ["httpx2", "pydantic", "friday_cli.session.session"]),
         (["config", "path"], ["httpx2", "friday_cli.session.session"]),
+        (["config", "show"], ["httpx2", "pydantic", "friday_cli.session.session"]),
+        (["trust", "--list"], ["httpx2", "friday_cli.session.session"]),
     ],
     ids=" ".join,
 )
 def test_quick_commands_load_little(args: list[str], more: list[str], tmp_path: Path) -> None:
     out, modules = run(*args, cwd=tmp_path)
-    assert out.strip() or args == ["sessions", "list"]
+    assert out.strip() or args[0] in ("sessions", "trust")
     assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})
 
 
@@ -108,3 +121,7 @@ async def test_a_piped_question_over_http_loads_no_sdk(wire: str, tmp_path: Path
     assert "Where?" in out
     more = ["asyncio", "friday_cli.core.protocol.events", "friday_cli.config", "friday_cli.cli.ask"]
     assert modules.isdisjoint(more), sorted(modules & {*more})
+    shown, modules = run("sessions", "show", out.splitlines()[1].split()[0], "--agent", "a", cwd=tmp_path)
+    assert "Here." in shown
+    more = ["httpx2", "pydantic", "friday_cli.session.session", "friday_cli.config"]
+    assert modules.isdisjoint([*HEAVY, *more]), sorted(modules & {*HEAVY, *more})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from friday_cli.llm.models import local_servers
+from friday_cli.llm.models import catalog, local_servers
 from tests.cli.console import Console, plain
 
 KEY = "sk-ant-canary-0123456789abcdefghij"
@@ -26,7 +27,8 @@ def piped(console: Console, monkeypatch: pytest.MonkeyPatch) -> Console:
 
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No local server answers, whatever runs on this machine."""
+    """No local server answers, whatever runs on this machine, and the table of models is new."""
+    monkeypatch.setattr(catalog, "today", catalog.confirmed)
     for name in ("OLLAMA_HOST", "LM_STUDIO_API_BASE"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
@@ -167,6 +169,21 @@ def test_a_model_that_means_nothing_is_said(console: Console, monkeypatch: pytes
     ran = console("models")
     assert (ran.code, "Unknown model 'nonsense-9'" in ran.error) == (0, True)
     assert "Unknown model" in console("models", "--json").document["why"]
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize(("days", "said"), [(90, False), (91, True)])
+def test_a_table_of_models_older_than_90_days_is_reported(
+    console: Console, monkeypatch: pytest.MonkeyPatch, days: int, said: bool
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    day = catalog.confirmed()
+    monkeypatch.setattr(catalog, "today", lambda: day + timedelta(days))
+    ran, document = console("models"), console("models", "--json").document
+    words = f"the table of models was last confirmed on {day}, 91 days ago"
+    assert [line.partition(": ")[2].startswith(words) for line in ran.err.splitlines()] == [True] * said
+    assert [note.startswith(words) for note in document["notes"]] == [True] * said
+    assert (document["confirmed"], "Install a newer version of Friday" in ran.err) == (day.isoformat(), said)
 
 
 @pytest.fixture

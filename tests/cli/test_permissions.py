@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 from pathlib import Path
 
 import pytest
 
 from friday_cli.cli.permissions import EFFECTS
+from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.workspace.sandbox.detect import SandboxChoice
+from friday_cli.workspace.sandbox.plan import Kind
 from tests.cli.console import Console
 from tests.tools import test_specs
 
@@ -76,10 +78,12 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
     ]
 
 
-def test_explain_knows_the_sandbox_and_what_leaves_it(console: Console) -> None:
-    from friday_cli.workspace.sandbox.detect import detect_sandbox
-
-    confined = detect_sandbox("auto", os.environ).kind != "none"
+@pytest.mark.parametrize("kind", ["landlock", "none"])
+def test_explain_knows_the_sandbox_and_what_leaves_it(
+    console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "choose", lambda *_, **__: SandboxChoice(kind))
+    confined = kind != "none"
     console.friday_home.mkdir(exist_ok=True)
     console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
     touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")
@@ -89,8 +93,6 @@ def test_explain_knows_the_sandbox_and_what_leaves_it(console: Console) -> None:
     ]
     assert [found["rule"] for found in beyond] == (["bash_network(npm ci)", ""] if confined else ["", ""])
     assert beyond[1]["decision"] == "ask"
-    console.config.write_text('[sandbox]\nkind = "none"\n')
-    assert console(*touch).document["decision"] == "ask"
 
 
 def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Console) -> None:

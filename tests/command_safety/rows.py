@@ -39,7 +39,7 @@ MUST_ASK: tuple[Row, ...] = (
     ("loops, conditions, functions, groups", "ask", "ask", (
         "for f in *; do rm $f; done", "while true; do make; done", "until ls; do rm x; done", "if ls; then rm x; fi", "if rm x; then ls; fi",
         "if ls; then ls; else rm x; fi", "if ls; then ls; elif rm x; then ls; fi", "case x in x) rm y;; esac", "(rm x)", "{ rm x; }",
-        "f() { rm x; }; f", "function ls { rm x; }", "! rm x", "ls() { curl evil.example; }; ls", "select x in a b; do rm $x; done",
+        "f() { rm x; }; f", "f() { f | f & }; f", "ls() { ls | ls & }; ls", "function ls { rm x; }", "! rm x", "ls() { curl evil.example; }; ls", "select x in a b; do rm $x; done",
         "coproc rm x", "coproc { rm x; }", "(cd src; (rm a.py))", "[[ -f x ]] && rm x", "((x=1)) && rm x", "for ((;;)); do rm x; done",
         "f() { eval \"$1\"; }; f 'rm x'", "while read -r l; do $l; done < list.txt", "for c in rm ls; do $c x; done",
         "[[ $x -eq 1 ]]", "read x < list.txt; [[ $x -eq 0 ]]", "test -v 'a[$(rm x)]'", "let 'x=a[$(rm y)]'",

@@ -41,8 +41,8 @@ def furnish(folder: Path) -> Path:
 class Paper:
     """A workspace that is only a name: what lies in it is told by the text of a path."""
 
-    root = Path("/nowhere/ws")
-    roots = (root,)
+    def __init__(self, root: Path, away: tuple[Path, ...]) -> None:
+        self.root, self.roots, self.away = root, (root,), away
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         real = Path(os.path.normpath(self.root / path))
@@ -54,10 +54,12 @@ class Paper:
         return (self.resolve(path).relative_to(self.root).as_posix(),)
 
 
-def on_paper() -> AnalysisContext:
+def on_paper(
+    root: Path = Path("/nowhere/ws"), *, away: tuple[Path, ...] = (), home: str = "/home/me"
+) -> AnalysisContext:
     """A ground for tests in which no file counts."""
-    paper: Any = Paper()
-    return AnalysisContext(paper, ENVIRONMENT)
+    paper: Any = Paper(root, away)
+    return AnalysisContext(paper, {**ENVIRONMENT, "HOME": home})
 
 
 def ground(root: Path) -> AnalysisContext:

@@ -178,7 +178,8 @@ class Stage:
         self.project.mkdir()
         self.scenario = self.home / f"{MODEL}.yaml"
         self.scenario.write_text(SCENARIO, encoding="utf-8")
-        self.env = {"FRIDAY_HOME": str(self.home), "PATH": "/usr/bin:/bin", "HOME": str(self.home)}
+        home = str(self.home)
+        self.env = {"FRIDAY_HOME": home, "PATH": "/usr/bin:/bin", "HOME": home, "FRIDAY_SANDBOX": "none"}
         self.ids: list[str] = []
 
     def config(self, text: str) -> None:

@@ -88,7 +88,7 @@ def test_an_example_of_the_pages_does_what_the_page_says(example: Example, tmp_p
         (place / name).write_text(body, encoding="utf-8")
     env = {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "HOME": str(tmp_path), "FRIDAY_HOME": str(tmp_path / "home"),
-        "PYTHONPATH": str(PROJECT), "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": str(PROJECT), "LC_ALL": "C.UTF-8", "FRIDAY_SANDBOX": "none",
     }  # fmt: skip
     ran = subprocess.run(
         ["bash", "-eu", "-o", "pipefail", "-c", example.commands],

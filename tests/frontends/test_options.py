@@ -1,14 +1,18 @@
-"""The quick parser of `friday ask` understands what Typer understands, and leaves it what needs explaining."""
+"""The quick parser understands what Typer understands, and leaves it what needs explaining."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from friday_cli import cli
 from friday_cli.frontends.oneshot import run
-from friday_cli.frontends.oneshot.options import OPTIONS, asks_for_json, defaults, parse
+from friday_cli.frontends.oneshot.options import OPTIONS, defaults, parse
+from friday_cli.frontends.options import Option
+from friday_cli.frontends.tui import options as chat_options
+from friday_cli.frontends.tui import run as chat_run
 
 PLAIN: list[list[str]] = [
     [],
@@ -30,10 +34,16 @@ PLAIN: list[list[str]] = [
     [""],
     ["a b\nc"],
 ]
+PLAIN_CHAT = [
+    ["-i", "hello", "--model=opus", "-c"],
+    ["-r", "7f3a", "--plain", "-C", "/tmp"],
+    ["--allow", "grep", "--allow", "glob", "--mode", "plan"],
+    ["--effort=high", "--yolo", "--trust", "--profile", "-odd"],
+]
 ODD: list[list[str]] = [
     ["--help"], ["-h"], ["--nope"], ["a", "b"], ["--model"], ["--max-turns", "many"], ["--max-turns", "1.5"],
     ["--mode", "wild"], ["--effort", "huge"], ["--output-format", "xml"], ["--quiet=1", "x"], ["-qc", "x"], ["-mopus", "x"],
-    ["--yol", "x"], ["--timeout", "soon"], ["-m=opus", "x"],
+    ["--yol", "x"], ["--timeout", "soon"],
 ]  # fmt: skip
 
 
@@ -42,26 +52,30 @@ def by_typer(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What Typer hands over, one entry for each call."""
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(run, "ask", lambda values: found.append(values) or 0)
+    monkeypatch.setattr(chat_run, "chat", lambda values: found.append(values) or 0)
     return found
 
 
-@pytest.mark.parametrize("argv", PLAIN, ids=" ".join)
-def test_plain_calls_are_understood_alike(argv: list[str], by_typer: list[dict[str, Any]]) -> None:
-    values = parse(argv)
-    assert values is not None
-    assert cli.run(["ask", *argv]) == 0
-    assert by_typer == [values]
-    assert values.keys() == defaults().keys()
+@pytest.mark.parametrize(
+    ("argv", "values"),
+    [*((["ask", *argv], parse(argv)) for argv in PLAIN), *((argv, chat_options.parse(argv)) for argv in PLAIN_CHAT)],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_plain_calls_are_understood_alike(
+    argv: list[str], values: dict[str, Any] | None, by_typer: list[dict[str, Any]]
+) -> None:
+    assert cli.run(argv) == 0
+    (found,) = by_typer
+    assert found | {name: tuple(found[name] or ()) for name in ("allow", "deny", "add_dir")} == values
 
 
 @pytest.mark.parametrize("argv", ODD, ids=" ".join)
 def test_what_needs_explaining_is_left_to_typer(argv: list[str]) -> None:
     assert parse(argv) is None
+    assert chat_options.parse(argv) is None
 
 
-@pytest.mark.parametrize(
-    "argv", [a for a in ODD if a[0] not in ("--help", "-h", "-qc", "-mopus", "-m=opus")], ids=" ".join
-)
+@pytest.mark.parametrize("argv", [a for a in ODD if a[0] not in ("--help", "-h", "-qc", "-mopus")], ids=" ".join)
 def test_typer_explains_it_in_one_line(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["ask", *argv]) == 2
     said = capsys.readouterr()
@@ -82,26 +96,33 @@ def test_every_option_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None
     words = set(text.replace(",", " ").split())
     for option in OPTIONS:
         assert set(option.names) <= words, option.names
-    for code in (
-        "0 answered",
-        "1 failed",
-        "2 wrong use",
-        "3 no model",
-        "4 refused",
-        "5 a limit",
-        "75 try again",
-        "130 interrupted",
-    ):
+    codes = "0 answered, 1 failed, 2 wrong use, 3 no model, 4 refused, 5 a limit, 75 try again, 130 interrupted"
+    for code in codes.split(", "):
         assert code in " ".join(text.split())
 
 
-def test_no_two_options_share_a_name() -> None:
-    names = [name for option in OPTIONS for name in option.names]
+@pytest.mark.parametrize("options", [OPTIONS, chat_options.OPTIONS], ids=["ask", "chat"])
+def test_no_two_options_share_a_name(options: tuple[Option, ...]) -> None:
+    names = [name for option in options for name in option.names]
     assert len(set(names)) == len(names)
-    assert len({option.dest for option in OPTIONS}) == len(OPTIONS)
+    assert len({option.dest for option in options}) == len(options)
 
 
-def test_json_is_asked_for_though_the_rest_makes_no_sense() -> None:
-    assert asks_for_json(["ask", "--nope", "--output-format", "json"])
-    assert asks_for_json(["ask", "--output-format=json", "--nope"])
-    assert not asks_for_json(["ask", "json", "--output-format", "stream-json"])
+@pytest.mark.parametrize(
+    "argv", [["--nope", "--output-format", "json"], ["--output-format=json", "--nope"]], ids=" ".join
+)
+def test_json_is_asked_for_though_the_rest_makes_no_sense(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["ask", *argv]) == 2
+    document = json.loads(capsys.readouterr().out)
+    assert (document["status"], document["exit_code"]) == ("failed", 2)
+    assert "--nope" in document["error"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "resume"),
+    [(["-r"], ""), (["-r", "--yolo"], ""), (["-r", "7f3a"], "7f3a"), (["--resume="], ""), ([], None)],
+)
+def test_the_chat_resumes_with_or_without_an_id(argv: list[str], resume: str | None) -> None:
+    values = chat_options.parse(argv)
+    assert values is not None
+    assert values["resume"] == resume

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import random
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.tools.search import engine, tools
+from friday_cli.tools.search.scan import Question, answer
 from friday_cli.workspace.local import LocalWorkspace
 from tests.tools.tool_workspace import Desk
 
@@ -184,7 +186,7 @@ async def test_files_and_counts(desk: Desk) -> None:
         ({"pattern": r"^\d{2}$", "path": "numbers.txt", "limit": 3}, [10, 11, 12]),
         ({"pattern": "-needle", "path": "-dash.py"}, [1, 2]),
         ({"pattern": "--needle"}, [2]),
-        ({"pattern": r"(?P<x>ne)(?<y>ed)le = [[:digit:]]"}, [2]),
+        ({"pattern": r"(?P<x>ne)(?P<y>ed)le = [0-9]"}, [2]),
         ({"pattern": r"(?<!end )needle$", "path": "crlf.txt"}, [1]),
         ({"pattern": r"(needle) \1"}, [1]),
         ({"pattern": "sixteen"}, [1]),
@@ -248,12 +250,25 @@ async def test_files_that_turn_out_binary_give_no_lines(desk: Desk) -> None:
     assert text == "No match."
 
 
-@pytest.mark.parametrize("pattern", ["(", "a**[", "[z-a]", r"a\nb", "a\nb", "*", "x{2,1}"])
+@pytest.mark.parametrize("pattern", ["(", "a**[", "[z-a]", r"a\nb", "a\nb", "*", "x{2,1}", r"(?<=a)[[:digit:]]"])
 async def test_patterns_that_are_none_are_refused_in_words(desk: Desk, pattern: str) -> None:
     error = await desk.error("grep", pattern=pattern)
     assert "pattern" in error.lower()
     assert len(error) < 400
     assert "\n" not in error.replace(pattern, "")
+
+
+@pytest.mark.parametrize("pattern", ["[[:digit:]]", "[0-9&&[^5]]", r"(?<y>ed)le = 1", r"\p{Nd}", r"\x{31}", r"1\z"])
+async def test_what_only_ripgrep_knows_is_refused_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    without_ripgrep(tmp_path, monkeypatch)
+    (tmp_path / "a.py").write_text("needle = 1\n")
+    desk = Desk(tmp_path, *tools())
+    error = await desk.error("grep", pattern=pattern)
+    await desk.workspace.close()
+    assert "not a valid regular expression for Python's re" in error
+    assert "where ripgrep is not installed" in error
 
 
 async def test_places_that_are_none_are_refused(desk: Desk) -> None:
@@ -349,10 +364,10 @@ def test_our_own_search_needs_nothing_but_the_standard_library() -> None:
     assert not {"msgspec", "asyncio", "friday_cli.core"} & set(modules)
 
 
-# ---- both engines, the same answers ---------------------------------------------------
-
 PARTS = ["a", "b", "ab", "*", "*b", "a*", "?", "**", "[ab]", "[!a]", "a.b", "*.b", "\\a", "c", "a?", "ab*"]
 NAMES = ["aa", "ba", "a.b", "c.b", "c", "ab.c"]
+USUAL = ["*\n!*/\n!*.b\n", "d/**\n!d/c\n", "*.b\n!b/\n", "/*\n!/d\n/d/*\n!/d/a\n", "d/a/**\n!d/a/**/\n!d/a/b/c\n"]
+"""Rules that people write: only some files, a folder but for one file, a folder that is kept."""
 
 
 def random_rules(chance: random.Random) -> str:
@@ -365,30 +380,29 @@ def random_rules(chance: random.Random) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.skipif(not RIPGREP, reason="ripgrep is not installed")
-async def test_random_ignore_files_mean_the_same_to_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignore_files_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     chance = random.Random(4711)
-    root, empty = tmp_path / "ws", tmp_path / "bin"
     for folder in ("", "a", "b", "ab", "a/a", "a/b", "a/b/ab", "b/a", "b/ab/a", "ab/b"):
-        (root / "d" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "d" / folder).mkdir(parents=True, exist_ok=True)
         for name in NAMES:
-            (root / "d" / folder / name).write_text("x")
-    (root / ".git").mkdir()
-    empty.mkdir()
-    desk = Desk(root, *tools())
+            (tmp_path / "d" / folder / name).touch()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    question = Question(base=str(tmp_path), only="", mode="list", pattern="", ignore_case=False, context=0,
+                        hidden=False, ignore=True, name="")  # fmt: skip
     differ, kept = [], 0
-    for turn in range(60):
+    for turn in range(80):
         rules, inner = random_rules(chance), random_rules(chance) if turn % 3 == 0 else ""
-        (root / ".gitignore").write_text(rules)
-        (root / "d/a/.gitignore").write_text(inner)
-        theirs = await desk.text("glob", pattern="**")
-        with monkeypatch.context() as patch:
-            patch.setenv("PATH", str(empty))
-            ours = await desk.text("glob", pattern="**")
-        kept += "No file" not in theirs
-        if theirs != ours:
-            differ.append((rules, inner, sorted(set(theirs.split("\n")) ^ set(ours.split("\n")))[:5]))
-    await desk.workspace.close()
+        if turn < len(USUAL):
+            rules, inner = USUAL[turn], ""
+        (tmp_path / ".gitignore").write_text(rules)
+        (tmp_path / "d/a/.gitignore").write_text(inner)
+        listed = ["git", "-c", "core.excludesFile=", "ls-files", "-oz", "--exclude-standard", "--", ":!.*", ":!**/.*"]
+        theirs = set(subprocess.run(listed, cwd=tmp_path, check=True, capture_output=True).stdout.split(b"\0"))
+        out = io.BytesIO()
+        answer(question, out)
+        kept += len(theirs) > 1
+        if ours := theirs ^ set(out.getvalue().split(b"\0")):
+            differ.append((rules, inner, sorted(ours)[:5]))
     assert differ == []
     assert kept > 20
 

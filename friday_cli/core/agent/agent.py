@@ -187,11 +187,11 @@ class Services(msgspec.Struct, eq=False):
     workspace: Workspace
     policy: Policy
     rng: random.Random
+    taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
     remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda lane: None
-    taint: TaintTracker = msgspec.field(default_factory=TaintTracker)
 
     def __post_init__(self) -> None:
         self.log.watch = self.taint.apply

@@ -14,7 +14,6 @@ from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
 from ..protocol.tool import Effect
 from ..protocol.workspace import Reach
-from .dangerous import simple_commands
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -62,7 +61,8 @@ def parse_rule(text: str, decision: Decision, *, profile: str = "", reason: str 
 
 class RuleInput(msgspec.Struct, frozen=True):
     """What rules look at: the tool, its effect, one subject per thing it touches, and of a command what a judge found
-    in it. Without a `script` no rule with a pattern allows a command. `reach` is how far beyond a sandbox it goes, `plea`
+    in it. Without a `script` no rule with a pattern allows a command,
+    and commands inside it are not seen. `reach` is how far beyond a sandbox it goes, `plea`
     why the model says it must."""
 
     tool: str
@@ -99,7 +99,7 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
     """Everything in a call that a deny or ask rule must see."""
     if call.effect != "run":
         return call.subjects
-    parts = [part for subject in call.subjects for part in (subject, *simple_commands(subject))]
+    parts = list(call.subjects)
     for step in call.script.steps if call.script else ():
         parts += [step.text, step.raw, *step.readings]
     return tuple(dict.fromkeys(parts))

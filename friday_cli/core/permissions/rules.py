@@ -16,7 +16,7 @@ import msgspec
 from ..protocol.shell_script import SimpleCommand
 from ..protocol.tool import Effect
 from ..text.sanitize import sanitize_line
-from .dangerous import catastrophe, is_protected, is_secret
+from .dangerous import is_protected, is_secret
 from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, matches, parse_rule, touching
 
 Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
@@ -216,15 +216,13 @@ def _patterned(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
 def floor(call: RuleInput, mode: Mode = "ask") -> str:
     """Why a call must be put to a person in every mode, "" when it need not."""
     for subject in call.subjects:
-        if call.effect == "run" and (reason := catastrophe(subject)):
-            return f"{reason}: asked in every mode"
         if call.effect == "write" and is_protected(subject):
             return f"{subject} is protected: asked in every mode"
         if call.effect == "read" and is_secret(subject):
             return f"{subject} may hold secrets: asked in every mode"
     for step in call.script.steps if call.script else ():
-        if not step.looks and (reason := catastrophe(step.text)):
-            return f"{reason}: asked in every mode"
+        if step.danger:
+            return f"{step.danger}: asked in every mode"
         if bad := next((label for label in step.writes if is_protected(label)), ""):
             return f"{bad} is protected: asked in every mode"
         if mode != "yolo" and (bad := next((label for label in step.reads if is_secret(label)), "")):

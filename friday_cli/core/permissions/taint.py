@@ -14,11 +14,10 @@ The person vouches for a host by naming it in a message, or by a rule `web_fetch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
 from ..text.lazy_regex import pattern
-from .dangerous import simple_commands
 from .rule import RuleInput
 from .rules import Rules
 
@@ -29,96 +28,10 @@ LONGEST_QUERY = 200
 SHARED = 24
 """Characters in a row that a URL may share with a file before it counts as carrying text of it."""
 
-_NETWORK = frozenset(
-    [
-        "curl",
-        "wget",
-        "wget2",
-        "aria2c",
-        "http",
-        "https",
-        "xh",
-        "httpie",
-        "nc",
-        "ncat",
-        "netcat",
-        "socat",
-        "telnet",
-        "ftp",
-        "sftp",
-        "lftp",
-        "tftp",
-        "ssh",
-        "scp",
-        "rsync",
-        "mosh",
-        "dig",
-        "drill",
-        "nslookup",
-        "host",
-        "ping",
-        "ping6",
-        "traceroute",
-        "tracepath",
-        "whois",
-        "openssl",
-        "mail",
-        "sendmail",
-        "swaks",
-    ]
-)
-_QUIET = frozenset(
-    [
-        "grep",
-        "egrep",
-        "fgrep",
-        "rg",
-        "ag",
-        "echo",
-        "printf",
-        "cat",
-        "head",
-        "tail",
-        "sed",
-        "awk",
-        "cut",
-        "sort",
-        "uniq",
-        "wc",
-        "tr",
-        "find",
-        "ls",
-        "test",
-        "true",
-        "cd",
-    ]
-)
-_QUIET_GIT = frozenset(
-    [
-        "add",
-        "commit",
-        "tag",
-        "log",
-        "show",
-        "diff",
-        "status",
-        "grep",
-        "blame",
-        "branch",
-        "checkout",
-        "switch",
-        "merge",
-        "rebase",
-        "stash",
-    ]
-)
-_HOST = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+"
-_URL = pattern(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>|;()`\\]+", re.I)
+HOST = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)+"
+URL = pattern(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>|;()`\\]+", re.I)
 _AUTHORITY = pattern(r"[a-z][a-z0-9+.-]*://(?:[^/?#@\s]*@)?(\[[0-9a-f:.]+\]|[^/?#:\s]+)", re.I)
-_OPERAND = pattern(rf"(?:[\w.+-]+@)?({_HOST}|[a-z0-9-]+(?=:))(?::.*|/.*)?", re.I)
-_AT = pattern(rf"\b[\w.+-]+@({_HOST}):", re.I)
-_DEV = pattern(r"/dev/(?:tcp|udp)/([^/\s]+)")
-_NAMED = pattern(rf"\b{_HOST}\b", re.I)
+_NAMED = pattern(rf"\b{HOST}\b", re.I)
 _TOP = pattern(r".*\.(?:com|org|net|edu|gov|io|dev|ai|app|eu|uk|de|fr|ch|nl|jp|info)", re.I)
 _HERE = pattern(r"localhost|.*\.localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1?\]?")
 _BESIDE = pattern(r"\n\n(?:<stdin>|<file path=|<folder path=|\[I ran this command)")
@@ -130,9 +43,13 @@ UNREAD = "a host that cannot be read from the command"
 
 
 class TaintTracker:
-    """See the module. `apply` takes each event of the session in order."""
+    """See the module. `apply` takes each event of the session in order.
 
-    def __init__(self) -> None:
+    `outbound(command)` tells what a shell command of the past talked to: (host, URL or "").
+    """
+
+    def __init__(self, outbound: Callable[[str], Sequence[tuple[str, str]]]) -> None:
+        self._outbound = outbound
         self.source = ""
         """Where the first text of a stranger came from, "" while none was read."""
         self._reached: set[str] = set()
@@ -161,7 +78,7 @@ class TaintTracker:
     def _heard(self, text: str) -> None:
         words = _BESIDE().split(text, maxsplit=1)[0]  # what is attached, others wrote
         self._links.add(words)
-        self._vouched.update(host_of(url) for url in _URL().findall(words))
+        self._vouched.update(host_of(url) for url in URL().findall(words))
         self._vouched.update(name.lower() for name in _NAMED().findall(words) if _TOP().fullmatch(name))
 
     def _ran(self, event: ToolFinished) -> None:
@@ -170,7 +87,7 @@ class TaintTracker:
         self._changed.update(change.path for change in facts.files)
         self._reached.update(host_of(url) for url in facts.urls)
         self._links.add("\n".join((*facts.urls, *facts.found)))  # asked for again they tell nobody anything new
-        hosts = [host for run in facts.commands for host, _ in network_targets(run.command)]
+        hosts = [host for run in facts.commands for host, _ in self._outbound(run.command)]
         self._reached.update(host for host in hosts if host != UNREAD)
         if not self.source and event.status in ("ok", "error"):
             if facts.urls:
@@ -201,10 +118,8 @@ class TaintTracker:
         if call.effect == "net":
             urls = [text for text in _strings(arguments) if "://" in text]
             targets = [(host_of(url), url) for url in urls]
-        elif call.effect == "run":
-            targets = [target for subject in call.subjects for target in network_targets(subject)]
         else:
-            return ""
+            targets = list(call.script.hosts) if call.script else []
         for host, url in targets:
             if _HERE().fullmatch(host) or self._is_user_named(host) or rules.names_host(host):
                 continue
@@ -282,30 +197,6 @@ def host_of(url: str) -> str:
     """The host of a URL in lower case, "" where there is none."""
     found = _AUTHORITY().match(url)
     return found[1].lower().rstrip(".") if found else ""
-
-
-def network_targets(command: str) -> list[tuple[str, str]]:
-    """(host, URL or "") of everything a command would talk to, as far as its text says; `UNREAD` for a network program
-    whose host is not in plain words. Package managers and git with the remotes they know are not seen."""
-    simples = [simple.split() for simple in simple_commands(command)]
-    if all(_is_quiet(words) for words in simples) and not _DEV().search(command):
-        return []
-    found = [(host_of(url), url) for url in _URL().findall(command) if not url.lower().startswith("file:")]
-    found += [(host.lower(), "") for way in (_AT, _DEV) for host in way().findall(command)]
-    for name, *words in filter(None, simples):
-        if name not in _NETWORK or words in (["--version"], ["--help"]):
-            continue
-        operands = [word for word in words if not word.startswith("-") and "://" not in word]
-        hosts = [m[1].lower() for word in operands if (m := _OPERAND().fullmatch(word))]
-        found += [(host, "") for host in hosts]
-        if not (hosts or _URL().search(" ".join(words))) or "$" in command or "`" in command:
-            found.append((UNREAD, ""))
-    return [(host, url) for host, url in dict.fromkeys(found) if host]
-
-
-def _is_quiet(words: list[str]) -> bool:
-    """Whether a simple command talks to nobody, whatever addresses stand in it."""
-    return not words or words[0] in _QUIET or (words[0] == "git" and len(words) > 1 and words[1] in _QUIET_GIT)
 
 
 def _strings(value: object) -> Iterator[str]:

@@ -13,6 +13,7 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     look around in the workspace; `why` says why it is, or is not. `opaque` is why no allow rule with a pattern may
     cover it ("" when one may), `blind` marks a step of which nobody can tell which program it runs. `reads` and
     `writes` are path labels that rules for files speak about. `suggest` is the narrowest useful pattern for a rule.
+    `danger` is why it could destroy more than the work at hand, "" when nothing shows that.
     """
 
     text: str
@@ -25,13 +26,19 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     suggest: str = ""
+    danger: str = ""
 
 
 class CommandAnalysis(msgspec.Struct, frozen=True):
-    """A whole shell command, taken apart. `trouble` is why it could not be understood: then no step can be trusted."""
+    """A whole shell command, taken apart. `trouble` is why it could not be understood: then no step can be trusted, and
+    the last one is the whole text, read without a syntax tree. `hosts` are those it would talk to, each with the URL or "".
+    `leaves` is what in it leads out of a folder that it must stay in, "" for nothing.
+    """
 
     steps: tuple[SimpleCommand, ...] = ()
     trouble: str = ""
+    hosts: tuple[tuple[str, str], ...] = ()
+    leaves: str = ""
 
     @property
     def dynamic_program(self) -> bool:

@@ -78,10 +78,12 @@ class Printed(msgspec.Struct, frozen=True):
 
 
 class Workspace(Protocol):
-    """Files and commands. Every path is resolved, symbolic links included, and must lie in `roots`."""
+    """Files and commands. Every path is resolved, symbolic links included, and must lie in `roots`. No command of an agent
+    may name a folder in `away`."""
 
     root: Path
     roots: tuple[Path, ...]
+    away: tuple[Path, ...]
 
     def reach(self, access: Access) -> Reach:
         """How far a command with that access reaches here."""

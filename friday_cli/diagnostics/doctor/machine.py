@@ -136,7 +136,7 @@ def programs(env: Mapping[str, str]) -> Facts:
 
     for name, without in (
         ("git", "not found: what git knows of a folder is not used"),
-        ("rg", "not found: Friday's own search is used, which is slower"),
+        ("rg", "not found: Python searches instead, slower and with its own regular expressions"),
         ("bash", "not found: commands run with /bin/sh"),
     ):
         path = shutil.which(name, path=env.get("PATH"))

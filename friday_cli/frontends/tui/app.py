@@ -178,6 +178,7 @@ class FridayApp(ScreenRefresher):
     async def on_welcome_chosen(self, message: Welcome.Chosen) -> None:
         await self.query(Welcome).remove()
         self.query_one(Prompt).focus()
+        self.first = self.first or message.first
         self.run_worker(self.reopen(model=message.model))
 
     async def pick_session(self) -> None:

@@ -1,7 +1,7 @@
 """Opening the chat: from the options of the command line to an exit code, with the terminal left as it was.
 
 Interface: `chat(values)`; `values` are options by name: model, effort, profile, mode, yolo, cwd, continue_, resume ("" lets
-the person pick), first.
+the person pick), prompt.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     app = FridayApp(
         lambda: _options(values, cwd, resume),
         cwd=cwd,
-        first=values.get("first") or "",
+        first=values.get("prompt") or "",
         pick=values.get("resume") == "",
     )
     try:
@@ -91,7 +91,7 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
             "friday: this terminal (TERM=dumb) has no screen to draw on: plain text, as with --plain", file=sys.stderr
         )
     pick = values.get("resume") == ""
-    chat = PlainChat(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("first") or "", pick=pick)
+    chat = PlainChat(lambda: _options(values, cwd, resume), cwd=cwd, first=values.get("prompt") or "", pick=pick)
     try:
         code = await chat.run()
     finally:

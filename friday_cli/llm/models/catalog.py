@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tomllib
-from datetime import date
+from datetime import date, timedelta
 from typing import Literal
 
 import msgspec
@@ -19,6 +19,8 @@ WINDOW, MAX_OUTPUT = 128_000, 16_000
 """What is taken for a hosted model that is not known, in tokens."""
 LOCAL_WINDOW, LOCAL_MAX_OUTPUT = 32_768, 8_192
 """The same for a model on one's own machine."""
+OUTDATED = timedelta(days=90)
+"""How long after its last confirmation the table is called out of date."""
 
 _DATED = pattern(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 _CLOUD = pattern(r"^(?:[a-z]{2,6}\.)?anthropic\.|(?:-v\d+)?(?::\d+)?$")
@@ -34,7 +36,10 @@ class ModelQuirks(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A model of a service; `window` and `max_output` are tokens. `known` is False for one that is only assumed."""
+    """A model of a service; `window` and `max_output` are tokens. `known` is False for one that is only assumed.
+
+    `ends` is its announced last day, `confirmed` the day on which the table last agreed with its vendor.
+    """
 
     provider: str
     id: str
@@ -42,11 +47,13 @@ class Model(msgspec.Struct, frozen=True):
     max_output: int
     quirks: ModelQuirks = ModelQuirks()
     ends: date | None = None
+    confirmed: date | None = None
     known: bool = True
 
 
 class _ModelFamily(ModelQuirks, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: str
+    confirmed: date
     models: tuple[str, ...]
     window: int = 0
     max_output: int
@@ -75,9 +82,32 @@ def known() -> dict[tuple[str, str], Model]:
         quirks = msgspec.convert(family, ModelQuirks, from_attributes=True)
         for name in family.models:
             table[family.provider, name] = Model(
-                family.provider, name, family.window, family.max_output, quirks, ends.get(name)
-            )
+                family.provider, name, family.window, family.max_output, quirks,
+                ends=ends.get(name), confirmed=family.confirmed,
+            )  # fmt: skip
     return table
+
+
+def today() -> date:
+    """The date of today, in local time."""
+    return date.today()
+
+
+def confirmed() -> date:
+    """The day since which the whole table is confirmed: that of its oldest entry."""
+    return min(model.confirmed for model in known().values() if model.confirmed)
+
+
+def outdated() -> str:
+    """A sentence for a person where the table was confirmed more than 90 days ago, "" otherwise."""
+    age = today() - confirmed()
+    if age <= OUTDATED:
+        return ""
+    return (
+        f"the table of models was last confirmed on {confirmed()}, {age.days} days ago: models may be missing, and "
+        "limits, prices and last days may have changed. Install a newer version of Friday; until then, set "
+        "`window`, `max_output` and `prices` under [providers.NAME] in the config where they differ."
+    )
 
 
 def aliases() -> dict[str, str]:

@@ -50,6 +50,8 @@ PRESETS: dict[str, Preset] = {
 """In the order in which a key decides what is used when no model is named."""
 SCRIPTED = ("demo", "scripted")
 """Providers that are no service: the offline demo, and a scenario from a file."""
+DEMO_PROMPT = "What is in this folder?"
+"""The request with which the offline demo begins."""
 _BY_THEMSELVES = {"demo": "demo alone: it has no other model", "scripted": "scripted:FILE with the scenario's file"}
 """How these two are named."""
 

@@ -178,7 +178,7 @@ def _choose(of: ModelService, model: str, effort: Effort | None, source: str) ->
 
 
 def _ending(model: str, ends: date) -> str:
-    today = date.today()
+    today = catalog.today()
     if ends < today:
         return f"{model} was to end on {ends}: it may no longer answer."
     return f"{model} ends on {ends}." if ends - today <= ENDS_SOON else ""

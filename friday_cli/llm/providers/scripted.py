@@ -84,12 +84,19 @@ class ScriptedProvider:
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the agent's next turn; raises `ProviderError` where the turn says so."""
         self.count += 1
-        self._asked[request.agent] += 1
         if self._record:
             self.requests.append(request)
-        script = self.scenario.script(request.agent)
-        turn = self._turn(script or _NOTHING, request)
-        message = self._message(turn, script or _NOTHING, request)
+        script = self.scenario.script(request.agent) or _NOTHING
+        turn = _filled_turn(self._turn(script, request), request)
+        if turn.wrap_up is None:
+            turn = msgspec.structs.replace(turn, wrap_up=_filled(script.wrap_up, request))
+        async for chunk in self.play(turn, request):
+            yield chunk
+
+    async def play(self, turn: ScriptedTurn, request: Request) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one turn as it is, without filling its slots; raises `ProviderError` where the turn says so."""
+        self._asked[request.agent] += 1
+        message = self._message(turn, request)
         usage = self._usage(turn, request, message)
         await asyncio.sleep(turn.delay_s)
         limit = turn.truncate_after if turn.truncate_after is not None else 0 if turn.fail else None
@@ -127,17 +134,15 @@ class ScriptedProvider:
             raise ProviderError("config", f"The scenario has no turn {index + 1} for agent {request.agent}.")
         return ScriptedTurn(text="done")
 
-    def _message(self, turn: ScriptedTurn, script: AgentScript, request: Request) -> Message:
-        text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
-        calls = turn.calls
+    def _message(self, turn: ScriptedTurn, request: Request) -> Message:
+        text, calls = turn.text, turn.calls
         if calls and request.tool_choice == "none" and not turn.stubborn:
-            text, calls = script.wrap_up if turn.wrap_up is None else turn.wrap_up, ()
-        thinking, text = _filled(turn.thinking, request), _filled(text, request)
-        parts: list[AnyPart] = [Thinking(thinking, "scripted")] if thinking else []
+            text, calls = turn.wrap_up or "", ()
+        parts: list[AnyPart] = [Thinking(turn.thinking, "scripted")] if turn.thinking else []
         parts += [Text(text)] if text else []
         before = sum(len(m.calls) for m in request.messages)
         stem = f"call_{request.agent.replace('.', '_')}_{self._asked[request.agent]}"
-        parts += [_call(c, c.id or f"{stem}_{before + i}", request) for i, c in enumerate(calls, 1)]
+        parts += [_call(c, c.id or f"{stem}_{before + i}") for i, c in enumerate(calls, 1)]
         return Message("assistant", tuple(parts))
 
     def _usage(self, turn: ScriptedTurn, request: Request, message: Message) -> Usage:
@@ -150,10 +155,10 @@ class ScriptedProvider:
         return msgspec.structs.replace(usage, cost_usd=self.cost(usage))
 
 
-def _call(call: ScriptedCall, call_id: str, request: Request) -> ToolCall:
+def _call(call: ScriptedCall, call_id: str) -> ToolCall:
     if call.raw is not None:
         return call_of(call_id, call.name, call.raw)
-    return ToolCall(call_id, call.name, _filled_in(call.arguments, request))
+    return ToolCall(call_id, call.name, call.arguments)
 
 
 def _chunks(turn: ScriptedTurn, message: Message) -> Iterator[Chunk]:
@@ -178,6 +183,20 @@ def _pieces(turn: ScriptedTurn, text: str) -> Iterable[str]:
 
 def _words(message: Message) -> str:
     return "\n".join([message.text, *(r.text for r in message.results)]).strip("\n")
+
+
+def _filled_turn(turn: ScriptedTurn, request: Request) -> ScriptedTurn:
+    """`turn` with all its slots filled."""
+    text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
+    return msgspec.structs.replace(
+        turn,
+        text=_filled(text, request),
+        thinking=_filled(turn.thinking, request),
+        wrap_up=None if turn.wrap_up is None else _filled(turn.wrap_up, request),
+        calls=tuple(
+            msgspec.structs.replace(call, arguments=_filled_in(call.arguments, request)) for call in turn.calls
+        ),
+    )
 
 
 def _filled(text: str, request: Request) -> str:

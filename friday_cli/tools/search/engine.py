@@ -1,4 +1,7 @@
-"""Asking ripgrep, or our own scan where there is none; the answers are the same."""
+"""Searching with ripgrep, or with Python's `re` where ripgrep is not installed or cannot search for the pattern.
+
+Both find the same files. Their regular expressions differ: a pattern that means something else to Python is refused.
+"""
 
 from __future__ import annotations
 
@@ -194,12 +197,14 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
         raise ToolError("The pattern speaks of line ends, but each line is searched by itself.", hint="Drop the \\n.")
     if shutil.which("rg") and (search.literal or not regex.needs_python(search.pattern)):
         return _ripgrep(search, hidden, ignored)
+    if not search.literal:
+        regex.check_python(search.pattern)
     name = globs.last_name(search.glob)
     question = Question(
         base=str(search.base),
         only=str(search.base / search.only) if search.only else "",
         mode=search.mode,
-        pattern=re.escape(search.pattern) if search.literal else regex.for_python(search.pattern),
+        pattern=re.escape(search.pattern) if search.literal else search.pattern,
         ignore_case=search.ignore_case,
         context=search.context,
         hidden=hidden,
@@ -211,12 +216,13 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
 
 
 def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
-    argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never", "--no-require-git"]
+    argv = ["rg", "--no-config", "--no-messages", "--null", "--color=never"]
     argv += ["--no-ignore-global", "--no-ignore-dot", "--glob=!.git"]  # an ignore file may keep what is hidden
     if ignored:
         argv.append("--no-ignore")
     elif gitignore.top_of(search.base) is None:
-        argv.append("--no-ignore-parent")
+        # only here: with it ripgrep 15 does not see where a nested repository begins
+        argv += ["--no-require-git", "--no-ignore-parent"]
     if hidden:
         argv.append("--hidden")
     if name := globs.last_name(search.glob):

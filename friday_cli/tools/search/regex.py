@@ -1,26 +1,27 @@
-"""One spelling of regular expressions for two engines: ripgrep's and Python's."""
+"""Patterns for ripgrep, and for Python's `re` where ripgrep is not installed or cannot search for them."""
 
 from __future__ import annotations
 
 import re
+import warnings
 
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.lazy_regex import pattern
 
-_POSIX = {
-    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
-    "punct": r"!-/:-@\[-`{-~", "xdigit": "0-9A-Fa-f", "word": r"\w", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f",
-}  # fmt: skip
 _AROUND = pattern(r"\(\?<?[=!]|\(\?P=|(?<!\\)(?:\\\\)*\\[1-9]")
 _TOKEN = pattern(
-    r"(?P<escape>\\(?:[pP](?:\{[^}]*\}|.)|[xuU]\{[^}]*\}|.))|(?P<group>\(\?<(?![=!]))"
-    r"|(?P<count>\{\d+(?:,\d*)?\})|(?P<brace>\{)|(?P<posix>\[:\^?\w+:\])|(?P<bracket>[\[\]])",
+    r"(?P<escape>\\(?:[pP]\{[^}]*\}|[xuU]\{[^}]*\}|.))|(?P<group>\(\?<(?![=!]))|(?P<count>\{\d+(?:,\d*)?\})|(?P<brace>\{)",
     re.S,
+)
+_ESCAPE = "Escape ( ) [ ] { } . * + ? ^ $ | with a backslash to search for them, or set literal."
+_DIALECT = (
+    "Python's re is used where ripgrep is not installed, and for patterns that look around or back. It has no [[:alpha:]],"
+    r" [a&&b], (?<name>...), \p{L}, \x{41} and \z. "
 )
 
 
 def needs_python(pattern: str) -> bool:
-    """Whether the pattern looks around or back, which ripgrep's engine does not."""
+    """Whether the pattern looks around or back, which ripgrep's engine cannot."""
     return _AROUND().search(pattern) is not None
 
 
@@ -37,40 +38,17 @@ def for_ripgrep(pattern: str) -> str:
     return _TOKEN().sub(spell, pattern)
 
 
-def for_python(pattern: str) -> str:
-    """The pattern as Python wants it, checked. Raises ToolError."""
-
-    def spell(found: re.Match[str]) -> str:
-        whole = found[0]
-        if found["brace"]:
-            return r"\{"
-        if found["group"]:
-            return "(?P<"
-        if found["posix"]:
-            name = whole[2:-2]
-            if name not in _POSIX:
-                raise ToolError(f"The pattern uses {whole}, which only ripgrep (not installed here) knows.")
-            return _POSIX[name]
-        if found["escape"]:
-            if whole == r"\z":
-                return r"\Z"
-            if whole[1] in "xuU" and whole[2:3] == "{":
-                return re.escape(chr(int(whole[3:-1], 16)))
-            if whole[1] in "pP":
-                raise ToolError(f"The pattern uses {whole}, which only ripgrep (not installed here) knows.")
-        return whole
-
+def check_python(pattern: str) -> None:
+    """Refuse a pattern that Python's `re` does not take, or takes for another one than ripgrep does. Raises ToolError."""
     try:
-        spelled = _TOKEN().sub(spell, pattern)
-        re.compile(spelled)
-    except (re.error, ValueError, OverflowError, RecursionError) as error:
-        raise invalid(str(error)) from None
-    return spelled
+        with warnings.catch_warnings(action="error", category=FutureWarning):  # a set that ripgrep reads in another way
+            re.compile(pattern)
+    except (re.error, FutureWarning, OverflowError, RecursionError) as error:
+        raise ToolError(
+            f"The pattern is not a valid regular expression for Python's re: {error}.", hint=_DIALECT + _ESCAPE
+        ) from None
 
 
 def invalid(why: str) -> ToolError:
-    """The error for a pattern no engine takes."""
-    return ToolError(
-        f"The pattern is not a valid regular expression: {why}.",
-        hint="Escape ( ) [ ] { } . * + ? ^ $ | with a backslash to search for them, or set literal.",
-    )
+    """The error for a pattern that ripgrep does not take."""
+    return ToolError(f"The pattern is not a valid regular expression: {why}.", hint=_ESCAPE)

@@ -1,7 +1,7 @@
-"""Our own search, for machines without ripgrep: prints what `rg --null --heading` prints for the same question.
+"""A search with Python's `re`, printed as `rg --null --heading` prints it.
 
-It runs as a program (so that a pattern that never ends, or a folder that never ends, can be stopped) with nothing but
-the standard library; its one argument is a `Question` as JSON.
+It runs as a program, so that a pattern or a folder that takes too long can be stopped, and imports only the standard
+library, so that it starts fast. Its one argument is a `Question` as JSON.
 """
 
 from __future__ import annotations

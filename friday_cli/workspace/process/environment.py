@@ -33,6 +33,16 @@ PLAIN = {
 _PROMPTERS = frozenset(("GIT_ASKPASS", "SSH_ASKPASS", "FORCE_COLOR", "CLICOLOR_FORCE"))
 
 
+ELSEWHERE = frozenset(
+    (
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
+        "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE",
+        "GIT_INDEX_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE",
+    )
+)  # fmt: skip
+"""Variables by which git takes another repository than that of the folder it runs in."""
+
+
 def is_secret(name: str, value: str) -> bool:
     """Whether a variable looks like a key or password, by its name or by what it holds."""
     if name in _ALWAYS_KEPT:

@@ -44,23 +44,12 @@ def rights(*texts: str, mode: Mode = "ask") -> Rules:
 # ---- modes ------------------------------------------------------------------------
 
 MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
-    (
-        "ask",
-        {
-            "read": "allow",
-            "write": "ask",
-            "run": "ask",
-            "net": "ask",
-            "spawn": "allow",
-            "save": "allow",
-            "own": "allow",
-        },
-    ),
+    ("ask", {"read": "allow", "write": "ask", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow", "own": "allow"}),
     ("edits", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow"}),
     ("plan", {"read": "allow", "write": "deny", "run": "deny", "net": "ask", "spawn": "allow", "save": "deny"}),
     ("auto", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow"}),
     ("yolo", dict.fromkeys(EFFECTS, "allow")),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("mode", "table"), MODE_TABLE)
@@ -311,7 +300,8 @@ HIDDEN = [
 @pytest.mark.parametrize("command", HIDDEN)
 @pytest.mark.parametrize("mode", ["ask", "yolo"])
 def test_a_deny_rule_finds_its_command_inside_others(command: str, mode: Mode) -> None:
-    assert rights("allow bash", "deny bash(rm *)", mode=mode).decide(bash(command)).decision == "deny"
+    for text in (command, f"{command}\n("):  # the second cannot be parsed
+        assert rights("allow bash", "deny bash(rm *)", mode=mode).decide(bash(text)).decision == "deny"
 
 
 @pytest.mark.parametrize("command", ["rmdir x", "ls rm", "git rm-hook", "echo 'rm'", "npm run rm"])
@@ -391,7 +381,7 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
         bash("rm -rf /"),
         edit(".git/hooks/pre-commit"),
         RuleInput("read_file", "read", (".env",)),
-        RuleInput("bash", "run", ("ls; rm -rf ~",)),
+        bash("ls; rm -rf ~"),
     ],
     ids=lambda call: call.subjects[0],
 )

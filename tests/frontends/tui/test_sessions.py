@@ -78,21 +78,6 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.until(lambda: "Second answer." in chat.frame or "First answer." in chat.frame.split("and go on")[-1])
 
 
-async def test_without_a_model_there_is_one_screen_with_three_ways(tmp_path: Path) -> None:
-    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
-    try:
-        async with app.run_test(size=(100, 30)) as pilot:
-            chat = Chat(app, pilot)
-            await chat.until(lambda: bool(app.query(Welcome)))
-            assert "ANTHROPIC_API_KEY" in chat.frame
-            assert "offline demo" in chat.frame
-            await pilot.press("enter")
-            await chat.until(lambda: app.engine.session is not None)
-            await chat.until(lambda: not app.query(Welcome) and "demo: scripted" in chat.frame)
-    finally:
-        await app.engine.close()
-
-
 async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_path: Path) -> None:
     store = Store(store_path())
     made = await store.create_session(tmp_path, title="Look around")

@@ -210,7 +210,7 @@ def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str
 def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:
     code = (
         "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import make;"
-        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import keys;"
+        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import credentials;"
         "s = Settings(); c = resolve(None, s); make(c, s); usable(s);"
         "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'platformdirs', 'pydantic') if m in sys.modules])"
     )

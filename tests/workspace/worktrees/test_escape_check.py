@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from friday_cli.command_safety import analyze
 from friday_cli.core.protocol.errors import ToolError, UsageError
-from friday_cli.workspace.process.escape_check import stray
+from friday_cli.tools.shell import bash_tool
+from tests.command_safety import workspace_fixture
 from tests.workspace.worktrees.repo_fixture import workspace
 
 MAIN, OWN = Path("/home/u/proj"), Path("/home/u/.local/share/friday/worktrees/s/7f3a1b2c-1")
@@ -22,6 +24,8 @@ MAIN, OWN = Path("/home/u/proj"), Path("/home/u/.local/share/friday/worktrees/s/
         ('ls "$HOME/proj"', "$HOME/proj"),
         ("ls ${HOME}/proj/a", "${HOME}/proj"),
         ("x=/home/u/proj; ls $x", "/home/u/proj"),
+        ("x=/home/u; ls $x/proj", "/home/u/proj"),
+        ("ls '/home/u/proj", "/home/u/proj"),
         ("git --git-dir=../x log", "--git-dir"),
         ("git --git-dir ../x log", "--git-dir"),
         ("git --work-tree=/ status", "--work-tree"),
@@ -36,17 +40,18 @@ MAIN, OWN = Path("/home/u/proj"), Path("/home/u/.local/share/friday/worktrees/s/
     ],
 )
 def test_stray(command: str, found: str) -> None:
-    assert stray(command, (MAIN,), OWN, {"HOME": "/home/u"}) == found
+    assert analyze(command, workspace_fixture.on_paper(OWN, away=(MAIN,), home="/home/u")).leaves == found
 
 
 def test_a_folder_inside_the_main_one_is_still_its_own() -> None:
     own = MAIN / ".friday-home" / "worktrees" / "s" / "1"
-    assert stray(f"cat {own}/x", (MAIN,), own, {}) == ""
-    assert stray(f"cat {own}/x {MAIN}/x", (MAIN,), own, {}) == str(MAIN)
+    ground = workspace_fixture.on_paper(own, away=(MAIN,), home="")
+    assert analyze(f"cat {own}/x", ground).leaves == ""
+    assert analyze(f"cat {own}/x {MAIN}/x", ground).leaves == str(MAIN)
 
 
 def test_the_root_of_everything_is_in_every_path() -> None:
-    assert stray("cat /etc/hosts", (Path("/"),), OWN, {}) == ""
+    assert analyze("cat /etc/hosts", workspace_fixture.on_paper(OWN, away=(Path("/"),))).leaves == ""
 
 
 async def test_a_workspace_beside_another(tmp_path: Path) -> None:
@@ -54,17 +59,17 @@ async def test_a_workspace_beside_another(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     async with workspace(tmp_path / "main") as main:
         own = main.at(tmp_path / "own", away=(main.root,))
-        with pytest.raises(ToolError, match="leads out of your worktree"):
-            await own.run(f"ls {main.root}", agent="a.1", timeout_s=60, on_output=lambda text: None)
-        with pytest.raises(ToolError, match="leads out of your worktree"):
-            await own.start(f"ls {main.root}", agent="a.1")
+        bash = bash_tool()
+        for background in (False, True):
+            with pytest.raises(ToolError, match="leads out of your worktree"):
+                bash.script(bash.parse({"command": f"ls {main.root}", "background": background}), own)
         ran = await own.run("pwd; echo $PWD", agent="a.1", timeout_s=60, on_output=lambda text: None)
         assert ran.output == f"{own.root}\n{own.root}\n"
         ran = await main.run(f"ls -d {main.root}", agent="a", timeout_s=60, on_output=lambda text: None)
         assert ran.exit_code == 0
         with pytest.raises(ToolError, match="outside the workspace"):
             own.resolve(str(main.root / "x"), write=True)
-        job = await own.start("sleep 60", agent="a.1")
+        job = await own.start("sleep 20", agent="a.1")
         await own.close()
         with pytest.raises(ToolError, match="closed"):
             await own.run("true", agent="a.1", timeout_s=60, on_output=lambda text: None)

@@ -1,4 +1,4 @@
-"""The first run: no model is configured, and there are three ways on. Interface: `Welcome`; message `Chosen(model)`."""
+"""The first run: no model is configured, and there are three ways on. Interface: `Welcome`; message `Chosen(model, first)`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.text.sanitize import sanitize_line
+from friday_cli.llm.models.presets import DEMO_PROMPT
 
 from .text_input import TextField
 
@@ -40,10 +41,11 @@ class Welcome(Vertical):
     """See the module."""
 
     class Chosen(Message):
-        """Go on with a model; None takes what is configured now."""
+        """Continue with a model; None takes what is configured now. `first` is a message to begin with, "" for none."""
 
-        def __init__(self, model: str | None) -> None:
+        def __init__(self, model: str | None, first: str = "") -> None:
             self.model = model
+            self.first = first
             super().__init__()
 
     def __init__(self) -> None:
@@ -103,7 +105,7 @@ class Welcome(Vertical):
                 await asyncio.to_thread(set_value, "model", model)
             except FridayError as error:
                 self._say(str(error))
-        self.post_message(self.Chosen(model))
+        self.post_message(self.Chosen(model, DEMO_PROMPT if model == "demo" else ""))
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

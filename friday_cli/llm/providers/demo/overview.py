@@ -1,113 +1,181 @@
-"""The overview of a folder: two sub-agents side by side, a third for the words, and an answer made of what they brought."""
+"""The overview of a folder: three sub-agents at the same time, one of which asks for a permission."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
+import re
+from collections import Counter
 
-from . import report, survey, tasks, words
-from .play import End, Finding, Got, Part, Script, Seat, Step
+from friday_cli.core.protocol.messages import ToolResult
+from friday_cli.core.text.sanitize import code_block, sanitize_line
 
-CONTEXT_CHARS = 3_800
-"""Characters of findings given along; a child sees 4,000 at once."""
-NOTHING = "No call brought anything, so there is nothing to report. What stood in the way:"
-EMPTY = "This folder is empty."
+from .script import Call, End, Rounds, Script, Step, amount, code, failure, files, matches, quoted
 
-
-class _Role(NamedTuple):
-    profile: str
-    doing: str
-    task: str
-    alone: Callable[[Seat], Part]
-
-
-ROLES = (
-    _Role("researcher", "reads", tasks.READ_TASK, survey.explore),
-    _Role("analyst", "counts", tasks.COUNT_TASK, survey.measure),
+READ = "Read what this folder says about itself: its top level, its README and its manifest. Change nothing."
+SEARCH = "Find where a change would begin: the lines marked TODO or FIXME, and the files with tests. Change nothing."
+COUNT = (
+    "Count the text files and their lines by kind. Then count the names at the top level a second time, with a command "
+    "of your own. Change nothing."
 )
+COMMAND = 'python3 -I -c "import os; print(len(os.listdir()))"'
+"""It is harmless, but that cannot be told from its text: the person is asked."""
+NEXT = """\
+**Three things to try next**
+
+1. Look at the sub-agents: in the chat Ctrl+T and then Enter open the transcript of each one; in a shell \
+`friday sessions show --tree` prints what each was asked, did and used.
+2. Ask for a single step: `read README.md`, `find main`, or ``run `python3 -c "print(6 * 7)"` `` (it asks you first); in \
+a shell: `friday demo "find main"`.
+3. Add a real model: set `ANTHROPIC_API_KEY` or run `friday auth set anthropic`; `friday models` lists all services and \
+the local servers. Then ask anything.
+
+*Offline demo: a script, no AI model. The sentences are fixed; each count and quotation comes from the tool call named \
+beside it.*"""
+_ROLES = {"researcher": READ, "coder": SEARCH, "analyst": COUNT}
+_MANIFESTS = ("pyproject.toml", "package.json", "Cargo.toml")
+_REPORT = re.compile(
+    r"## Result from '[^'\n]*' \((?P<path>[\w.]+)\): (?P<status>[^\n]+)\n(?P<body>.*)"
+    r"\n---\ndelegate_id: [^\n]*\| tokens: (?P<tokens>\d+) [^\n]*\| time: (?P<time>[\d.]+ s)\n(?P<receipt>.*)",
+    re.S,
+)
+_FINDING = re.compile(r"^- ([^\n]+)\n  Evidence: ([^\n]+?) \[(?:NOT )?seen by the harness\]$", re.M)
 
 
-def overview(seat: Seat) -> Script:
-    """What is in this folder."""
-    sent = [(role, profile) for role in ROLES if (profile := _profile(seat, role.profile))]
-    left = [role for role in ROLES if role not in [role for role, _ in sent]]
-    if sent:
-        gots = yield Step(
-            f"I send sub-agents: {' and '.join(f'{words.one(profile)} {role.doing}' for role, profile in sent)}.",
-            "An overview has two independent parts, reading and counting: they can run side by side.",
-            tuple(tasks.delegate(profile, role.task) for role, profile in sent),
+def overview(rounds: Rounds) -> Step | End:
+    """The main agent: three tasks in one reply, then the answer from what came back."""
+    if not rounds:
+        return Step(
+            "I start three sub-agents at the same time: a researcher reads, a coder looks for open work, an analyst "
+            "counts. The analyst will ask for a permission: allow it or refuse it. Where nobody can answer, it is refused.",
+            tuple(Call("delegate_task", {"profile": name, "task": task}) for name, task in _ROLES.items()),
         )
-        left += [role for (role, _), got in zip(sent, gots, strict=True) if not _take(seat, got)]
-    for role in left:
-        yield from role.alone(seat)
-    text = yield from _write(seat)
-    return End(_answer(seat, text), (), bool(_good(seat.findings)))
+    parts, tree = ["**What is in this folder, from three sub-agents**"], ["a  this answer"]
+    success = False
+    for name, result in zip(_ROLES, rounds[0], strict=True):
+        branch, below = ("└─", "  ") if name == "analyst" else ("├─", "│ ")
+        report = _REPORT.fullmatch(result.text)
+        if report is None:
+            parts.append(f"**{name}** was not started; `delegate_task` {failure(result)}")
+            tree.append(f"{branch} {name}: not started")
+            continue
+        success = success or report["status"] == "completed"
+        parts.append(f"**{report['path']} {name}**, {report['status']}: {_passed_on(report['body'])}")
+        tokens = int(report["tokens"])
+        tree.append(f"{branch} {report['path']} {name}: {report['status']}, {report['time']}, ~{tokens:,} tokens")
+        tree += [f"{below}      {row[2:]}" for row in report["receipt"].split("\n") if row.startswith("- ")]
+    parts.append("**The tree and the receipts** (a receipt is what Friday saw the sub-agent do)")
+    return End("\n\n".join((*parts, code_block("\n".join(tree)), NEXT)), success=success)
 
 
-def _profile(seat: Seat, wanted: str) -> str:
-    """Whom to send, "" where nobody can be sent."""
-    if seat.is_child or "delegate_task" not in seat.tools:
-        return ""
-    return wanted if wanted in seat.crew else "general" if "general" in seat.crew else ""
+def _passed_on(body: str) -> str:
+    """What a sub-agent handed in: its text, then its findings with their sources."""
+    text, _, listed = body.partition("\n\nFindings:\n")
+    return "\n".join((text, "", *(f"- {claim} ({code(source)})" for claim, source in _FINDING.findall(listed)))).strip()
 
 
-def _take(seat: Seat, got: Got) -> bool:
-    """Take over what a sub-agent found; False where it brought nothing."""
-    path, ended = report.sender(got.text)
-    good = _good(one for one in report.findings_in(got.text) if path and one.evidence.startswith(f"{path}: "))
-    if not good:
-        why = f"sub-agent {path} brought nothing ({ended})" if path else got.trouble
-        seat.note(f"not done by a sub-agent: {words.quoted(why, 160)}", got)
-        return False
-    if ended != "completed":
-        seat.note(f"sub-agent {path} ended early: {words.quoted(ended, 80)}", got)
-    seat.findings.extend(one for one in report.findings_in(got.text) if one.evidence.startswith(f"{path}: "))
-    seat.note(f"{report.RECEIPT} of {path}: {words.code(report.tools_run(got.text), 200)}", got)
-    return True
+def reader(rounds: Rounds) -> Step | End:
+    """The researcher: the top level, the README and one manifest."""
+    if not rounds:
+        return Step("I look at the top level first.", (Call("list_dir", {"path": "."}),))
+    top = rounds[0][0]
+    if top.status != "ok":
+        return End(f"`list_dir` {failure(top)}", success=False)
+    rows = top.text.split("\n")
+    folders = [row for row in rows if row.endswith("/")]
+    names = [row.partition("\t")[0] for row in rows if "\t" in row]
+    readme = next((name for name in names if re.fullmatch(r"readme(\.\w+)?", name, re.I)), "")
+    wanted = [name for name in (readme, next((name for name in _MANIFESTS if name in names), "")) if name]
+    if len(rounds) == 1 and wanted:
+        calls = tuple(Call("read_file", {"path": name, "limit": 60}) for name in wanted)
+        return Step(f"I read {' and '.join(map(code, wanted))}.", calls)
+    shown = ", ".join([code(name, 40) for name in folders[:6]] + ["..."] * (len(folders) > 6))
+    text = f"{amount(len(folders), 'folder')}{f' ({shown})' if shown else ''} and {amount(len(names), 'file')}"
+    findings = []
+    for name, result in zip(wanted, rounds[1] if wanted else (), strict=True):
+        lines = [row.partition("\t")[2] for row in result.text.split("\n") if re.match(r"\d+\t", row)]
+        about = _opening(lines) if name == readme else _manifest(lines)
+        findings.append(
+            (f"{code(name)} says {about}" if result.status == "ok" else failure(result), sanitize_line(name))
+        )
+    return End(f"{text} at the top level (`list_dir`)", tuple(findings))
 
 
-def _write(seat: Seat) -> Generator[Step, Sequence[Got], str]:
-    """The sentences above the figures, a summarizer's where one can be sent."""
-    own = report.prose(seat.findings, report.name_of(seat.folder))
-    profile = _profile(seat, "summarizer")
-    if not profile or not any(kind == report.TEXT for kind, *_ in report.rows(seat.findings)):
-        return own
-    (got,) = yield Step(
-        f"Their results are in. Now {words.one(profile)} counts the main figures again and writes the words.",
-        "The findings go along as context: a sub-agent sees nothing else of this conversation.",
-        (tasks.delegate(profile, tasks.WRITE_TASK, _context(seat.findings)),),
+def _opening(lines: list[str]) -> str:
+    """The heading and the first paragraph of a README, quoted."""
+    text = "\n".join(row for row in lines if not re.match(r"\s*(\[?!\[|<|\.\. |```|[=\-~*]{3,}\s*$)", row)).strip()
+    heading, _, rest = text.partition("\n")
+    first = re.split(r"\n\s*\n|\n#", rest.strip())[0]
+    return quoted(f"{heading.strip('# ')}: {first}".strip(": "), 240)
+
+
+def _manifest(lines: list[str]) -> str:
+    """Name and description in a manifest, quoted."""
+    found = re.findall(r'^\s*"?(name|description)"?\s*[=:]\s*"([^"\n]+)"', "\n".join(lines), re.M)
+    return ", ".join(f"{key} {quoted(value)}" for key, value in sorted(found[:2], reverse=True)) or "no name"
+
+
+def searcher(rounds: Rounds) -> Step | End:
+    """The coder: marked lines, and the files with tests."""
+    if not rounds:
+        marks = Call("grep", {"pattern": r"(^|[#/*-])\s*(TODO|FIXME)\b", "limit": 3})
+        return Step("I search for open work and for tests.", (marks, Call("glob", {"pattern": "**/*test*"})))
+    marked, tests = rounds[0]
+    if marked.status != "ok" or tests.status != "ok":
+        return End(f"the search {failure(marked if marked.status != 'ok' else tests)}", success=False)
+    lines, named = matches(marked.text), files(tests.text)
+    text = f"{lines.amount('line')} marked TODO or FIXME (`grep`), {named.amount('file')} named after a test (`glob`)"
+    return End(text, tuple((code(words), sanitize_line(place, 200)) for place, words in lines.rows))
+
+
+def counter(rounds: Rounds) -> Step | End:
+    """The analyst: lines of text by kind, and a command that needs a permission."""
+    if not rounds:
+        lines = {"pattern": "^", "mode": "count", "limit": 2000}
+        return Step("I count with tools first.", (Call("grep", lines), Call("list_dir", {"path": "."})))
+    counts, top = rounds[0]
+    if counts.status != "ok":
+        return End(f"`grep` {failure(counts)}", success=False)
+    if len(rounds) == 1:
+        return Step(
+            "Now I count the names at the top level with a command. What a program does cannot be told from its name, "
+            "so Friday asks the person.",
+            (Call("bash", {"command": COMMAND}),),
+        )
+    names = 0 if top.text == "(. is empty)" else len(top.text.split("\n"))
+    return _counted(counts.text, _again(rounds[1][0], names))
+
+
+def _counted(text: str, again: tuple[str, str]) -> End:
+    """The result of `grep` in count mode, summed by kind."""
+    rows = [(path, int(count)) for path, count in re.findall(r"^(.*): (\d+)$", text, re.M)]
+    if not rows:
+        return End("no text file (`grep`)", (again,))
+    number: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
+    for path, count in rows:
+        ending = re.search(r"[^/](\.[A-Za-z0-9]{1,12})$", path)
+        number[kind := ending[1] if ending else "other"] += 1
+        lines[kind] += count
+    kinds = "; ".join(f"{k} {amount(number[k], 'file')}, {amount(n, 'line')}" for k, n in lines.most_common(6))
+    path, most = max(rows, key=lambda row: row[1])
+    least = "at least " if text.endswith("]") else ""
+    total = f"{least}{amount(len(rows), 'text file')} with {amount(lines.total(), 'line')}"
+    found = ((f"by kind: {kinds}", "grep"), (f"the longest file: {code(path)}, {amount(most, 'line')}", "grep"))
+    return End(f"{total}, without hidden and ignored files (`grep`)", (*found, again))
+
+
+def _again(result: ToolResult, names: int) -> tuple[str, str]:
+    """The finding of the command that needed a permission."""
+    number = re.match(r"(\d+)\n", result.text)
+    if result.status == "denied":
+        return f"the second count was not made: the permission {failure(result)}", "bash"
+    if result.status != "ok" or number is None:
+        return f"the command {failure(result)}", f"$ {COMMAND}"
+    same = "the same number" if int(number[1]) == names else f"but `list_dir` showed {names:,}"
+    return (
+        f"the command was allowed and counted {amount(int(number[1]), 'name')} at the top level, {same}",
+        f"$ {COMMAND}",
     )
-    if not _take(seat, got) or report.sender(got.text)[1] != "completed":
-        return own
-    return report.prose_in(got.text)
 
 
-def _context(findings: Sequence[Finding]) -> str:
-    """As many whole findings as can be given along, the counts first."""
-    ordered = sorted(findings, key=lambda one: not report.COUNT.fullmatch(one.claim))
-    while len(text := report.listed(ordered)) > CONTEXT_CHARS:
-        ordered.pop()
-    return text
-
-
-def _answer(seat: Seat, text: str) -> str:
-    good = _good(seat.findings)
-    if not good:
-        text = NOTHING
-    elif any(one.claim == report.counted(report.ALL, 0) for one in good) and any(
-        one.claim == survey.EMPTY for one in good
-    ):
-        text = EMPTY
-    table = report.table(seat.findings)
-    parts = [
-        text,
-        table,
-        report.LEGEND if len(report.rows(seat.findings)) > 1 else "",
-        report.points(seat.findings),
-        words.FOOTER,
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _good(findings: Sequence[Finding] | Generator[Finding, None, None]) -> list[Finding]:
-    return [one for one in findings if not one.claim.startswith("not done")]
+CHILDREN: dict[str, Script] = {READ: reader, SEARCH: searcher, COUNT: counter}
+"""The scripts of the three sub-agents, by their tasks."""

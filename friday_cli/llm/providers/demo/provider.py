@@ -1,40 +1,29 @@
-"""The provider: one request in, the next line of the script out, at a pace that a person can follow."""
+"""The provider: finds the script of a request and plays its next turn at a pace that a person can follow."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
+from secrets import token_hex
 from typing import Any
 
-import msgspec
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.messages import Message, Text, ToolResult, Usage
+from friday_cli.core.protocol.provider import Chunk, Request
 
-from friday_cli.core.protocol.messages import AnyPart, Message, Text, Thinking, ToolCall, Usage, estimate_message
-from friday_cli.core.protocol.provider import (
-    CallChunk,
-    Chunk,
-    ReplyDone,
-    Request,
-    Stop,
-    TextChunk,
-    ThinkingChunk,
-    estimate_request,
-)
+from .. import scenario
+from ..scripted import ScriptedProvider
+from .overview import CHILDREN
+from .script import Call, End, Script
+from .simple import refuse, script_of
 
-from . import words
-from .cast import plot
-from .play import End, Reply, Seat, Stage, possible, wants_other_form, wants_summary
-from .report import brief, findings_text
-
-BEGIN_S, PIECE_S, MOST_PIECES = 0.12, 0.012, 40
-"""Seconds before a reply begins and between its pieces, and how many pieces there are at most."""
-_CREW = re.compile(r"^- `([\w.-]+)`:", re.M)
-_FOLDER = re.compile(r"^Folder: (.+)$", re.M)
+BEGIN_S, PIECE_S, PIECES = 0.3, 0.02, 30
+"""Seconds before a reply begins and between its pieces, and the number of pieces."""
+STOPPED = "The demo was stopped here. What was found until then is in the session: `friday sessions show`."
 
 
 class DemoProvider:
-    """A deterministic script in place of a model. `pace` stretches its pauses; 0 takes them away (it may be changed)."""
+    """A script in place of a model: the same request gets the same reply."""
 
     name = "demo"
     model = "demo"
@@ -43,97 +32,74 @@ class DemoProvider:
     lane = "demo"
     badge = "demo: scripted, no AI model"
 
-    def __init__(self, *, pace: float = 1.0) -> None:
-        self.pace = pace
+    def __init__(self) -> None:
+        self._player = ScriptedProvider(scenario.Scenario({}, price=scenario.Price()))
 
-    def cost(self, usage: Usage) -> float | None:
-        """US dollars: always nothing, as no service is asked."""
+    def cost(self, usage: Usage) -> float:
+        """US dollars: 0, since no service is asked."""
         return 0.0
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """The chunks of the next reply."""
-        message, stop = reply(request)
-        await asyncio.sleep(BEGIN_S * self.pace)
-        for chunk in _chunks(message):
-            yield chunk
-            await asyncio.sleep(PIECE_S * self.pace)
-        usage = Usage(
-            estimate_request(request), output=estimate_message(message), cost_usd=0.0, cached=False, estimated=True
+        text, calls = _reply(request)
+        ids = token_hex(6)
+        turn = scenario.ScriptedTurn(
+            text=text,
+            calls=tuple(
+                scenario.ScriptedCall(c.tool, c.arguments, id=f"demo_{ids}_{n}") for n, c in enumerate(calls, 1)
+            ),
+            chunks=PIECES,
+            delay_s=BEGIN_S,
+            chunk_delay_s=PIECE_S,
         )
-        yield ReplyDone(message, usage, stop)
+        async for chunk in self._player.play(turn, request):
+            yield chunk
 
 
-def reply(request: Request) -> tuple[Message, Stop]:
-    """What the demo says to a request, and why it stops there."""
-    if wants_summary(request):
-        return _told(words.SUMMARY, request)
-    if wants_other_form(request):
-        return _told(words.NO_JSON, request)
-    now = Stage(request, plot=plot, new=lambda prompt: _seat(request, prompt)).reply()
-    if request.tool_choice == "none":
-        return _told(_last_words(now), request)
-    if isinstance(now.said, End):
-        if now.seat.is_child and "task_result" in now.seat.tools and not now.refused:
-            return _handed_in(now.said, request), "tool_use"
-        return _told(findings_text(now.said), request)
-    parts: list[AnyPart] = [Thinking(now.said.thinking, "demo")] if now.said.thinking else []
-    parts += [Text(now.said.text)] if now.said.text else []
-    calls = [(wish.tool, wish.arguments) for wish in possible(now.said, request)]
-    return Message("assistant", (*parts, *_calls(calls, request))), "tool_use"
+def _reply(request: Request) -> tuple[str, tuple[Call, ...]]:
+    """The text and the calls of the next reply."""
+    child = depth_of(request.agent) > 0
+    script, rounds = _script(request.messages, child=child)
+    tools = {spec.name for spec in request.tools} if request.tool_choice != "none" else set()
+    said = script(rounds)
+    if isinstance(said, End):
+        if child and "task_result" in tools:
+            return "", (_result(said),)
+        return "\n".join((said.text, *(f"- {claim} ({evidence})" for claim, evidence in said.findings))), ()
+    calls = tuple(call for call in said.calls if call.tool in tools)
+    if len(calls) == len(said.calls):
+        return said.text, calls
+    missing = ", ".join(sorted({call.tool for call in said.calls} - tools))
+    return (f"The demo needs {missing} for that, which this agent does not have." if tools else STOPPED), ()
 
 
-def _seat(request: Request, prompt: str) -> Seat:
-    tools = {spec.name: spec for spec in request.tools}
-    crew = _CREW.findall(tools["delegate_task"].description) if "delegate_task" in tools else []
-    folder = _FOLDER.search(request.system)
-    return Seat(request.agent, prompt, frozenset(tools), frozenset(crew), folder[1] if folder else "")
+def _script(messages: tuple[Message, ...], *, child: bool) -> tuple[Script, list[tuple[ToolResult, ...]]]:
+    """The script at work and its results so far: that of the last request the demo can do since the last final reply."""
+    script: Script = refuse
+    rounds: list[tuple[ToolResult, ...]] = []
+    settled = True
+    for message in messages:
+        if message.role == "assistant":
+            settled = settled or not message.calls or message.calls[0].name == "task_result"
+        elif message.role == "tool":
+            if all(result.call_id.startswith("demo_") for result in message.results):  # not those of another model
+                rounds.append(message.results)
+            settled = settled or any(result.status == "cancelled" for result in message.results)
+        elif message.source != "harness" and (asked := _asked(message)):
+            found = next((s for task, s in CHILDREN.items() if child and asked.startswith(task)), script_of(asked))
+            if found or settled:
+                script, rounds, settled = found or refuse, [], False
+    return script, rounds
 
 
-def _last_words(now: Reply) -> str:
-    """What to say where no tool may run any more."""
-    return findings_text(now.said) if isinstance(now.said, End) else brief(now.seat)
+def _asked(message: Message) -> str:
+    """The words of a person or a parent in a message, without notes of the harness."""
+    return "".join(p.text for p in message.parts if isinstance(p, Text) and not p.text.startswith(NOTE)).strip()
 
 
-def _told(text: str, request: Request) -> tuple[Message, Stop]:
-    """A reply in words, cut where the output limit is."""
-    room = max(1, request.max_output - 4) * 4
-    data = text.encode("utf-8", "replace")
-    if len(data) <= room:
-        return Message("assistant", (Text(text),)), "end_turn"
-    return Message("assistant", (Text(data[:room].decode("utf-8", "ignore")),)), "max_tokens"
-
-
-def _handed_in(end: End, request: Request) -> Message:
-    """The call that hands a result in; where the output limit is too small the last findings stay out."""
-    findings = list(end.findings)[:50]
-    while True:
-        arguments: dict[str, Any] = {"result": end.text, "status": "success" if end.success else "error"}
-        if findings:
-            arguments["findings"] = [msgspec.to_builtins(finding) for finding in findings]
-        message = Message("assistant", tuple(_calls([("task_result", arguments)], request)))
-        if not findings or estimate_message(message) <= request.max_output:
-            return message
-        findings.pop()
-
-
-def _calls(wanted: list[tuple[str, dict[str, Any]]], request: Request) -> Iterator[ToolCall]:
-    """Calls with ids that no other reply of the session has."""
-    digest = hashlib.blake2b(msgspec.json.encode((request.agent, request.messages)), digest_size=6).hexdigest()
-    return (ToolCall(f"demo_{digest}_{at}", name, arguments) for at, (name, arguments) in enumerate(wanted, 1))
-
-
-def _chunks(message: Message) -> Iterator[Chunk]:
-    for part in message.parts:
-        if isinstance(part, Thinking):
-            yield from map(ThinkingChunk, _pieces(part.text, 6))
-        elif isinstance(part, Text):
-            yield from map(TextChunk, _pieces(part.text, MOST_PIECES))
-    for index, call in enumerate(message.calls):
-        yield CallChunk(index, call.name, len(str(call.arguments)))
-
-
-def _pieces(text: str, most: int) -> Iterator[str]:
-    """A text in a few pieces that end with a word."""
-    found = re.findall(r"\s*\S+\s*", text) or [text]
-    step = -(-len(found) // most)
-    return ("".join(found[at : at + step]) for at in range(0, len(found), step))
+def _result(end: End) -> Call:
+    """The call by which a sub-agent hands in its result."""
+    arguments: dict[str, Any] = {"result": end.text, "status": "success" if end.success else "error"}
+    if end.findings:
+        arguments["findings"] = [{"claim": claim, "evidence": evidence} for claim, evidence in end.findings]
+    return Call("task_result", arguments)

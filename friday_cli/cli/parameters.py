@@ -1,0 +1,65 @@
+"""A table of options as the parameters of a Typer command (help, completion, error messages)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import typer
+
+from friday_cli.frontends.options import Option, parse
+
+from . import completion
+from .help import HelpCommand
+
+_TAB = {
+    "model": completion.models,
+    "fallback_model": completion.models,
+    "subagent_model": completion.models,
+    "profile": completion.profiles,
+    "resume": completion.sessions,
+}
+"""What Tab offers for an option's value."""
+_TYPES: dict[str, Any] = {"flag": bool, "int": int, "float": float, "many": list[str]}
+
+
+def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A parameter of a command; `default` is what `typer.Option` or `typer.Argument` gave."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def set_parameters(
+    function: Callable[..., None], first: Iterable[inspect.Parameter], options: Iterable[Option], panel: str = ""
+) -> None:
+    """Let Typer see `first` and the table as the parameters of `function`. `panel` is the title of all options in the
+    help in place of those of their groups."""
+    parameters = [*first, *(_parameter(option, panel or option.group) for option in options)]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in parameters}
+
+
+def _parameter(option: Option, panel: str) -> inspect.Parameter:
+    kind = Literal[option.choices] if option.choices else _TYPES.get(option.kind, str)
+    settings: dict[str, Any] = {"help": option.help, "rich_help_panel": panel, "show_default": False}
+    if option.metavar and not option.choices:
+        settings["metavar"] = f"[{option.metavar}]" if option.kind == "maybe" else option.metavar
+    if option.dest in _TAB:
+        settings["autocompletion"] = _TAB[option.dest]
+    if option.kind == "flag":
+        return parameter(option.dest, bool, typer.Option(False, *option.names, **settings))
+    return parameter(option.dest, kind | None, typer.Option(None, *option.names, **settings))
+
+
+def quick_command(options: Iterable[Option], argument: str) -> type[HelpCommand]:
+    """A command that reads a plain call with the quick parser: Typer loads pydantic (50 ms) for any text."""
+
+    class QuickCommand(HelpCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            values = parse(args, options, argument)
+            if values is None:
+                return super().parse_args(ctx, args)
+            ctx.params = values
+            return []
+
+    return QuickCommand

@@ -1,0 +1,94 @@
+"""`friday sessions list`: apart from its family, so that it loads neither asyncio nor the events (60 ms)."""
+
+from __future__ import annotations
+
+import typer
+
+from friday_cli.core.protocol import format
+from friday_cli.core.protocol.format import tokens
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.paths import kept_store_path, text_of, with_tilde, working_folder
+from friday_cli.store.listing import at_work, glance, list_sessions, short_ids
+from friday_cli.store.records import SessionRow
+
+from .help import add_family
+from .output import TableColumn, on_terminal, remark, show_json, show_table, when
+from .session_args import JSON
+
+
+def register(app: typer.Typer, about: str) -> None:
+    """Add the family `sessions` with this command alone."""
+    add_family(app, "sessions", about, {"list": list_})
+
+
+def list_(
+    everywhere: bool = typer.Option(False, "--all", "-a", help="Those of every folder, not only of this one."),
+    as_json: bool = JSON,
+) -> None:
+    """List the sessions of this folder, the newest first.
+
+    Each counts with its sub-agents: tokens and cost are those of the whole tree.
+    """
+    rows = listed(None if everywhere else text_of(working_folder()))
+    if as_json:
+        show_json(rows)
+        return
+    if not rows:
+        remark("no sessions yet." if everywhere else "no sessions of this folder; --all lists those of every folder.")
+        return
+    columns = [
+        TableColumn("ID"),
+        TableColumn("LAST USED"),
+        TableColumn("STATUS", wide=True),
+        TableColumn("AGENTS", right=True),
+    ]
+    columns += [TableColumn("TOKENS", right=True), TableColumn("COST", right=True), TableColumn("TITLE", wide=True)]
+    short = short_ids([row.id for row in rows])
+    groups: list[str] = []
+    if everywhere and on_terminal():  # a path has no room in a line
+        groups = [with_tilde(row.cwd) for row in rows]
+    elif everywhere:
+        columns.append(TableColumn("FOLDER"))
+    show_table(
+        columns,
+        [
+            (
+                short[row.id],
+                when(row.updated, short=on_terminal()),
+                _status(row.status, row.stop_reason),
+                str(row.agents or "-"),
+                tokens(Usage(input=row.tokens)),
+                price(row.model, row.cost_usd),
+                row.title,
+                *([row.cwd] if everywhere and not groups else []),
+            )
+            for row in rows
+        ],
+        groups=groups,
+    )
+
+
+def listed(cwd: str | None) -> list[SessionRow]:
+    """The sessions of a folder, or all; what dead processes left open is ended first."""
+    path = kept_store_path()
+    if path is None:
+        return []
+    rows, open_ = glance(path, lambda db: (list_sessions(db, cwd, None), at_work(db)))
+    if open_:
+        import asyncio  # seldom needed here, and 20 ms
+
+        from .session_lookup import reconcile
+
+        if asyncio.run(reconcile()):
+            rows = glance(path, lambda db: list_sessions(db, cwd, None))
+    return rows
+
+
+def price(model: str, cost_usd: float | None) -> str:
+    """US dollars for a table; the demo's model costs nothing and says so."""
+    return format.price(model, Usage(cost_usd=cost_usd)).removeprefix("cost ")
+
+
+def _status(status: str, reason: str) -> str:
+    words = status.replace("_", " ")
+    return words if reason in ("", "done", status, "process", "aborted") else f"{words} ({reason})"

@@ -1,0 +1,94 @@
+"""`friday sessions show`: apart from its family, so that it starts fast; `--follow` is in `follow`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import typer
+
+from friday_cli.core.protocol.agent_path import is_under
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.frontends.options import Option
+from friday_cli.paths import with_tilde
+from friday_cli.view import SessionView, render_tree
+
+from . import output, transcript_text
+from .help import add_family
+from .parameters import parameter, quick_command, set_parameters
+from .session_args import LAST
+from .session_follow import follow as follow_session
+from .session_lookup import read
+
+OPTIONS = (
+    Option(("--tree",), "flag", "The agents with status, tokens, cost, time and receipt."),
+    Option(("--agent",), "text", "The conversation of this agent, such as a.2.", "PATH"),
+    Option(("--follow",), "flag", "Go on showing what happens while it runs."),
+    Option(("--json",), "flag", "Print JSON for programs."),
+)
+
+
+def register(app: typer.Typer, about: str) -> None:
+    """Add the family `sessions` with this command alone."""
+    add_family(app, "sessions", about, {"show": show}, show={"cls": quick_command(OPTIONS, "name")})
+
+
+def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json: bool) -> None:
+    """Show the conversation, the tools that ran, the agents.
+
+    \b
+    friday sessions show [7f3a]           the conversation; without an ID the last
+    friday sessions show 7f3a --tree      who did what, and what it took
+    friday sessions show 7f3a:a.2         the conversation of agent a.2
+    friday sessions show 7f3a --follow    what it does now, until it is done
+    """
+    if follow:
+        if json:
+            raise UsageError("--follow shows text.", hint="`friday ask --output-format stream-json` gives events.")
+        asyncio.run(follow_session(name or "", agent=agent, tree=tree))
+        return
+    record = asyncio.run(read(name or "", agent=agent, last=True))
+    state, now = record.state, time.time()
+    top = state.agents.get(record.agent or "a")
+    if json:
+        output.show_json(_document(record.id, record.title, state, record.agent, tree))
+        return
+    output.show_hanging(10, (f"{record.id[:8]}  ", "cyan"), (record.title or "(untitled)", "bold"))
+    output.show_hanging(2, (f"{with_tilde(state.cwd)} · {output.when(state.at)}", "dim"))
+    if top is None:
+        output.show("\nNothing ran in this session.")
+        return
+    if tree:
+        print()
+        heads = set(render_tree(state, now=now, receipts=False, top=record.agent))
+        for row in render_tree(state, now=now, top=record.agent):
+            output.show(output.clipped(row) if row in heads else row)
+        return
+    output.show_hanging(2, (transcript_text.summary(state, top, now=now), "dim"))
+    if record.agent and record.agent != "a":
+        output.show_painted((f"agent {top.path} ({top.profile})", "dim"))
+    print()
+    for parts in transcript_text.conversation(top, room=output.places() if output.on_terminal() else 0):
+        transcript_text.show(parts)
+    if top.children:
+        output.show_painted(("\nAgents", "bold"))
+        for row in render_tree(state, now=now, receipts=False, top=record.agent):
+            output.show(output.clipped(row))
+        print()
+        output.show_painted((f"`friday sessions show {record.id[:8]}:{top.children[0]}` shows what one did.", "dim"))
+
+
+set_parameters(show, [parameter("name", str, LAST)], OPTIONS)
+
+
+def _document(session: str, title: str, state: SessionView, path: str, tree: bool) -> dict[str, Any]:
+    from friday_cli.view.export import agent_json  # takes 5 ms, which the text needs not
+
+    top = path or "a"
+    agents = [agent_json(state, a) for a in state.agents.values() if a.run and is_under(a.path, top)]
+    document = {"session_id": session, "title": title, "cwd": state.cwd, "version": state.version, "agents": agents}
+    if not tree:
+        document["agent"] = top
+        document["conversation"] = transcript_text.as_data(state.agents[top]) if top in state.agents else []
+    return document

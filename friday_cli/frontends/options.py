@@ -1,0 +1,105 @@
+"""The options of a command as a table, and a quick parser for it.
+
+Importing Typer takes as long as the rest of a short run, so a plain call is parsed here. What this parser does not
+understand (help, a wrong option or value) is left to Typer, which reads the same table and explains it.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option: `names` with the long one first; `dest` is its key in the parsed values.
+
+    `many` may be repeated; `maybe` takes a value or none ("" then).
+    """
+
+    names: tuple[str, ...]
+    kind: Literal["text", "flag", "int", "float", "many", "maybe"]
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    group: str = "Options"
+
+    @property
+    def dest(self) -> str:
+        name = self.names[0].lstrip("-").replace("-", "_")
+        return f"{name}_" if keyword.iskeyword(name) else name
+
+
+MODEL, RIGHTS, SESSION = "Model", "What it may do", "Session"
+
+CONTINUE = Option(("--continue", "-c"), "flag", "Go on with the last session of this folder.", group=SESSION)
+SHARED: tuple[Option, ...] = (
+    Option(("--model", "-m"), "text", "Model, as provider/model[:effort] or an alias; 'demo' needs no key.", "NAME", group=MODEL),
+    Option(("--effort",), "text", "How hard the model thinks.", "LEVEL", ("none", "minimal", "low", "medium", "high", "xhigh", "max"), MODEL),
+    Option(("--fallback-model",), "text", "Model to use when the first stays overloaded; the change is reported.", "NAME", group=MODEL),
+    Option(("--subagent-model",), "text", "Model of sub-agents whose profile names none.", "NAME", group=MODEL),
+    Option(("--profile",), "text", "Persona of the main agent.", "NAME", group=MODEL),
+    Option(("--mode",), "text", "ask: only reading passes; edits: file changes too; plan: no changes; auto: as edits, and sandboxed commands.", "MODE", ("ask", "edits", "plan", "auto"), RIGHTS),
+    Option(("--yolo",), "flag", "Allow everything but deny rules and what could destroy the machine.", group=RIGHTS),
+    Option(("--allow",), "many", "Permission rule such as 'bash(git *)'; may be repeated.", "RULE", group=RIGHTS),
+    Option(("--deny",), "many", "Rule that is always refused; may be repeated.", "RULE", group=RIGHTS),
+    Option(("--add-dir",), "many", "Another folder to work in; may be repeated.", "DIR", group=RIGHTS),
+    Option(("--trust",), "flag", "Trust this folder's settings and profiles for this run (for CI).", group=RIGHTS),
+    Option(("--cwd", "-C"), "text", "Folder to work in.", "DIR", group=SESSION),
+)  # fmt: skip
+"""What the chat and the one-shot both take."""
+
+
+def defaults(options: Iterable[Option], argument: str = "") -> dict[str, Any]:
+    """The values when nothing is given; `argument` is the key of the one word beside the options."""
+    values = {option.dest: {"flag": False, "many": ()}.get(option.kind) for option in options}
+    return {argument: None, **values} if argument else values
+
+
+def parse(argv: list[str], options: Iterable[Option], argument: str = "") -> dict[str, Any] | None:
+    """The values of a plain call; None for anything that needs explaining (help, a wrong option or value)."""
+    names = {name: option for option in options for name in option.names}
+    values = defaults(names.values(), argument)
+    words: list[str] = []
+    at = 0
+    while at < len(argv):
+        arg, at = argv[at], at + 1
+        if arg == "--":
+            words += argv[at:]
+            break
+        if not arg.startswith("-") or arg == "-":
+            words.append(arg)
+            continue
+        name, equals, text = arg.partition("=")
+        option = names.get(name)
+        if option is None or (option.kind == "flag" and equals):
+            return None
+        if option.kind != "flag" and not equals:
+            if at < len(argv) and not (option.kind == "maybe" and argv[at].startswith("-")):
+                text, at = argv[at], at + 1
+            elif option.kind != "maybe":
+                return None
+        if not _put(values, option, text):
+            return None
+    if len(words) > bool(argument):
+        return None
+    return values | {argument: words[0]} if words else values
+
+
+def _put(values: dict[str, Any], option: Option, text: str) -> bool:
+    """Take a value in; False where it is wrong."""
+    if option.choices and text not in option.choices:
+        return False
+    try:
+        match option.kind:
+            case "flag":
+                values[option.dest] = True
+            case "many":
+                values[option.dest] = (*values[option.dest], text)
+            case kind:
+                values[option.dest] = {"int": int, "float": float}.get(kind, str)(text)
+    except ValueError:
+        return False
+    return True

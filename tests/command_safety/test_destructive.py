@@ -1,0 +1,69 @@
+"""Commands that destroy are asked about in every mode. Stricter is right, blind is wrong, and work is not hindered."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from friday_cli.command_safety import analyze, crude
+from tests.command_safety import workspace_fixture
+
+GROUND = workspace_fixture.on_paper()
+
+
+def danger(command: str) -> str:
+    return next((step.danger for step in analyze(command, GROUND).steps if step.danger), "")
+
+
+DESTROYS = [
+    "rm -rf /", "rm -rf /*", "rm -fr ~", "rm -r -f ~/", "rm -Rf $HOME", 'rm -rf "$HOME"', "rm -rf ${HOME}", "rm --recursive --force /",
+    "rm -rf .", "rm -rf ..", "rm -rf ./*", "rm -rf *", "rm -rf .git", "rm -rf ../other", "rm -rf /etc", "rm -rf -- /", "rm / -rf",
+    "rm -rf $UNSET/bin", 'rm -rf "$DIR"/*', "rm -rf $(pwd)", "rm -rf `pwd`", "cd / && rm -rf *", "ls; rm -rf ~", "echo $(rm -rf /)", "echo `rm -rf /`",
+    "sudo rm -rf /", "sudo -u root rm -rf /", "env -u X rm -rf /", "timeout -s KILL 9 rm -rf ~", "nice -n 5 rm -rf ~", "xargs rm -rf", "xargs -I {} rm -rf {}",
+    "bash -c 'rm -rf /'", "sh -c \"cd /; rm -rf *\"", "bash -lc 'rm -rf ~'", "bash -x -c 'rm -rf ~'", "eval 'rm -rf /'", "eval rm -rf /",
+    "if true; then rm -rf /; fi", "for d in x; do rm -rf ~; done", "while :; do rm -rf ~; done", "! rm -rf /", "{ rm -rf ~; }", "(rm -rf ~)", "f() { rm -rf ~; }",
+    "true || rm -rf ~", "sleep 1 & rm -rf ~", "ls\nrm -rf ~", "'rm' -rf ~", "\\rm -rf ~", "/bin/rm -rf ~", "r\"m\" -rf ~", "X=1 rm -rf ~", "busybox rm -rf /",
+    "find / -delete", "find . -delete", "find -delete", "find -name x -delete", "find ~ -exec rm -rf {} +", "find / -type f -exec rm {} ;",
+    "git clean -fdx", "git clean -xdf", "git clean --force -d", "git -C sub clean -f",
+    "mkfs.ext4 /dev/sda1", "dd if=x of=/dev/sda", "cat x > /dev/sda", "shutdown -h now", "sudo reboot", "wipefs -a /dev/sda", "chmod -R 777 /", "chmod --recursive 777 ~",
+    "chown -R me /etc", ":(){ :|:& };:", "bash <<E\nrm -rf /\nE", "cat <<E | sh\nrm -rf /\nE", "f() { eval \"$1\"; }; f 'x; rm -rf /'",
+    "x='a; rm -rf /'; python -c \"os.system('$x')\"", "d=/; rm -rf $d", "for d in build /; do rm -rf $d; done", "ssh host 'cd /; rm -rf *'",
+]  # fmt: skip
+WORKS = [
+    "ls -la", "rm x.txt", "rm -f build.log", "rm -rf build", "rm -rf ./dist node_modules", "rm -r src/old", "git status", "git clean -n", "git commit -m 'clean up'",
+    "git log --oneline", "npm run build", "pytest -q", "make clean", "find . -name '*.py'", "find src -name x -type f", "chmod +x run.sh", "chmod -R u+w build", "dd --version",
+    "dd if=a of=b", "echo 'rm -rf /tmp is bad'", "grep -rf patterns.txt src", "cp -r a b", "mv a b", "cat /etc/hosts", "python -m pip install x", "cargo build", "sed -n 1,5p a", "tar -czf a.tgz src",
+    "docker ps", "ls > out.txt", "sleep 5", "du -sh .", "diff a b", "touch a", "mkdir -p x/y", "head -3 a", "which rm", "man rm", "rmdir empty", "git rm -r old",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", DESTROYS)
+def test_what_could_destroy_is_seen_whether_it_parses_or_not(command: str) -> None:
+    assert danger(command)
+    assert danger(f"{command}\n(")
+
+
+@pytest.mark.parametrize("command", WORKS)
+def test_everyday_work_is_not_taken_for_destruction(command: str) -> None:
+    assert not danger(command)
+    assert not danger(f"{command}\n(")
+
+
+@given(st.text(st.sampled_from("rm -rf/~$'\"`;&|(){}\\ \x1f\n=c!"), max_size=30))
+@settings(max_examples=500)
+def test_no_text_breaks_the_reader(command: str) -> None:
+    assert isinstance(danger(command), str)
+    assert all(isinstance(found, str) for found in crude.read(command).commands)
+
+
+@pytest.mark.parametrize(
+    "command", ["echo 'first; rm -rf / then'", "git commit -m 'drop x; rm -rf / is gone'", "ls # ; rm -rf /"]
+)
+def test_text_that_nothing_runs_is_no_command(command: str) -> None:
+    assert not danger(command)
+
+
+@pytest.mark.parametrize("command", ["env sh -c " * 200 + "rm x", "sudo " + "b " * 199 + "a" * 20_000])
+def test_a_text_with_too_much_in_it_is_asked_about_at_once(command: str) -> None:
+    assert danger(command) == "it holds too many commands to read them all"

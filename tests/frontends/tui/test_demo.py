@@ -1,0 +1,51 @@
+"""The offline demo in the chat: it begins at once, and one of its sub-agents asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from friday_cli.frontends.tui.app import FridayApp
+from friday_cli.frontends.tui.widgets import approval_panel
+from friday_cli.frontends.tui.widgets.welcome import Welcome
+from friday_cli.llm.providers.demo import provider
+from friday_cli.session.open import Options
+from tests.frontends.tui.chat import Chat
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (("1",), "the command was allowed and counted 1 name at the top level"),
+        (("2", "n", "o", "enter"), "the permission was refused"),
+    ],
+)
+async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], expected: str
+) -> None:
+    monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)
+    monkeypatch.setattr(provider, "BEGIN_S", 0.0)
+    monkeypatch.setattr(provider, "PIECE_S", 0.0)
+    (tmp_path / "notes.txt").write_text("hello\n")
+    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
+    try:
+        async with app.run_test(size=(120, 60)) as pilot:
+            chat = Chat(app, pilot)
+            await chat.until(lambda: bool(app.query(Welcome)))
+            assert "ANTHROPIC_API_KEY" in chat.frame
+            assert "offline demo" in chat.frame
+            await pilot.press("enter")
+            await chat.until(lambda: "› What is in this folder?" in chat.frame)
+            assert not app.query(Welcome)
+            await chat.until(lambda: [ask.agent for ask in app.engine.state.asks.values()] == ["a.3"])
+            await chat.until(lambda: "[analyst] a.3 wants to use bash" in chat.frame)
+            await pilot.press(*keys)
+            await chat.idle()
+            assert [a.profile for a in app.engine.state.agents.values()] == ["friday", "researcher", "coder", "analyst"]
+            assert app.engine.state.root is not None
+            assert expected in app.engine.state.root.result
+            for words in ("demo: scripted", "└─ a.3 analyst: completed", "Three things to try next"):
+                assert words in chat.frame
+    finally:
+        await app.engine.close()
