@@ -108,15 +108,6 @@ def test_4_refused_and_then_silent(friday: Friday) -> None:
     whole(friday.json("hi"), 4, "failed", "provider")
 
 
-def test_0_refused_and_answered_all_the_same(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: make all}}]}, {text: I could not look.}]}")
-    found = whole(friday.json("hi"), 0, "completed", "done")
-    assert len(found["denials"]) == 1
-    ran = friday("hi")
-    assert ran.out == "I could not look.\n"
-    assert [line for line in ran.lines if line.startswith("friday: denied: a bash make all: ")]
-
-
 PLENTY = """
 price: {input: 10.0, output: 10.0}
 agents:
@@ -155,12 +146,6 @@ def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], st
     assert f"cut short: the {stop} limit was reached" in ran.err
 
 
-def test_5_nothing_was_said(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: list_dir}]}, {fail: {kind: invalid}}]}")
-    found = whole(friday.json("hi", "--max-turns", "1"), 5, "failed", "iterations")
-    assert "No wrap-up" in found["error"]
-
-
 @pytest.mark.parametrize(("limit", "words"), [
     ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
     ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
@@ -189,31 +174,6 @@ def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
     said(ran, "No price is known for scripted/play")
 
 
-def broken_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text("model = [\n", encoding="utf-8")
-    return ()
-
-
-def wrong_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('mode = "ask"\nmodle = "opus"\n', encoding="utf-8")
-    return ()
-
-
-def bad_rule(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', encoding="utf-8")
-    return ()
-
-
-def bad_model(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('subagent_model = "gtp-9"\n', encoding="utf-8")
-    return ()
-
-
-def binary_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_bytes(b"\xff\xfe\x00model")
-    return ()
-
-
 def damaged_store(friday: Friday) -> tuple[str, ...]:
     (friday.home / "data").mkdir()
     (friday.home / "data" / "friday.db").write_bytes(b"this is no database" * 400)
@@ -225,7 +185,7 @@ def bad_scenario(friday: Friday) -> tuple[str, ...]:
     return ()
 
 
-WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], int, str]] = {
+WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, ...]], int, str]] = {
     "model": (("-m", "gtp-9"), 2, "Unknown model 'gtp-9'"),
     "provider": (("-m", "opnai/gpt"), 2, "Unknown provider 'opnai'. Did you mean 'openai'?"),
     "scenario without its file": (("-m", "scripted/tour"), 2, "Write scripted:FILE"),
@@ -247,18 +207,18 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "schema of no sense": (("--json-schema", '{"type": "cow"}'), 2, "schema is not valid"),
     "schema that is a list": (("--json-schema", "list.json"), 2, "must be a JSON object"),
     "config file": (("--config", "none.toml"), 2, "none.toml"),
-    "broken config": (broken_config, 2, "config.toml:"),
-    "unknown key": (wrong_config, 2, "config.toml:2: modle: unknown key. Did you mean model?"),
+    "broken config": (b"model = [", 2, "config.toml:"),
+    "unknown key": (b'mode = "ask"\nmodle = "opus"\n', 2, "config.toml:2: modle: unknown key. Did you mean model?"),
     "unknown tool in a rule": (
-        bad_rule,
-        2,
+        b'mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', 2,
         "config.toml:4: permissions.deny: The rule bsh(rm *) names no tool. Did you",
     ),
-    "unknown model of sub-agents": (bad_model, 2, "subagent_model: Unknown model 'gtp-9'"),
-    "binary config": (binary_config, 2, "config.toml"),
+    "unknown model of sub-agents": (b'subagent_model = "gtp-9"\n', 2, "subagent_model: Unknown model 'gtp-9'"),
+    "binary config": (b"\xff\xfe\x00model", 2, "config.toml"),
     "store": (damaged_store, 1, "friday.db"),
     "empty prompt": ((), 2, "The prompt is empty"),
-}
+}  # fmt: skip
+"""Arguments, the content of the settings or what prepares it; the exit code; the words."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -267,7 +227,9 @@ def test_wrong_use_is_one_line(friday: Friday, name: str) -> None:
     (friday.project / "list.json").write_text("[]", encoding="utf-8")
     friday.plays(SPOKEN)
     given, code, words = WRONG[name]
-    argv = given(friday) if callable(given) else given
+    if isinstance(given, bytes):
+        friday.config.write_bytes(given)
+    argv = given(friday) if callable(given) else () if isinstance(given, bytes) else given
     prompt = " " if name == "empty prompt" else "hi"
     ran = friday.json(prompt, *argv)
     whole(ran, code, "failed", None)
