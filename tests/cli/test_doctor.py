@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,7 @@ def test_home_is_shortened_only_where_it_is_the_home(console: Console, monkeypat
 
 
 def broken_config(console: Console) -> str:
-    console.friday_home.mkdir()
-    console.config.write_text("mode = \n")
+    console.configure("mode = \n")
     return "settings/file"
 
 
@@ -105,9 +103,7 @@ def torn_store(console: Console) -> str:
     """Still a database, but pages of it are gone."""
     for _ in range(3):
         console.keep()
-    db = sqlite3.connect(store_path())
-    db.execute("PRAGMA journal_mode = DELETE")
-    db.close()
+    console.sql("PRAGMA journal_mode = DELETE")
     raw = bytearray(store_path().read_bytes())
     raw[4096 * 3 :] = bytes(len(raw) - 4096 * 3)
     store_path().write_bytes(raw)
@@ -116,10 +112,7 @@ def torn_store(console: Console) -> str:
 
 def newer_store(console: Console) -> str:
     console.keep()
-    db = sqlite3.connect(store_path())
-    db.execute("PRAGMA user_version = 99")
-    db.commit()
-    db.close()
+    console.sql("PRAGMA user_version = 99")
     return "sessions/form"
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
 
 from friday_cli.cli.permissions import EFFECTS
@@ -36,8 +33,7 @@ profile = "res*"
 
 @pytest.fixture
 def ruled(console: Console) -> Console:
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text(CONFIG)
+    console.configure(CONFIG)
     return console
 
 
@@ -84,8 +80,7 @@ def test_explain_knows_the_sandbox_and_what_leaves_it(
 ) -> None:
     monkeypatch.setattr(choosing, "choose", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
+    console.configure('[permissions]\nallow = ["bash_network(npm ci)"]\n')
     touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")
     assert console(*touch).document["decision"] == ("allow" if confined else "ask")
     beyond = [
@@ -96,10 +91,7 @@ def test_explain_knows_the_sandbox_and_what_leaves_it(
 
 
 def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Console) -> None:
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text(
-        '[permissions]\nallow = ["web_fetch", "bash(curl *)", "web_fetch(domain:good.example)"]\n'
-    )
+    console.configure('[permissions]\nallow = ["web_fetch", "bash(curl *)", "web_fetch(domain:good.example)"]\n')
 
     def explained(call: str) -> tuple[str, str, str]:
         document = console("permissions", "explain", call, "--json").document
@@ -139,16 +131,3 @@ def test_effects_are_those_the_tools_declare() -> None:
         tool.name: tool.effect for tool in (t for family in test_specs.present() for t in test_specs.FAMILIES[family]())
     }
     assert {name: EFFECTS.get(name) for name in declared} == declared
-
-
-def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:
-    config = importlib.import_module("friday_cli.config")
-    folder = tmp_path / ".friday"
-    folder.mkdir()
-    (folder / "config.toml").write_text(
-        '[[permissions.rules]]\nrule = "bash(x *)"\ndecision = "allow"\n'
-        '[[permissions.rules]]\nrule = "bash(y *)"\ndecision = "deny"\nreason = "no"\n'
-    )
-    loaded = config.load(project=tmp_path, environ={})
-    assert [(r.rule, r.decision) for r in loaded.settings.permissions.rules] == [("bash(y *)", "deny")]
-    assert any("the rule bash(x *) is ignored: a project allows nothing" in words for words in loaded.notices)

@@ -13,8 +13,7 @@ from friday_cli.session.session import Session
 from tests.cli.console import Console
 
 
-def test_a_fork_is_a_session_of_its_own(console: Console) -> None:
-    session = console.keep()
+def test_a_fork_is_a_session_of_its_own(console: Console, session: str) -> None:
     ran = console("sessions", "fork", session[:6], "--json")
     assert ran.code == 0
     made = ran.document["session_id"]
@@ -25,8 +24,7 @@ def test_a_fork_is_a_session_of_its_own(console: Console) -> None:
     assert "(fork)" in console("sessions", "list").out
 
 
-def test_a_fork_says_what_it_cannot(console: Console) -> None:
-    session = console.keep()
+def test_a_fork_says_what_it_cannot(console: Console, session: str) -> None:
     assert (
         "There is no message 9 in this conversation. It has 1"
         in console("sessions", "fork", session, "--at", "9").error

@@ -34,9 +34,6 @@ def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
         assert f"✓ {name} " in ran.out
     assert not console.friday_home.exists()
     assert not list(console.project.iterdir())
-
-
-def test_as_json(console: Console) -> None:
     document = console("doctor", "--selftest", "--json").document
     assert document["ok"] is True
     assert [check["ok"] for check in document["selftest"]] == [True] * 6

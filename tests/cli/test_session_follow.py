@@ -223,19 +223,13 @@ def test_on_a_terminal_the_tree_is_drawn_in_place(console: Console, running: Run
     assert "tools run: read_file" in final
 
 
-def test_one_that_is_over_is_shown_and_that_is_all(console: Console) -> None:
-    session = console.keep()
+def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: str) -> None:
     ran = console("sessions", "show", session, "--follow")
     assert ran.code == 0
     assert ran.out.count("✓ delegate_task") == 1
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])
     assert "Nothing ran in this session." in console("sessions", "show", empty, "--follow").out
-
-
-def test_one_whose_process_died_is_ended_first(console: Console) -> None:
-    session = console.keep(lambda session: tree(session)[:14])
-    assert "interrupted" in console("sessions", "show", session, "--follow", "--tree").out
 
 
 def test_json_and_following_do_not_go_together(console: Console) -> None:

@@ -31,8 +31,7 @@ def test_set_get_and_show_with_the_origin(console: Console) -> None:
 
 
 def test_set_keeps_comments(console: Console) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text('# mine\nmodel = "opus" # the good one\n')
+    console.configure('# mine\nmodel = "opus" # the good one\n')
     assert console("config", "set", "mode", "plan").code == 0
     assert console.config.read_text() == '# mine\nmodel = "opus" # the good one\nmode = "plan"\n'
 
@@ -55,8 +54,7 @@ def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.Mon
 
 
 def test_header_values_are_shown_nowhere(console: Console) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
+    console.configure('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
     for argv in (("show",), ("show", "--json"), ("get", "providers"), ("get", "providers.own.headers.x-secret")):
         ran = console("config", *argv)
         assert ran.code == 0

@@ -96,8 +96,7 @@ def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monk
         assert cut == [], group or "friday"
 
 
-def test_head_takes_what_it_wants_and_nothing_complains(console: Console) -> None:
-    session = console.keep()
+def test_head_takes_what_it_wants_and_nothing_complains(console: Console, session: str) -> None:
     script = f'"$0" -m friday_cli sessions export {session} -f json | head -1; echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(
         ["bash", "-c", script, sys.executable], capture_output=True, text=True, cwd=console.project, env=console.env,
@@ -122,15 +121,13 @@ def test_ends_that_are_closed_or_full(console: Console, closed: str, code: int) 
         assert len(ran.stderr.splitlines()) <= 1
 
 
-def test_an_encoding_that_knows_few_signs(console: Console) -> None:
-    session = console.keep()
+def test_an_encoding_that_knows_few_signs(console: Console, session: str) -> None:
     ran = console.process("sessions", "show", session, PYTHONIOENCODING="ascii")
     assert ran.code == 0
     assert "? delegate_task researcher" in ran.out
 
 
-def test_control_c_is_130(console: Console) -> None:
-    session = console.keep()
+def test_control_c_is_130(console: Console, session: str) -> None:
     ran = console.terminal("sessions", "delete", session, says=[("[y/N]", "\x03")])
     assert ran.code == 130
     assert console("sessions", "list").rows
@@ -197,8 +194,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_offers_commands_profiles_sessions_and_models(console: Console, bash: Path) -> None:
-    session = console.keep()
+def test_bash_offers_commands_profiles_sessions_and_models(console: Console, session: str, bash: Path) -> None:
     console.profile(console.friday_home / "profiles", "reviewer")
     assert tab(console, bash, "") == list(COMMANDS)
     assert tab(console, bash, "profiles", "show", "re") == ["researcher", "reviewer"]
@@ -212,8 +208,7 @@ def test_bash_offers_commands_profiles_sessions_and_models(console: Console, bas
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_tab_is_quiet_where_something_is_wrong(console: Console, bash: Path) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text("broken = ")
+    console.configure("broken = ")
     assert tab(console, bash, "profiles", "show", "") == []
     assert tab(console, bash, "ask", "--model", "") == []
     (console.friday_home / "data").mkdir()
