@@ -33,6 +33,7 @@ from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store import Ownership, Store, new_id
+from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -372,7 +373,7 @@ async def _resume(opened: SessionParts, records: Mapping[str, AgentRecord]) -> N
     if lost := [r for r in records.values() if r.path != "a" and _lost(r, after=record.begun)]:
         listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:200]}" for r in lost)
         opened.notes.append(
-            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; delegate_task with "
+            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; {DELEGATE_TASK} with "
             f"resume continues one, where it is still needed:\n{listed}"
         )
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from friday_cli.cli.permissions import EFFECTS
-from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.cli import permissions
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from friday_cli.workspace.sandbox.plan import Kind
 from tests.cli.console import Console
-from tests.tools import test_specs
 
 CONFIG = """\
 mode = "ask"
@@ -78,7 +76,7 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 def test_explain_knows_the_sandbox_and_what_leaves_it(
     console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "choose", lambda *_, **__: SandboxChoice(kind))
+    monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
     console.configure('[permissions]\nallow = ["bash_network(npm ci)"]\n')
     touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")
@@ -124,10 +122,3 @@ def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str,
     ran = console("permissions", "explain", *args)
     assert ran.code != 0
     assert words in ran.error
-
-
-def test_effects_are_those_the_tools_declare() -> None:
-    declared = {
-        tool.name: tool.effect for tool in (t for family in test_specs.present() for t in test_specs.FAMILIES[family]())
-    }
-    assert {name: EFFECTS.get(name) for name in declared} == declared

@@ -211,6 +211,12 @@ class Stage:
         finally:
             await session.close()
 
+    async def ran(self, play: Play | Mapping[str, Sequence[Say]] | Actors, prompt: str = "go", **options: Any) -> Scene:
+        """A session that has answered one prompt and is closed."""
+        async with self.open(play, **options) as scene:
+            await scene.session.prompt(prompt)
+        return scene
+
 
 async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) -> None:
     """Let the world go on until `condition` holds, looked at after a virtual millisecond and then ever less often."""

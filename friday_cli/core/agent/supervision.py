@@ -19,7 +19,7 @@ from ..limits.budget import LimitReached
 from ..protocol.errors import ProviderError
 from ..protocol.events import IntentStated, Verdict
 from ..protocol.messages import Usage, user
-from ..protocol.receipt import OWN, audit
+from ..protocol.receipt import audit
 from .agent import Agent, RunResult, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
 from .model_call import ask_model
@@ -106,7 +106,7 @@ async def run_supervised(agent: Agent, world: Services, task: str) -> RunResult:
 def parted(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
     """Where intent, receipt and result of a run part, in words; nothing is asked of a model here."""
     receipt = agent.receipt_builder.run
-    reasons = audit(agent.receipt_builder, outcome.result, able=bool(agent.tools.keys() - OWN))
+    reasons = audit(agent.receipt_builder, outcome.result, [tool.info for tool in agent.tools.values()])
     changed = [f.path for f in receipt.files]
     if strange := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without having said so: {', '.join(strange[:10])}")

@@ -17,7 +17,7 @@ from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
 from ..protocol.messages import Message, estimate_message
-from ..protocol.receipt import OWN, audit, checked
+from ..protocol.receipt import audit, checked
 from .node import AgentRun
 
 log = logging.getLogger(__name__)
@@ -119,8 +119,8 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    able = not node.spec.self_contained and bool(agent.tools.keys() - OWN)
-    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.result, able=able))
+    needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
+    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.result, needed))
     node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
     wall = asyncio.get_running_loop().time() - begun
     await world.log.emit(

@@ -21,6 +21,7 @@ from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize
+from friday_cli.tool_catalog import TOOLS
 
 from .arguments import (
     BatchArguments,
@@ -84,57 +85,51 @@ class _DelegationTools:
         return [
             tool(
                 self._one,
-                name="delegate_task",
+                TOOLS["delegate_task"],
                 args=SingleTaskArguments,
                 description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
                 "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.targets}",
-                effect="spawn",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
             tool(
                 self._many,
-                name="delegate_tasks",
+                TOOLS["delegate_tasks"],
                 args=BatchArguments,
                 description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
                 "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
                 "Sub-agents as for delegate_task.",
-                effect="spawn",
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             tool(
                 self._list,
-                name="list_sub_agents",
+                TOOLS["list_sub_agents"],
                 args=NoArguments,
                 description="All sub-agents you started, and theirs: id, profile, status, task. Finished ones stay listed.",
-                effect="own",
             ),
             tool(
                 self._result,
-                name="get_delegation_result",
+                TOOLS["get_delegation_result"],
                 args=ResultArguments,
                 description="The result of a sub-agent again, or the rest of one that was too long (offset).",
-                effect="own",
                 title=lambda args: args.id,
             ),
             tool(
                 self._message,
-                name="message_sub_agent",
+                TOOLS["message_sub_agent"],
                 args=MessageArguments,
                 description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
                 "continued with delegate_task(resume=...) instead.",
-                effect="own",
                 title=lambda args: f"{args.id}: {_line(args.text, 60)}",
             ),
             tool(
                 self._cancel,
-                name="cancel_sub_agent",
+                TOOLS["cancel_sub_agent"],
                 args=CancelArguments,
                 description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
-                effect="own",
                 title=lambda args: f"{args.mode} {args.id}",
             ),
         ]

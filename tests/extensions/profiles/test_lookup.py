@@ -12,7 +12,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions import profiles, trust
-from friday_cli.extensions.profiles import KNOWN, render
+from friday_cli.extensions.profiles import render
+from friday_cli.tool_catalog import TOOLS
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = ("analyst", "coder", "general", "researcher", "summarizer")
@@ -61,11 +62,11 @@ class TestShipped:
     def test_what_they_may_do(self) -> None:
         found = profiles.load()
         for name in ("researcher", "summarizer"):
-            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(KNOWN))
-        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(KNOWN))
+            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(TOOLS.names))
+        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(TOOLS.names))
         assert found.get("general").allowed_tools == "*"
         assert {"memory_load", "memory_save", "web_search", "document_query", "web_fetch"} <= set(
-            found.get("researcher").select(KNOWN)
+            found.get("researcher").select(TOOLS.names)
         )
 
     @pytest.mark.parametrize("name", SHIPPED)

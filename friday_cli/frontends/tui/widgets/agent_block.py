@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
 from friday_cli.view.tree import GLYPHS
 
@@ -37,7 +38,7 @@ def make_block(scene: RenderContext, item: Item) -> Block:
 
 def is_delegation(run: ToolRun) -> bool:
     """Whether a call starts agents."""
-    return bool(run.agents) or run.tool in ("delegate_task", "delegate_tasks")
+    return bool(run.agents) or run.tool in (DELEGATE_TASK, DELEGATE_TASKS)
 
 
 class AgentBlock(Block):
