@@ -33,9 +33,6 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
 
-# ---- auth -------------------------------------------------------------------------------------------------------
-
-
 def test_a_key_is_read_from_standard_input_and_kept_for_its_owner_alone(piped: Console) -> None:
     ran = piped("auth", "set", "anthropic")
     assert ran.code == 0
@@ -78,15 +75,11 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(piped: Console, a
     assert not (piped.friday_home / "auth.toml").exists()
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("set", "antropic"), "Unknown provider 'antropic'. Did you mean 'anthropic'?"),
-        (("set", "demo"), "it needs no key"),
-        (("set",), "Missing argument 'PROVIDER'"),
-        (("remove", "anthropic"), "No key of 'anthropic' is kept"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("set", "antropic"), "Unknown provider 'antropic'. Did you mean 'anthropic'?"),
+    (("set", "demo"), "it needs no key"), (("set",), "Missing argument 'PROVIDER'"),
+    (("remove", "anthropic"), "No key of 'anthropic' is kept"),
+])  # fmt: skip
 def test_wrong_use(piped: Console, argv: tuple[str, ...], words: str) -> None:
     ran = piped("auth", *argv)
     assert (ran.code, words in ran.error) == (2, True)
@@ -110,9 +103,6 @@ def test_remove_and_a_damaged_file(piped: Console) -> None:
     (piped.friday_home / "auth.toml").write_text(f"keys = '{KEY}'")
     ran = piped("auth", "list")
     assert (ran.code, "is no list of keys" in ran.error, KEY in ran.err) == (2, True, False)
-
-
-# ---- models -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("nobody")
@@ -146,14 +136,10 @@ def test_a_key_makes_a_services_models_usable_and_marks_the_default(
 
 
 @pytest.mark.usefixtures("nobody")
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("anthropic/claude-new-9:high", "anthropic/claude-new-9"),
-        ("haiku", "anthropic/claude-haiku-5-5"),
-        ("demo", "demo"),
-    ],
-)
+@pytest.mark.parametrize(("model", "name"), [
+    ("anthropic/claude-new-9:high", "anthropic/claude-new-9"), ("haiku", "anthropic/claude-haiku-5-5"),
+    ("demo", "demo"),
+])  # fmt: skip
 def test_the_configured_model_is_marked(
     console: Console, monkeypatch: pytest.MonkeyPatch, model: str, name: str
 ) -> None:

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.events import AgentFinished, Detached, Envelope, I
 from friday_cli.core.protocol.messages import Thinking
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.store.crash_recovery import closing
-from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran, until
+from tests.engine_fixture import Bench, Model, Say, call, delegate, make, ran, until
 from tests.fuzz.scenario import Scene
 from tests.virtual import virtual
 
@@ -79,35 +79,6 @@ async def test_they_are_told_once_wherever_the_process_dies() -> None:
         whole = scene.bench.envelopes
         twice = await reopened(whole, len(whole))
         assert len(heard) + len(told(twice)) == 1, f"died at {died}, and again"
-
-
-@virtual
-async def test_who_stops_a_child_in_the_background_hears_of_its_end_once_wherever_the_process_dies() -> None:
-    """In what the call returned or, where that never came, in a note."""
-    script = {
-        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("so be it")],
-        "a.1": [Say("never", delay_s=900), Say("the first half")],
-    }  # fmt: skip
-    bench = await ran(Model(script))
-    log = bench.envelopes
-    for died in range(end_of(log, "a.1"), len(log) + 1):
-        scene = await reopened(log, died)
-        heard = [m for m in scene.bench.root.history if any("the first half" in r.text for r in m.results)]
-        assert len(heard) + len(told(scene)) == 1, f"died at {died}"
-
-
-@virtual
-async def test_who_runs_out_of_time_while_it_stops_a_child_has_its_end_told() -> None:
-    script = {
-        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=2), Say("all I have")],
-        "a.1": [Say("never", delay_s=900), Say("the first half", delay_s=25)],
-    }  # fmt: skip
-    bench = Bench(Model(script), me=Profile(time_s=10, tokens=0))
-    outcome = await bench.prompt()
-    await until(lambda: bench.node("a.1").ended and not bench.tree.in_background())
-    assert outcome.status == "timeout"
-    (news,) = [e for e in bench.of(InboxMessage, "a") if "a.1" in e.text]
-    assert "cancelled" in news.text
 
 
 @virtual
@@ -183,29 +154,3 @@ async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_
     assert ended.quiet
     assert "which the user continued, has ended: completed (done)" in ended.text
     assert not scene.bench.root.inbox.calls
-
-
-@virtual
-async def test_nobody_is_told_of_the_ends_of_the_main_agent() -> None:
-    bench = await ran(Model({}))
-    await bench.prompt("and again")
-    assert replay(bench.envelopes)["a"].run == 2
-    assert replay(bench.envelopes)["a"].untold == []
-
-
-@virtual
-async def test_a_worktree_in_which_no_child_was_started_goes_though_its_call_is_stopped_meanwhile() -> None:
-    scene = Scene(1)
-    apart, copies = scene.bench.apart, scene.copies
-    assert apart is not None
-    assert copies is not None
-    place = await apart._open(scene.bench.root)
-    assert [made.open for made in copies.all] == [True]
-    async with copies._lock:  # another one is being made
-        call = asyncio.create_task(apart.cancel(place))
-        await asyncio.sleep(0)
-        call.cancel()
-        await asyncio.sleep(0)
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert [made.open for made in copies.all] == [False]

@@ -78,25 +78,6 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
     ]
 
 
-async def test_only_what_came_after_the_message_is_taken_back(stage: Stage) -> None:
-    turns = [
-        does(writes("a.txt", "1\n")), says("one"), does(writes("a.txt", "2\n"), writes("b.txt", "2\n")), says("two"),
-    ]  # fmt: skip
-    stage.plays({"a": turns})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("first")
-        middle = everything(stage.project)
-        await session.prompt("second")
-        assert [p.files for p in await session.points()] == [("a.txt", "b.txt"), ("a.txt", "b.txt")]
-        await session.rewind(2)
-        assert everything(stage.project) == middle
-        await session.rewind(1)
-        assert everything(stage.project) == {}
-        await session.undo_rewind()
-        await session.undo_rewind()
-        assert (stage.project / "b.txt").read_text() == "2\n"
-
-
 async def test_edits_of_children_and_of_another_process_come_back(stage: Stage) -> None:
     stage.profile("writer", "tools: [write_file, bash]")
     child = [does(writes("child.txt", "c\n")), does(runs("echo s > shell.txt; rm gone.txt")), says("made")]
