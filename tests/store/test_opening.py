@@ -35,14 +35,10 @@ async def test_folder_and_files_are_private(store: Store, session: str, path: Pa
         assert {mode(file) for file in path.parent.rglob("*") if file.is_file()} == {0o600}
 
 
-async def test_an_open_folder_of_ours_is_closed_to_others(store: Store, path: Path) -> None:
+async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) -> None:
     path.parent.mkdir(mode=0o755)
     await store.open()
-    assert mode(path.parent) == 0o700
-
-
-async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) -> None:
-    await store.open()
+    assert mode(path.parent) == 0o700, "an open folder of ours is closed to others"
     assert journal_mode(path) == "wal"
     assert not schema.on_network(path.parent)
 
