@@ -62,16 +62,6 @@ def shown(scene: Scene) -> list[str]:
 
 
 @virtual
-async def test_the_points_are_the_persons_messages(acts: Stage) -> None:
-    async with acts.open(THREE) as scene:
-        await talked(scene, "first", "second")
-        await scene.session.prompt("third, with a file's text", task="third")
-        points = await scene.session.points()
-    assert [(p.number, p.text) for p in points] == [(1, "first"), (2, "second"), (3, "third")]
-    assert points[0].at <= points[1].at <= points[2].at
-
-
-@virtual
 async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: Stage) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second", "third")
@@ -206,16 +196,6 @@ async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Stage)
             await scene.session.compact()
         assert said(scene) == ["first", "one"]
         await talked(scene, "second")
-
-
-@virtual
-async def test_a_number_that_is_none_is_said(acts: Stage) -> None:
-    async with acts.open(THREE) as scene:
-        with pytest.raises(UsageError, match="You wrote none yet"):
-            await scene.session.rewind(1)
-        await talked(scene, "first")
-        with pytest.raises(UsageError, match="It has 1"):
-            await scene.session.rewind(2)
 
 
 async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:

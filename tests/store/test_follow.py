@@ -140,12 +140,6 @@ async def test_several_can_follow_and_looking_takes_no_ownership(store: Store, s
         pass
 
 
-async def test_a_session_that_is_none_is_said(store: Store) -> None:
-    with pytest.raises(StoreError, match="does not exist"):
-        async for _ in store.follow("no such one"):
-            pass
-
-
 async def test_a_store_that_is_closed_opens_nothing_again_for_who_still_reads(store: Store) -> None:
     session = await store.create_session("/w")
     held = threading.Event()

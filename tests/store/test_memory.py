@@ -110,20 +110,6 @@ async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query
         assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == whole
 
 
-async def test_where_notes_are_shared_a_childs_count_at_once_and_name_it_all_the_same(store: Store) -> None:
-    saved = await store.memory("/work", "s1", shared=True).save("x", scope="project", tags=[], agent="a.1")
-    assert (saved.promoted, saved.agent) == (True, "s1:a.1")
-    assert await store.memory("/work", "s2").load("", tags=[], limit=9) == [saved]
-
-
-async def test_a_person_sees_the_notes_of_one_project_or_of_all(store: Store) -> None:
-    for project, scope, agent in (("/work", "project", "a.1"), ("/other", "project", "a"), ("/other", "user", "a")):
-        await store.memory(project, "s1").save(f"{project} {scope}", scope=scope, tags=[], agent=agent)  # type: ignore[arg-type]
-    assert [item.text for item in await store.notes("/work")] == ["/other user", "/work project"]
-    assert [item.text for item in await store.notes(None)] == ["/other user", "/other project", "/work project"]
-    assert (await store.note("1")).project == "/work"
-
-
 @pytest.mark.parametrize("number", ["7", "", "x", "1 ", "-1", "1" * 40, "٣"])
 async def test_a_note_that_is_none_is_said_and_nothing_else_is_done(store: Store, number: str) -> None:
     kept = await store.memory("/work", "s1").save("x", scope="user", tags=[], agent="a.1")

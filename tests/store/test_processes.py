@@ -159,21 +159,6 @@ async def test_a_session_has_one_owner_among_processes(store: Store, session: st
     (await store.own(session)).release()
 
 
-async def test_ownership_within_a_process_and_after_release(store: Store, session: str, path: Path) -> None:
-    other = Store(path)
-    with await store.own(session) as ownership, pytest.raises(UsageError):
-        await other.own(session)
-    ownership.release()
-    with await other.own(session), pytest.raises(UsageError):
-        await store.own(session)
-    assert [file.name for file in locks(path)] == []
-    await other.close()
-
-
-def locks(path: Path) -> list[Path]:
-    return list((path.parent / "locks").iterdir())
-
-
 async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
     """The lock file is removed on release; who waits with the removed one must not think it owns anything."""
     session, inside, most = await store.create_session("/work"), 0, 0

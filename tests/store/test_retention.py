@@ -18,7 +18,6 @@ from friday_cli.store import Store, prune
 from tests.scenarios import numbered, tree
 
 DAY = 86_400.0
-NEVER = {"days": 0.0, "gigabytes": 0.0}
 
 
 async def keep(store: Store, *, days_ago: float, size: int = 0) -> str:
@@ -55,12 +54,6 @@ async def test_what_nobody_used_for_long_is_removed_with_all_that_belongs_to_it(
         for table in ("events", "agents"):
             assert raw.execute(f"SELECT count(DISTINCT session) FROM {table}").fetchone() == (1,)
     assert await store.prune(days=90, gigabytes=0) == []
-
-
-async def test_without_limits_all_is_kept(store: Store, path: Path) -> None:
-    session = await keep(store, days_ago=9_999, size=1_000_000)
-    assert await store.prune(**NEVER) == []
-    assert await left(store) == {session}
 
 
 async def test_the_oldest_go_first_until_the_rest_fits(store: Store, path: Path) -> None:
@@ -136,11 +129,6 @@ async def test_a_link_in_place_of_a_folder_leads_nowhere(store: Store, path: Pat
     (path.parent / "spill" / session).symlink_to(target)
     assert await store.prune(days=90, gigabytes=0.000_001) == [session]
     assert (target / "file").exists()
-
-
-async def test_without_a_file_there_is_nothing_to_do(store: Store, path: Path) -> None:
-    assert await store.prune(days=1, gigabytes=1) == []
-    assert not path.parent.exists()
 
 
 async def test_many_who_prune_at_once_remove_each_once_and_disturb_nobody(store: Store, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,41 +10,11 @@ import pytest
 from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.core.protocol.events import AttemptFailed, Notice, Prefix, StatusChanged
 from friday_cli.core.protocol.messages import Thinking, Usage
-from friday_cli.core.protocol.provider import ReplyDone, Request
 from tests.engine_fixture import Bench, Model, Profile, Say, call, make, ran
 
 
 def failing(kind: ErrorKind, times: int, *, text: str = "", retry_after: float | None = None) -> list[Say]:
     return [Say(text, fail=ProviderError(kind, f"{kind}!", retry_after=retry_after))] * times
-
-
-MOST: Sequence[tuple[ErrorKind, int]] = [
-    ("rate", 6), ("overloaded", 6), ("server", 6), ("truncated", 4), ("network", 3), ("stall", 2), ("garbled", 3), ("empty", 2),
-]  # fmt: skip
-NEVER: Sequence[ErrorKind] = ["auth", "quota", "invalid", "not_found", "config", "refusal"]
-
-
-@pytest.mark.parametrize(("kind", "most"), MOST)
-async def test_a_passing_failure_is_tried_again_so_many_times(kind: ErrorKind, most: int) -> None:
-    bench = Bench(Model({"a": [*failing(kind, most - 1), Say("at last")]}))
-    assert (await bench.prompt()).result == "at last"
-    bench = Bench(Model({"a": failing(kind, most)}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.stop_reason, outcome.error) == ("failed", "provider", f"{kind}!")
-    assert len(bench.model.requests) == most
-    attempts = bench.of(AttemptFailed)
-    assert [a.attempt for a in attempts] == list(range(1, most + 1))
-    assert [a.retry_s is None for a in attempts] == [False] * (most - 1) + [True]
-
-
-@pytest.mark.parametrize("kind", NEVER)
-async def test_a_lasting_failure_is_not_tried_again(kind: ErrorKind) -> None:
-    bench = Bench(Model({"a": [Say("half", fail=ProviderError(kind, "no", hint="Do this."))]}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.result, outcome.error) == ("failed", "half", "no Do this.")
-    assert outcome.stop_reason == ("refusal" if kind == "refusal" else "provider")
-    assert len(bench.model.requests) == 1
-    assert asyncio.get_running_loop().time() == 0
 
 
 @pytest.mark.parametrize("kind", ["rate", "server"])
@@ -58,13 +27,6 @@ async def test_the_server_is_not_asked_earlier_than_it_wished(kind: ErrorKind) -
     assert [e.status for e in bench.of(StatusChanged)] == ["waiting_rate", "running"]
 
 
-async def test_a_longer_wait_than_a_minute_is_not_waited_for() -> None:
-    bench = Bench(Model({"a": failing("rate", 1, retry_after=3600.0)}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
-    assert asyncio.get_running_loop().time() == 0
-
-
 async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None:
     bench = Bench(Model({"a": [*failing("rate", 3, retry_after=60.0), *failing("server", 3, retry_after=60.0)]}))
     outcome = await bench.prompt()
@@ -75,31 +37,11 @@ async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None
     assert 240 <= asyncio.get_running_loop().time() <= 300
 
 
-async def test_waits_grow() -> None:
-    bench = await ran(Model({"a": [*failing("server", 5), Say("x")]}))
-    waits = [a.retry_s or 0 for a in bench.of(AttemptFailed)]
-    assert all(2**n / 2 <= wait <= 2**n for n, wait in enumerate(waits))
-
-
 async def test_failures_are_counted_apart_by_kind_and_by_request() -> None:
     turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("", [call("look")]),
              *failing("network", 2), Say("x")]  # fmt: skip
     bench = Bench(Model({"a": turns}), [make("look")])
     assert (await bench.prompt()).status == "completed"
-
-
-async def test_a_stream_that_ends_without_its_end_mark_is_no_success() -> None:
-    class Cut(Model):
-        async def stream(self, request: Request) -> Any:
-            async for chunk in super().stream(request):
-                if not isinstance(chunk, ReplyDone) or len(self.requests) > 2:
-                    yield chunk
-
-    bench = Bench(Cut({"a": [Say("first"), Say("second"), Say("third")]}))
-    assert (await bench.prompt()).result == "third"
-    assert [a.error for a in bench.of(AttemptFailed)] == ["truncated", "truncated"]
-    assert [a.partial for a in bench.of(AttemptFailed)] == ["first", "second"]
-    assert len(bench.root.history) == 2, "no double text"
 
 
 async def test_a_call_of_a_reply_that_broke_is_never_run() -> None:

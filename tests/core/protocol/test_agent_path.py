@@ -15,22 +15,6 @@ from tests.engine_fixture import Bench, Model, Profile, Say, delegate, until
 DEEP = {"worker": Profile(offers=("worker",))}
 
 
-async def test_a_stop_also_reaches_a_grandchild_whose_parent_has_ended() -> None:
-    script = {
-        "a": [Say("", [delegate("worker")])],
-        "a.1": [Say("", [delegate("worker", "a part of that")]), Say("thinking", delay_s=100, wrap_up="so far")],
-        "a.1.1": [Say("", [delegate("worker", "quite another thing", background=True)]), Say("it goes on behind me")],
-        "a.1.1.1": [Say("late", delay_s=90)],
-    }
-    bench = Bench(Model(script), profiles=DEEP)
-    bench.begin()
-    await until(lambda: len(bench.of(AgentFinished, "a.1.1")) == 1)
-    await bench.tree.stop("a.1", level="cancel", why="cancelled")
-    assert bench.finished("a.1.1.1").stop_reason == "parent"
-    assert bench.finished("a.1").stop_reason == "cancelled"
-    await bench.tree.stop("a")
-
-
 async def test_nobody_is_continued_under_an_agent_that_is_being_stopped() -> None:
     script = {
         "a": [Say("", [delegate("worker")])],
