@@ -8,17 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.core.protocol.events import (
-    SCHEMA,
-    AgentFinished,
-    AgentStarted,
-    Envelope,
-    MessageAdded,
-    SessionStarted,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-)
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, user
 from friday_cli.paths import data_dir, store_path
 from tests.cli.console import Console, plain
@@ -27,22 +17,22 @@ from tests.scenarios import numbered, results, said, tree
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e [bold]x[/bold]"
 
 
-def working(session: str) -> list[Envelope]:
+def working(session: str) -> list[ev.Envelope]:
     """A session whose process died in the middle of a child's turn."""
     return tree(session)[:14]
 
 
-def evil(session: str) -> list[Envelope]:
+def evil(session: str) -> list[ev.Envelope]:
     return numbered(
-        ("a", SessionStarted(SCHEMA, session, "/work", "1.0")),
-        ("a", AgentStarted(1, "general" + EVIL, f"task {EVIL}", "m")),
-        ("a", MessageAdded(user(f"task {EVIL}"))),
-        ("a", TurnStarted(1)),
+        ("a", ev.SessionStarted(ev.SCHEMA, session, "/work", "1.0")),
+        ("a", ev.AgentStarted(1, "general" + EVIL, f"task {EVIL}", "m")),
+        ("a", ev.MessageAdded(user(f"task {EVIL}"))),
+        ("a", ev.TurnStarted(1)),
         ("a", said(f"answer {EVIL}", ToolCall("c1", f"bash{EVIL}", {"command": EVIL}))),
-        ("a", ToolStarted("c1", f"bash{EVIL}", f"title {EVIL}")),
-        ("a", ToolFinished("c1", f"bash{EVIL}", "error")),
+        ("a", ev.ToolStarted("c1", f"bash{EVIL}", f"title {EVIL}")),
+        ("a", ev.ToolFinished("c1", f"bash{EVIL}", "error")),
         ("a", results(ToolResult("c1", f"failed {EVIL}", "error"))),
-        ("a", AgentFinished(1, "failed", "provider", error=f"broke {EVIL}")),
+        ("a", ev.AgentFinished(1, "failed", "provider", error=f"broke {EVIL}")),
     )
 
 
@@ -171,12 +161,12 @@ def test_nothing_foreign_steers_the_terminal(console: Console) -> None:
 
 
 def test_on_a_terminal_no_line_is_longer_than_it(console: Console) -> None:
-    def long(session: str) -> list[Envelope]:
+    def long(session: str) -> list[ev.Envelope]:
         return numbered(
-            ("a", SessionStarted(SCHEMA, session, "/work", "1.0")),
-            ("a", AgentStarted(1, "general", "word " * 60, "m")),
-            ("a", MessageAdded(user("hello"))),
-            ("a", AgentFinished(1, "completed", "done", "fine")),
+            ("a", ev.SessionStarted(ev.SCHEMA, session, "/work", "1.0")),
+            ("a", ev.AgentStarted(1, "general", "word " * 60, "m")),
+            ("a", ev.MessageAdded(user("hello"))),
+            ("a", ev.AgentFinished(1, "completed", "done", "fine")),
         )
 
     session = console.keep(long)

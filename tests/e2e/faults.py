@@ -100,7 +100,7 @@ ROWS: dict[str, Row] = {
                 "tests/session/test_open.py::test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_nothing",
                 "tests/llm/transport/test_idle_timeout.py::test_time_the_process_slept_does_not_count")),
     "F43": Row("many children, each with a fault", "each ends by itself; none takes another's result",
-               (CHILD, ODD + "test_f43_children_that_meet_a_rate_limit_come_back_one_by_one",
+               (CHILD, "tests/e2e/test_shared_rate_limit.py::test_twenty_children_against_two_places",
                 ODD + "test_f43_one_child_stalls_for_ever_and_the_limit_of_its_time_ends_it")),
 }  # fmt: skip
 

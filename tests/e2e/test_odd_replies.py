@@ -313,25 +313,6 @@ def test_f31_the_session_stays_usable_after_a_refusal(friday: Friday, wire: Wire
 
 
 @on_every_wire
-def test_f43_children_that_meet_a_rate_limit_come_back_one_by_one(friday: Friday, wire: Wire) -> None:
-    """Twelve children, a service that takes two at a time: all end well. How few requests they make in vain is shown on
-    a virtual clock: `tests/core/limits/test_rate_limit.py`."""
-    names = [f"kid{n}" for n in range(12)]
-    limited = refused(429, "rate_limit_error")
-
-    def rule(turn: Turn) -> Say | Reply:
-        if turn.agent == "root":
-            tasks = [{"profile": "researcher", "task": f"#{n} look"} for n in names]
-            return Say("ok") if turn.turn else Say(calls=[("delegate_tasks", {"tasks": tasks})])
-        return limited if brain.at_once >= 2 and turn.tries < 4 else Say(f"{turn.agent} is well", delay_s=0.01)
-
-    with friday.meets(rule, wire, extra="[agents.delegation]\nmax_batch = 12\nmax_concurrent = 12\n") as brain:
-        ran = friday.json("go")
-    assert ran.code == 0
-    assert {a["status"] for a in ran.document["agents"]} == {"completed"}
-
-
-@on_every_wire
 @paced
 def test_f43_one_child_stalls_for_ever_and_the_limit_of_its_time_ends_it(
     friday: Friday, wire: Wire, pace: float

@@ -22,7 +22,7 @@ from tests.fuzz.script_player import play
 from tests.fuzz.test_trees import FIXED
 
 SCENES = 2_000
-"""Those with fixed seeds. The rarest mutant is met in 1 of 100."""
+"""Of the 2,250 with fixed seeds. The rarest mutant is met in 1 of 100."""
 
 Seed = Callable[[pytest.MonkeyPatch], None]
 

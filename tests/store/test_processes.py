@@ -15,19 +15,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    Envelope,
-    MessageAdded,
-    PermissionAsked,
-    QuestionAsked,
-    StatusChanged,
-    ToolFinished,
-    TurnFinished,
-)
 from friday_cli.core.protocol.messages import ToolCall, Usage, user
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.store import Store
@@ -181,18 +170,18 @@ async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
     assert most == 1
 
 
-def abandoned(session: str) -> list[Envelope]:
+def abandoned(session: str) -> list[ev.Envelope]:
     """A log whose process died: a tree three deep at work, questions open."""
     return [
         *tree(session)[:22],
         *numbered(
-            ("a.2", AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)), ("a.2", StatusChanged("running")),
-            ("a.2", MessageAdded(user("build"))), ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
-            ("a.2", ToolFinished("t1", "bash", "error")), ("a.2", TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
+            ("a.2", ev.AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)), ("a.2", ev.StatusChanged("running")),
+            ("a.2", ev.MessageAdded(user("build"))), ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
+            ("a.2", ev.ToolFinished("t1", "bash", "error")), ("a.2", ev.TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
             ("a.2", said("then I mend", ToolCall("t2", "delegate_task", {}))),
-            ("a.2.1", AgentStarted(1, "coder", "deep", "m", "a.2", "t2")), ("a.2.1", StatusChanged("running")),
-            ("a.2.1", TurnFinished(1, Usage(3, cost_usd=None))), ("a.2.1", PermissionAsked("q1", "t3", "bash", "rm")),
-            ("a.2.1", StatusChanged("waiting_user", "q1")), ("a", QuestionAsked("q2", "t4", "Which?")), at=2_000.0,
+            ("a.2.1", ev.AgentStarted(1, "coder", "deep", "m", "a.2", "t2")), ("a.2.1", ev.StatusChanged("running")),
+            ("a.2.1", ev.TurnFinished(1, Usage(3, cost_usd=None))), ("a.2.1", ev.PermissionAsked("q1", "t3", "bash", "rm")),
+            ("a.2.1", ev.StatusChanged("waiting_user", "q1")), ("a", ev.QuestionAsked("q2", "t4", "Which?")), at=2_000.0,
             first=23,
         ),
     ]  # fmt: skip
@@ -205,9 +194,9 @@ async def test_what_a_dead_process_left_open_is_ended(store: Store, session: str
     made = found[len(abandoned(session)) :]
     assert [e.seq for e in found] == list(range(1, len(found) + 1))
     assert [(e.agent, type(e.event)) for e in made] == [
-        ("a.2.1", AskWithdrawn), ("a.2.1", AgentFinished), ("a.2", AgentFinished), ("a", AskWithdrawn), ("a", AgentFinished),
+        ("a.2.1", ev.AskWithdrawn), ("a.2.1", ev.AgentFinished), ("a.2", ev.AgentFinished), ("a", ev.AskWithdrawn), ("a", ev.AgentFinished),
     ]  # fmt: skip
-    deep, middle, root = (e.event for e in made if isinstance(e.event, AgentFinished))
+    deep, middle, root = (e.event for e in made if isinstance(e.event, ev.AgentFinished))
     assert {(e.status, e.stop_reason, e.partial) for e in (deep, middle, root)} == {("interrupted", "process", True)}
     assert (middle.run, middle.result, middle.usage) == (2, "then I mend", Usage(10, output=5, cost_usd=0.5))
     assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
@@ -238,7 +227,7 @@ async def test_several_processes_bury_the_dead_once(store: Store, path: Path) ->
         mended.append(out.split())
     assert sorted(name for names in mended for name in names) == sorted(sessions)
     for session in sessions:
-        ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, AgentFinished)]
+        ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, ev.AgentFinished)]
         assert sorted(ends) == [("a", 1), ("a.1", 1), ("a.2", 2), ("a.2.1", 1)]
 
 
@@ -250,7 +239,7 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: 
     for who, wins in ((store, True), (other, False)):
         work = partial(append_after, session=session, known=abandoned(session), made=made)
         assert await who._writer.submit(work) is wins
-    assert sum(isinstance(e.event, AgentFinished) for e in await store.events(session)) == 4
+    assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
     await other.close()
 
 

@@ -12,18 +12,9 @@ import pytest
 from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    InboxMessage,
-    MessageAdded,
-    Notice,
-    ToolFinished,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
 from friday_cli.core.protocol.tool import ToolContext
@@ -37,11 +28,11 @@ async def test_used_and_free_context_are_known_at_every_turn() -> None:
     usage = Usage(input=1000, output=50)
     model = Model({"a": [Say("", [call("look", text="x" * 400)], usage=usage), Say("done", usage=usage)]}, window=9000)
     bench = await ran(model, [LOOK])
-    first, second = bench.of(TurnStarted)
+    first, second = bench.of(ev.TurnStarted)
     assert first.context > 0, "an estimate: nothing was counted yet"
     assert 1050 < second.context < 1300, "the last reply's tokens, and an estimate of the result that came since"
-    assert [e.context for e in bench.of(TurnFinished)] == [1050, 1050]
-    assert {e.window for e in (*bench.of(TurnStarted), *bench.of(TurnFinished))} == {9000}
+    assert [e.context for e in bench.of(ev.TurnFinished)] == [1050, 1050]
+    assert {e.window for e in (*bench.of(ev.TurnStarted), *bench.of(ev.TurnFinished))} == {9000}
 
 
 async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_the_receipt() -> None:
@@ -54,9 +45,9 @@ async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_t
     bench = Bench(Searching({}, price=1.0), [LOOK])
     assert (await bench.prompt()).result == "so"
     kinds = [type(e.event) for e in bench.envelopes]
-    assert kinds.index(ToolStarted) < kinds.index(ToolFinished) < kinds.index(TurnFinished)
-    assert [(e.tool, e.title) for e in bench.of(ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
-    found, failed = bench.of(ToolFinished)
+    assert kinds.index(ev.ToolStarted) < kinds.index(ev.ToolFinished) < kinds.index(ev.TurnFinished)
+    assert [(e.tool, e.title) for e in bench.of(ev.ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
+    found, failed = bench.of(ev.ToolFinished)
     assert (found.status, found.display) == (
         "ok",
         TableDisplay(("title", "url"), (("E", "https://e.org"), ("F", "https://f.org"))),
@@ -91,7 +82,7 @@ async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
     assert bench.finished().limit_of == "a"
     assert [r.tool_choice for r in bench.model.requests] == ["auto", "auto", "none"]
     assert [r.tools for r in bench.model.requests] == [bench.root.specs] * 3, "the tools stay listed: the prefix holds"
-    assert [e.wrap_up for e in bench.of(TurnStarted)] == [False, False, True]
+    assert [e.wrap_up for e in bench.of(ev.TurnStarted)] == [False, False, True]
 
 
 @pytest.mark.parametrize("cached", [False, True])
@@ -119,7 +110,7 @@ async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_i
             r"\d+ beginsé+\n\[cut: the budget has no room for the rest of this result\]\né+ends", result.text
         )
     assert len(large[0].text) == pytest.approx(len(large[1].text), abs=4), "each has its share"
-    assert 16_000 < bench.of(TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
+    assert 16_000 < bench.of(ev.TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
 
 
 async def test_tokens_used_up_and_no_room_for_words() -> None:
@@ -184,7 +175,7 @@ async def test_a_message_joins_at_the_next_turn_boundary() -> None:
     bench = Bench(Model({"a": turns}), [LOOK])
     node = bench.begin()
     await asyncio.sleep(2)
-    await bench.root.inbox.put(InboxMessage("in German, please", "person"))
+    await bench.root.inbox.put(ev.InboxMessage("in German, please", "person"))
     await node.finished()
     last = bench.model.requests[1].messages
     assert [m.role for m in last] == ["user", "assistant", "tool", "user"]
@@ -196,7 +187,7 @@ async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_e
     bench = Bench(Model({"a": [Say("first answer", delay_s=2), Say("second answer")]}))
     node = bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
+    await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
     await node.finished()
     assert bench.ended()[:3] == ("completed", "done", "second answer")
 
@@ -205,9 +196,9 @@ async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
     bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
     bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
-    await until(lambda: len(bench.of(AgentFinished, "a")) == 2)
-    assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(AgentFinished, "a")] == [
+    await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
+    await until(lambda: len(bench.of(ev.AgentFinished, "a")) == 2)
+    assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(ev.AgentFinished, "a")] == [
         (1, "completed", "done", "the answer"), (2, "completed", "done", "done"),
     ]  # fmt: skip
     assert bench.requests()[-1].messages[-1].text == "and the other?"
@@ -220,8 +211,8 @@ async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
         "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "ToolStarted",
         "ToolFinished", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
     ]  # fmt: skip
-    assert [e.message for e in bench.of(MessageAdded)] == bench.root.history
-    assert [e.turn for e in bench.of(TurnFinished)] == [1, 2]
+    assert [e.message for e in bench.of(ev.MessageAdded)] == bench.root.history
+    assert [e.turn for e in bench.of(ev.TurnFinished)] == [1, 2]
 
 
 async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> None:
@@ -229,7 +220,7 @@ async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> 
     for number in range(3):
         assert (await bench.prompt(f"question {number}")).result == f"answer {number}"
         assert bench.root.budget.tokens.kept == 0
-    ends = bench.of(AgentFinished)
+    ends = bench.of(ev.AgentFinished)
     assert [(e.run, e.status, e.stop_reason) for e in ends] == [(n, "completed", "done") for n in (1, 2, 3)]
     assert len(bench.model.requests[2].messages) == 5
     assert [e.usage.input for e in ends] == [10, 20, 30], "usage counts over the agent's life"
@@ -255,7 +246,7 @@ async def test_an_end_is_written_even_where_the_machine_fails() -> None:
     bench.workspace.release = release  # type: ignore[method-assign]
     await bench.prompt()
     assert bench.ended()[:2] == ("completed", "done")
-    assert [e.text for e in bench.of(Notice)] == ["Processes of a may be left: no such process"]
+    assert [e.text for e in bench.of(ev.Notice)] == ["Processes of a may be left: no such process"]
 
 
 async def test_a_tool_error_of_the_harness_is_told_to_the_model() -> None:
@@ -281,4 +272,4 @@ async def test_what_was_said_before_a_failure_stays_in_the_conversation() -> Non
     assert (await bench.prompt()).result == "half of it"
     assert (await bench.prompt("go on")).result == "the rest"
     assert [m.text for m in bench.requests("a")[-1].messages] == ["go", "half of it", "go on"]
-    assert [e.message.text for e in bench.of(MessageAdded)] == ["go", "half of it", "go on", "the rest"]
+    assert [e.message.text for e in bench.of(ev.MessageAdded)] == ["go", "half of it", "go on", "the rest"]

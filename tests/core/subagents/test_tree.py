@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from friday_cli.core.permissions.rule import Rule
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.events import (
-    AgentStarted,
-    MessageAdded,
-    PermissionAsked,
-    Prefix,
-    StatusChanged,
-    ToolStarted,
-)
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.provider import Request
 from tests.engine_fixture import (
@@ -149,17 +142,17 @@ async def test_the_start_is_in_the_log_with_all_that_was_granted_before_anything
     bench = await ran(Model(script), [LOOK], {"worker": Profile(tools=("look",), tokens=50_000, turns=20, time_s=300)})
     mine = [e.event for e in bench.envelopes if e.agent == "a.1"]
     start = mine[0]
-    assert isinstance(start, AgentStarted)
+    assert isinstance(start, ev.AgentStarted)
     assert (start.profile, start.task, start.parent, start.model) == ("worker", "count", "a", "fake/m")
     assert (start.tokens, start.turns, start.time_s, start.tools) == (9000, 3, 60.0, ("look",))
     assert start.call_id == bench.root.history[1].calls[0].id
-    assert isinstance(mine[1], Prefix)
-    assert isinstance(mine[2], MessageAdded)
+    assert isinstance(mine[1], ev.Prefix)
+    assert isinstance(mine[2], ev.MessageAdded)
 
 
 async def test_a_childs_budget_is_clamped_to_what_its_parent_has_left() -> None:
     bench = await ran(Model({"a": [Say("", [delegate("worker")])]}), me=Profile(tokens=20_000, time_s=0))
-    (start,) = bench.of(AgentStarted, "a.1")
+    (start,) = bench.of(ev.AgentStarted, "a.1")
     assert start.tokens == 20_000 - 15 - 2000
 
 
@@ -192,7 +185,7 @@ async def test_a_child_cannot_run_what_it_was_not_given_by_naming_it() -> None:
     script = {"a": [Say("", [delegate("worker")])], "a.1": [Say("", [call("change"), delegate("worker", "spawn!")])]}
     bench = await ran(Model(script), [LOOK, make("change", effect="write")], {"worker": Profile(tools=("look",))})
     assert [r.split(":")[0] for r in bench.results("a.1")] == ["error", "error"]
-    assert bench.of(ToolStarted, "a.1") == []
+    assert bench.of(ev.ToolStarted, "a.1") == []
     assert list(bench.agents) == ["a", "a.1"]
 
 
@@ -219,7 +212,7 @@ async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> No
         "denied: Not permitted: must be asked by the rule look, and nobody can be asked here. "
         "Do without it, or say what you could not do."
     ]
-    assert bench.of(PermissionAsked) == []
+    assert bench.of(ev.PermissionAsked) == []
 
 
 async def test_sub_agents_are_listed_and_their_results_are_there_again() -> None:
@@ -256,7 +249,7 @@ async def test_the_time_of_a_parent_does_not_follow_a_child_that_went_to_the_bac
     }
     bench = Bench(Model(script))
     node = bench.begin()
-    await until(lambda: len(bench.of(StatusChanged, "a.2")) > 1)
+    await until(lambda: len(bench.of(ev.StatusChanged, "a.2")) > 1)
     assert node.agent.slot.clock.elapsed == pytest.approx(10, abs=0.1)
     await bench.tree.detach("a.1")
     await asyncio.sleep(30)
