@@ -120,9 +120,7 @@ def test_without_a_key_only_the_demo_can_be_used_and_the_rest_says_why(console: 
 
 
 @pytest.mark.usefixtures("nobody")
-def test_a_key_makes_a_services_models_usable_and_marks_the_default(
-    console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_makes_models_usable_and_marks_the_default(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     ran = console("models")
     assert (ran.code, ran.err) == (0, "")
@@ -140,9 +138,7 @@ def test_a_key_makes_a_services_models_usable_and_marks_the_default(
     ("anthropic/claude-new-9:high", "anthropic/claude-new-9"), ("haiku", "anthropic/claude-haiku-5-5"),
     ("demo", "demo"),
 ])  # fmt: skip
-def test_the_configured_model_is_marked(
-    console: Console, monkeypatch: pytest.MonkeyPatch, model: str, name: str
-) -> None:
+def test_the_set_model_is_marked(console: Console, monkeypatch: pytest.MonkeyPatch, model: str, name: str) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("FRIDAY_MODEL", model)
     (marked,) = [line for line in console("models").out.splitlines() if line.startswith("*")]
@@ -159,7 +155,7 @@ def test_a_model_that_means_nothing_is_said(console: Console, monkeypatch: pytes
 
 @pytest.mark.usefixtures("nobody")
 @pytest.mark.parametrize(("days", "said"), [(90, False), (91, True)])
-def test_a_table_of_models_older_than_90_days_is_reported(
+def test_an_old_table_of_models_is_reported(
     console: Console, monkeypatch: pytest.MonkeyPatch, days: int, said: bool
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

@@ -36,9 +36,7 @@ def evil(session: str) -> list[ev.Envelope]:
     )
 
 
-def test_the_list_shows_this_folders_sessions_with_the_figures_of_the_whole_tree(
-    console: Console, session: str
-) -> None:
+def test_the_list_shows_this_folders_sessions(console: Console, session: str) -> None:
     console.keep(cwd=console.home)
     ran = console("sessions", "list")
     assert ran.code == 0

@@ -264,9 +264,7 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
     ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
 ])  # fmt: skip
-def test_f8_a_service_that_cannot_be_reached(
-    friday: Friday, base_url: str, proxy: str, words: str, transport: str
-) -> None:
+def test_f8_no_service_is_reached(friday: Friday, base_url: str, proxy: str, words: str, transport: str) -> None:
     friday.config.write_text(
         f'[providers.anthropic]\nbase_url = "{base_url}"\ntransport = "{transport}"\n', encoding="utf-8"
     )

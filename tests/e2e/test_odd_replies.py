@@ -314,9 +314,7 @@ def test_f31_the_session_stays_usable_after_a_refusal(friday: Friday, wire: Wire
 
 @on_every_wire
 @paced
-def test_f43_one_child_stalls_for_ever_and_the_limit_of_its_time_ends_it(
-    friday: Friday, wire: Wire, pace: float
-) -> None:
+def test_f43_one_child_stalls_until_its_time_limit(friday: Friday, wire: Wire, pace: float) -> None:
     friday.profile("hasty", f"timeout: {0.3 * pace:g}", "allowedTools: []")
 
     def rule(turn: Turn) -> Say | Reply:

@@ -46,9 +46,7 @@ def seeds_of(kind: str, part: int) -> range:
 
 
 @pytest.mark.parametrize(("kind", "part"), PARTS, ids=lambda value: value if isinstance(value, str) else f"part{value}")
-def test_every_invariant_holds_in_every_scene(
-    kind: str, part: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_every_invariant_holds(kind: str, part: int, record_property: Callable[[str, object], None]) -> None:
     seeds = seeds_of(kind, part)
     reached: Counter[str] = Counter()
     for seed in seeds:

@@ -76,9 +76,7 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
     ("echo x > f", "rm f; ln ../outside/x f"), ("rm f; ln -s d f", "rm f; ln -s ../outside f"),
 ])  # fmt: skip
 @pytest.mark.parametrize("answer", ["ask", "leave", "overwrite"])
-async def test_what_the_person_put_in_the_place_stays_and_nothing_outside_is_touched(
-    stage: Stage, command: str, then: str, answer: str
-) -> None:
+async def test_what_the_person_put_in_the_place_stays(stage: Stage, command: str, then: str, answer: str) -> None:
     outside = stage.project.parent / "outside"
     for folder in (stage.project / "d", outside):
         folder.mkdir()

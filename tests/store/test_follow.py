@@ -61,9 +61,7 @@ def numbers(batches: list[list[Envelope]]) -> list[int | None]:
     return [e.seq for batch in batches for e in batch]
 
 
-async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(
-    store: Store, session: str, path: Path
-) -> None:
+async def test_what_another_process_writes_is_seen_as_it_comes(store: Store, session: str, path: Path) -> None:
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
@@ -80,9 +78,7 @@ async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(
     assert isinstance(seen[-1][-1].event, AgentFinished), "it left its agent open"
 
 
-async def test_when_the_process_dies_its_agents_are_ended_and_that_is_seen(
-    store: Store, session: str, path: Path
-) -> None:
+async def test_when_the_process_dies_its_end_is_seen(store: Store, session: str, path: Path) -> None:
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
@@ -102,9 +98,7 @@ async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store, session
     assert [batch async for batch in store.follow(session, after=len(tree(session)))] == []
 
 
-async def test_what_comes_between_the_last_look_and_the_release_is_not_lost(
-    store: Store, session: str, path: Path
-) -> None:
+async def test_what_comes_before_the_release_is_not_lost(store: Store, session: str, path: Path) -> None:
     other = Store(path)
     ownership = await store.own(session)
     seen: list[list[Envelope]] = []

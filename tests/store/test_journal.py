@@ -143,9 +143,7 @@ async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 
-async def test_another_process_in_the_way_is_waited_for(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
     session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
@@ -159,9 +157,7 @@ async def test_another_process_in_the_way_is_waited_for(
     assert len(await store.events(session)) == 1
 
 
-async def test_a_file_that_stays_busy_is_said_in_plain_words(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_stays_busy_is_said(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)
     monkeypatch.setattr(schema, "PATIENCE_S", 0.0)
     session = await store.create_session("/work")

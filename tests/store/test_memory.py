@@ -64,9 +64,7 @@ async def test_who_saved_a_note_is_kept(store: Store) -> None:
     assert one.at > 1.6e9
 
 
-async def test_notes_saved_without_full_text_search_are_found_with_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         for module in (schema, memory):
             patch.setattr(module, "has_search", lambda db: False)

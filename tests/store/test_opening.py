@@ -98,9 +98,7 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     assert content_of(path) == before
 
 
-async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(path)
     session = await store.create_session("/work")
     await store.journal(session).append(tree(session))
@@ -193,9 +191,7 @@ async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-async def test_a_file_that_is_removed_while_it_is_open_is_said(
-    store: Store, session: str, path: Path, made_anew: bool
-) -> None:
+async def test_a_file_removed_while_open_is_said(store: Store, session: str, path: Path, made_anew: bool) -> None:
     """SQLite would write into a file without a name, and everything be lost without a word."""
     path.parent.rename(path.parent.with_name("elsewhere"))
     if made_anew:

@@ -243,9 +243,7 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: 
     await other.close()
 
 
-async def test_a_lock_whose_taker_was_cancelled_is_held_by_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the sweep of old worktrees is when its session is closed at once."""
     taken, go, done = threading.Event(), threading.Event(), threading.Event()
     real = locking.own

@@ -105,9 +105,7 @@ async def test_spilled_output_of_sessions_that_are_gone_is_removed(store: Store,
     assert (stale.exists(), new.exists(), known.exists()) == (False, True, True)
 
 
-async def test_what_belongs_to_a_session_that_no_repair_could_save_stays_with_the_damaged_file(
-    store: Store, path: Path
-) -> None:
+async def test_what_no_repair_could_save_stays_with_the_damaged_file(store: Store, path: Path) -> None:
     await keep(store, days_ago=1)
     damaged = path.with_name(f"{path.name}.damaged-20260101-000000-abcd")
     damaged.write_bytes(b"")
@@ -149,9 +147,7 @@ async def test_many_who_prune_at_once_remove_each_once_and_disturb_nobody(store:
     assert [e.seq for e in await store.events(busy)] == list(range(1, 200))
 
 
-async def test_one_that_is_used_in_the_last_moment_stays(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_used_in_the_last_moment_stays(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = await keep(store, days_ago=200)
     await store.sync()
     from friday_cli.store import retention

@@ -87,9 +87,7 @@ async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize(("tokens", "cost"), [(20_000, None), (0, 0.02)])
-async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_is_not_lost(
-    tokens: int, cost: float | None, cached: bool
-) -> None:
+async def test_results_are_cut_to_what_the_budget_can_read(tokens: int, cost: float | None, cached: bool) -> None:
     """One reply reads more than all that is left: what was kept for the wrap-up would not pay for sending that."""
 
     async def read(ctx: ToolContext, args: Arguments) -> str:
@@ -121,9 +119,7 @@ async def test_tokens_used_up_and_no_room_for_words() -> None:
 
 
 @pytest.mark.parametrize(("delay_s", "result", "wall_s"), [(20, "the rest", 30), (31, "trying", 40)])
-async def test_active_time_used_up_stops_a_tool_and_the_wrap_up_has_its_own_time(
-    delay_s: float, result: str, wall_s: float
-) -> None:
+async def test_active_time_used_up_stops_a_tool(delay_s: float, result: str, wall_s: float) -> None:
     turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("the rest", delay_s=delay_s)]
     bench = await ran(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
     assert bench.ended() == ("timeout", "time", result, result == "trying")

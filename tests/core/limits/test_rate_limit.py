@@ -215,9 +215,7 @@ class Slots(Model):
 
 @pytest.mark.parametrize("retry_after", [None, 2.0, 0.05])
 @pytest.mark.parametrize("places", [5, 20])
-async def test_twenty_children_against_a_server_of_two_places_all_finish(
-    retry_after: float | None, places: int
-) -> None:
+async def test_twenty_children_against_two_places_all_finish(retry_after: float | None, places: int) -> None:
     model = Slots(retry_after)
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
     outcome = await bench.prompt()
@@ -257,9 +255,7 @@ async def test_processes_against_a_server_of_two_places_find_their_places(
 
 
 @pytest.mark.parametrize(("served", "fewest", "most"), [(False, 6, 6), (True, 50, 500)])
-async def test_a_request_comes_again_as_long_as_others_are_served_but_not_for_ever(
-    served: bool, fewest: int, most: int
-) -> None:
+async def test_a_request_comes_again_while_others_are_served(served: bool, fewest: int, most: int) -> None:
     lanes, tries = Neighbours(), 0
 
     def say(request: Request, count: int) -> Say:

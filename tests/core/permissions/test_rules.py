@@ -74,9 +74,7 @@ class Objects:
     ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
     ("deny fetch", "new host", "deny", "denied by the rule fetch"),
 ])  # fmt: skip
-def test_taint_makes_a_decision_stricter_and_never_freer(
-    rule: str, approval_reason: str, decision: Decision, reason: str
-) -> None:
+def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:
     verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
     assert (verdict.decision, verdict.reason) == (decision, reason)
 
@@ -188,9 +186,7 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
 
 
 @given(parent=RULES, mode=st.sampled_from(MODES), added=RULES, call=CALLS)
-def test_a_change_above_binds_at_the_next_call(
-    parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput
-) -> None:
+def test_a_change_above_binds_at_once(parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput) -> None:
     above = Rules(mode="yolo", tools=TOOLS, rules=parent)
     below = above.child(allowed=None)
     above.mode = mode
@@ -386,9 +382,7 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
 @pytest.mark.parametrize("call", [
     bash("rm -rf /"), edit(".git/hooks/pre-commit"), RuleInput("read_file", "read", (".env",)), bash("ls; rm -rf ~"),
 ], ids=lambda call: call.subjects[0])  # fmt: skip
-def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_every_allow_rule(
-    mode: Mode, call: RuleInput
-) -> None:
+def test_what_could_destroy_or_betray_is_asked_about_in_every_mode(mode: Mode, call: RuleInput) -> None:
     rules = Rules(
         mode=mode,
         tools=TOOLS,
@@ -426,9 +420,7 @@ def test_what_always_would_store(call: RuleInput, rule: str) -> None:
     seed=st.integers(0, 99),
 )  # fmt: skip
 @settings(max_examples=300)
-def test_a_suggested_rule_lets_the_same_call_pass_and_no_other_of_its_kind(
-    tool: tuple[str, Effect], words: list[str], seed: int
-) -> None:
+def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect], words: list[str], seed: int) -> None:
     def call_of(text: str) -> RuleInput:
         return bash(text) if tool[1] == "run" else RuleInput(tool[0], tool[1], (text,))
 
