@@ -7,29 +7,15 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent.agent import Policy
-from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Request
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
 from friday_cli.tools.delegate import _same
-from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
+from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran, until
 from tests.strict import strict
 
 LOOK = make("look")
 DEEP = {"worker": Profile(offers=("worker",))}
-
-
-async def test_no_agent_is_deeper_than_the_limit_and_the_tools_are_gone_there() -> None:
-    bench = await ran(
-        Model(
-            lambda request, count: Say("", [delegate("worker", f"{request.agent} on")]) if count == 0 else Say("end")
-        ),
-        profiles=DEEP,
-    )
-    assert list(bench.agents) == ["a", "a.1", "a.1.1", "a.1.1.1"]
-    assert bench.requests("a.1.1.1")[0].tools == ()
-    assert bench.results("a.1.1.1") == ["error: There is no tool 'delegate_task'. Tools you may use: none."]
 
 
 async def test_the_depth_limit_holds_at_execution_too() -> None:
@@ -39,50 +25,6 @@ async def test_the_depth_limit_holds_at_execution_too() -> None:
     with pytest.raises(ToolError, match="Agents may be nested 1 deep; you are at 1"):
         bench.tree.spawn(child.path, SubagentTask("worker", "y"))
     await until(lambda: not bench.tree.running("a"))
-
-
-async def test_tasks_over_the_batch_limit_get_an_error_each_and_the_others_run() -> None:
-    bench = await ran(Model({"a": [Say("", [batch(*[{"profile": "worker", "task": f"t{n}"} for n in range(13)])])]}))
-    (result,) = bench.results()
-    assert len(bench.agents) == 1 + 10
-    assert result.count("delegate_id: a.") == 10
-    assert result.count("a batch has at most 10 tasks") == 3
-    assert "# Task 13 of 13" in result
-
-
-async def test_an_unknown_profile_is_an_error_of_its_task_alone() -> None:
-    bench = await ran(Model({"a": [Say("", [batch({"profile": "ghost"}, {"profile": "worker", "task": "b"})])]}))
-    (result,) = bench.results()
-    assert "error: There is no profile 'ghost'." in result
-    assert "(a.1): completed" in result
-
-
-async def test_a_session_has_at_most_so_many_agents() -> None:
-    def play(request: Request, count: int) -> Say:
-        if depth_of(request.agent) < 3 and count == 0:
-            return Say("", [batch(*[{"profile": "worker", "task": f"{request.agent}: {n}"} for n in range(10)])])
-        return Say("done")
-
-    bench = Bench(Model(play), profiles={"worker": Profile(offers=("worker",), tokens=10**8)})
-    assert (await bench.prompt()).status == "completed"
-    assert len(bench.agents) == 1 + 200
-    refused = [r for p in bench.agents for r in bench.results(p) if "This session has had 200 agents" in r]
-    assert refused
-    assert {bench.finished(p).status for p in bench.agents} == {"completed"}
-
-
-async def test_a_model_that_always_delegates_ends_within_its_bounds() -> None:
-    def play(request: Request, count: int) -> Say:
-        return Say("", [delegate("worker", f"{request.agent} {count} {n}") for n in range(3)], wrap_up="enough")
-
-    bench = await ran(
-        Model(play),
-        profiles={"worker": Profile(offers=("worker",), turns=3)},
-        me=Profile(turns=3, tokens=60_000, time_s=0),
-    )
-    assert bench.root.budget.tokens.spent <= 60_000
-    assert len(bench.agents) <= 201
-    assert bench.tree.running("a") == []
 
 
 async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_again() -> None:

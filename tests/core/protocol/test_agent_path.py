@@ -44,21 +44,6 @@ async def test_two_children_of_an_ended_agent_that_are_continued_share_its_budge
     await bench.tree.stop("a")
 
 
-async def test_a_child_that_a_person_continued_goes_on_when_its_parent_has_ended() -> None:
-    script = {
-        "a": [Say("", [delegate("worker")]), Say("done", delay_s=5)],
-        "a.1": [Say("first"), Say("second", delay_s=50)],
-    }
-    bench = Bench(Model(script))
-    bench.begin()
-    await until(lambda: len(bench.of(AgentFinished, "a.1")) == 1)
-    node = await bench.tree.resume("a.1", SubagentTask("worker", "more"), by=None)
-    assert node.task
-    await asyncio.wait([node.task])
-    assert (node.outcome.status, node.outcome.result) == ("completed", "second")
-    assert len(bench.of(AgentFinished, "a")) == 1
-
-
 async def test_a_message_to_a_child_that_has_not_begun_is_in_the_log_after_its_start() -> None:
     bench = Bench(Model({"a": [Say("busy", delay_s=50)]}))
     bench.begin()

@@ -56,21 +56,6 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
         assert strict(bench.agents[path].history) == []
 
 
-async def test_abort_of_a_child_leaves_parent_and_neighbour_at_work() -> None:
-    bench = two_levels(20.0)
-    node = bench.begin()
-    await asyncio.sleep(5)
-    assert await bench.tree.stop("a.1") == 2
-    assert end(bench, "a.1") == ("cancelled", "aborted")
-    assert end(bench, "a.1.1") == ("cancelled", "parent")
-    assert not bench.node("a.2").ended
-    await node.finished()
-    assert (end(bench, "a"), end(bench, "a.2")) == (("completed", "done"), ("completed", "done"))
-    (result,) = bench.results()
-    assert "cancelled (aborted)" in result
-    assert "handing on" in result, "the parent reads what was said before the stop"
-
-
 async def test_cancel_gives_the_named_agent_a_wrap_up_and_its_descendants_none() -> None:
     def play(request: Request, count: int) -> Say:
         if request.tool_choice == "none":

@@ -10,7 +10,6 @@ import pytest
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.protocol.provider import Request
 from tests.engine_fixture import (
     Bench,
@@ -30,18 +29,6 @@ LOOK = make("look")
 DEEP = {"worker": Profile(offers=("worker",))}
 
 
-async def test_results_of_a_batch_come_in_the_order_of_its_tasks_not_of_their_ends() -> None:
-    script = {
-        "a": [Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(4)])])],
-        **{f"a.{n}": [Say(f"result {n}", delay_s=10.0 - n)] for n in range(1, 5)},
-    }
-    bench = await ran(Model(script))
-    (result,) = bench.results()
-    places = [result.index(f"result {n}") for n in range(1, 5)]
-    assert places == sorted(places)
-    assert [f"# Task {n} of 4" in result for n in range(1, 5)] == [True] * 4
-
-
 async def test_single_calls_of_one_reply_run_together_and_their_results_stand_in_call_order() -> None:
     script = {
         "a": [Say("", [delegate("worker", "slow"), call("look", text="x"), delegate("worker", "quick")])],
@@ -54,24 +41,6 @@ async def test_single_calls_of_one_reply_run_together_and_their_results_stand_in
     assert "slow one" in first
     assert second == "ok: did x"
     assert "quick one" in third
-
-
-async def test_a_failure_takes_nothing_from_its_neighbours() -> None:
-    script = {
-        "a": [Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(3)])])],
-        "a.1": [Say("fine", delay_s=5)],
-        "a.2": [Say("half", fail=ProviderError("auth", "401: no key"))],
-        "a.3": [Say("fine, too", delay_s=5)],
-    }
-    bench = Bench(Model(script))
-    outcome = await bench.prompt()
-    assert outcome.status == "completed", "what to do about it is the parent model's business"
-    (result,) = bench.results()
-    assert "fine" in result
-    assert "fine, too" in result
-    assert "a.2): failed (provider)" in result
-    assert "401: no key" in result
-    assert "half" in result, "partial text is kept"
 
 
 async def test_a_single_child_that_fails_is_an_error_result_with_its_partial_text() -> None:
@@ -156,50 +125,12 @@ async def test_a_childs_budget_is_clamped_to_what_its_parent_has_left() -> None:
     assert start.tokens == 20_000 - 15 - 2000
 
 
-async def test_the_spending_of_children_counts_for_their_parents() -> None:
-    bench = await ran(
-        Model({"a": [Say("", [delegate("worker", "x"), delegate("worker", "y")])],
-               "a.1": [Say("", [delegate("worker", "z")])]}, price=1e-6), profiles=DEEP, me=Profile(tokens=90_000, time_s=0),
-    )  # fmt: skip
-    assert bench.finished("a").usage.billed == 30
-    assert bench.finished("a").tree_usage.billed == 15 * (2 + 2 + 1 + 1)
-    assert bench.finished("a.1").tree_usage.billed == 45
-    assert bench.root.budget.tokens.spent == 90
-    assert bench.finished("a").tree_usage.cost_usd == pytest.approx(90e-6)
-
-
-async def test_a_childs_tools_are_its_parents_that_its_profile_names() -> None:
-    bench = await ran(
-        Model({"a": [Say("", [delegate("worker"), delegate("all", "b"), delegate("none", "c")])]}),
-        [LOOK, make("change", effect="write")],
-        {"worker": Profile(tools=("look", "elsewhere")), "all": Profile(tools=None), "none": Profile(tools=())},
-    )
-    assert [[t.name for t in bench.requests(p)[0].tools] for p in ("a.1", "a.2", "a.3")] == [
-        ["look"],
-        ["look", "change"],
-        [],
-    ]
-
-
 async def test_a_child_cannot_run_what_it_was_not_given_by_naming_it() -> None:
     script = {"a": [Say("", [delegate("worker")])], "a.1": [Say("", [call("change"), delegate("worker", "spawn!")])]}
     bench = await ran(Model(script), [LOOK, make("change", effect="write")], {"worker": Profile(tools=("look",))})
     assert [r.split(":")[0] for r in bench.results("a.1")] == ["error", "error"]
     assert bench.of(ev.ToolStarted, "a.1") == []
     assert list(bench.agents) == ["a", "a.1"]
-
-
-async def test_a_deny_rule_of_the_parent_binds_the_child_whatever_its_profile_allows() -> None:
-    script = {
-        "a": [Say("", [delegate("worker")])],
-        "a.1": [Say("", [call("look", text="secret"), call("look", text="ok")])],
-    }
-    bench = await ran(
-        Model(script), [LOOK], {"worker": Profile(mode="yolo", rules=[Rule("look", "", "allow")])},
-        rules=[Rule("look", "secret", "deny")],
-    )  # fmt: skip
-    assert [r.split(":")[0] for r in bench.results("a.1")] == ["denied", "ok"]
-    assert bench.finished("a.1").receipt.denied == 1
 
 
 async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> None:
@@ -213,31 +144,6 @@ async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> No
         "Do without it, or say what you could not do."
     ]
     assert bench.of(ev.PermissionAsked) == []
-
-
-async def test_sub_agents_are_listed_and_their_results_are_there_again() -> None:
-    long = "x" * 60_000
-    turns = [
-        Say("", [delegate("worker", "long"), delegate("worker", "short")]),
-        Say("", [call("list_sub_agents")]),
-        Say("", [call("get_delegation_result", id="a.1", offset=50_000), call("get_delegation_result", id="a.9")]),
-    ]
-    bench = await ran(Model({"a": turns, "a.1": [Say(long)], "a.2": [Say("ok")]}))
-    first, _, listing, rest, missing = bench.results()
-    assert len(first) < 26_000
-    assert "truncated: 60000 characters in all" in first
-    assert listing == "ok: a.1 | worker | completed | long\na.2 | worker | completed | short"
-    assert rest.count("x") >= 10_000
-    assert missing == "error: You have no sub-agent 'a.9'. Yours: a.1, a.2."
-
-
-async def test_a_child_sees_only_its_own_descendants() -> None:
-    script: dict[str, list[Say]] = {
-        "a": [Say("", [delegate("worker", "one")]), Say("", [delegate("worker", "two")])],
-        "a.2": [Say("", [ToolCall("c", "get_delegation_result", {"id": "a.1"}), call("list_sub_agents")])],
-    }
-    bench = await ran(Model(script), profiles=DEEP)
-    assert bench.results("a.2") == ["error: You have no sub-agent 'a.1'. Yours: none yet.", "ok: No sub-agents yet."]
 
 
 async def test_the_time_of_a_parent_does_not_follow_a_child_that_went_to_the_background() -> None:
