@@ -193,8 +193,3 @@ def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: st
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])
     assert "Nothing ran in this session." in console("sessions", "show", empty, "--follow").out
-
-
-def test_json_and_following_do_not_go_together(console: Console) -> None:
-    ran = console("sessions", "show", console.keep(), "--follow", "--json")
-    assert (ran.code, "--follow shows text." in ran.error) == (2, True)

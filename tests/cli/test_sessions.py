@@ -243,7 +243,7 @@ def test_stats_per_profile_and_model(console: Console) -> None:
     (("export", "ID", "-f", "pdf"), "'pdf' is not one of 'md', 'json', 'atif'"),
     (("delete", "ID:a.1", "--yes"), "deleted with all its agents"),
     (("rename", "ID:a.1", "x"), "Only a session has a title"), (("nope",), "No such command 'nope'."),
-    (("list", "--nope"), "No such option: --nope"),
+    (("list", "--nope"), "No such option: --nope"), (("show", "ID", "--follow", "--json"), "--follow shows text."),
 ])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, session: str, argv: tuple[str, ...], words: str) -> None:
     ran = console("sessions", *(part.replace("ID", session) for part in argv))

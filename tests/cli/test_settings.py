@@ -36,20 +36,14 @@ def test_set_keeps_comments(console: Console) -> None:
     assert console.config.read_text() == '# mine\nmodel = "opus" # the good one\nmode = "plan"\n'
 
 
-def test_set_says_when_a_variable_wins(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRIDAY_MODE", "plan")
-    ran = console("config", "set", "mode", "edits")
-    assert "warning: FRIDAY_MODE sets it too, and wins" in ran.err
-
-
 def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "expected a number >= 0" in console("config", "set", "limits.max_cost", "-1").error
     console("config", "set", "limits.max_cost", "2")
     assert console("config", "unset", "limits.max_cost").err.startswith("friday: limits.max_cost is no longer set in ")
     assert console("config", "get", "limits.max_cost").out == "\n"
     assert "is not set in" in console("config", "unset", "limits.max_cost").err
-    console("config", "set", "mode", "edits")
     monkeypatch.setenv("FRIDAY_MODE", "plan")
+    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "set", "mode", "edits").err
     assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "unset", "mode").err
 
 

@@ -153,13 +153,6 @@ def test_5_limits_that_leave_no_room_at_all(friday: Friday, limit: str) -> None:
     assert (found["result"], found["usage"]["output_tokens"]) == ("", 0)
 
 
-def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
-    friday.plays(SPOKEN)
-    ran = friday.json("hi", "--max-cost", "1")
-    whole(ran, 2, "failed", None)
-    said(ran, "No price is known for scripted/play")
-
-
 def damaged_store(friday: Friday) -> tuple[str, ...]:
     (friday.home / "data").mkdir()
     (friday.home / "data" / "friday.db").write_bytes(b"this is no database" * 400)
@@ -249,15 +242,6 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
     again = friday("more", "-r", "7f")
     assert (again.code, again.out) == (1, "")
     said(again, "Sessions cannot be saved")
-
-
-def test_a_file_that_cannot_be_read_is_told(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: read_file, arguments: {path: gone.txt}}]}, {text: '{results}'}]}")
-    (friday.project / "b.bin").write_bytes(b"\0\1\2")
-    ran = friday("what is in @b.bin and @gone.txt?")
-    assert ran.code == 0
-    assert "gone.txt" in ran.out
-    assert any("@b.bin: it is not a text file." in line for line in ran.lines)
 
 
 def test_closed_standard_output(friday: Friday) -> None:

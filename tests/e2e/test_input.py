@@ -172,10 +172,3 @@ def test_an_answer_that_never_fits(friday: Friday) -> None:
     ran = friday.json("count", "--json-schema", SCHEMA)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (1, "failed", "reported")
     assert "wrong form: it is not JSON" in ran.document["error"]
-
-
-def test_the_schema_is_for_one_prompt(friday: Friday) -> None:
-    friday.plays("agents: {a: {turns: [{text: '{\"n\": 1}'}, {text: plain words}]}}")
-    assert friday("count", "--json-schema", SCHEMA).code == 0
-    friday.plays("agents: {a: [{text: plain words}]}")
-    assert friday("and now?", "-c").out == "plain words\n"

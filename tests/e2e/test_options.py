@@ -116,13 +116,6 @@ def test_the_model_of_sub_agents(friday: Friday, wire: Wire) -> None:
     assert ran.document["model"] == friday.model
 
 
-def test_effort_reaches_the_wire(friday: Friday) -> None:
-    with friday.meets(lambda t: Say("ok"), "responses") as brain:
-        assert friday("hi", "--effort", "high").code == 0
-        assert friday("hi", model="own/m-1:low").code == 0
-    assert [t.body["reasoning"]["effort"] for t in brain.turns] == ["high", "low"]
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
@@ -151,12 +144,6 @@ def test_another_model_goes_on_without_the_thoughts_of_the_first(friday: Friday)
         assert friday("hi again", "-c", model="anthropic/another").code == 0
         assert friday("and again", "-c", model="anthropic/another").code == 0
     assert ["secret thought" in json.dumps(t.body) for t in brain.turns] == [False, False, True]
-
-
-def test_a_persona(friday: Friday) -> None:
-    friday.profile("pirate", "allowedTools: [read_file]", "maxIterations: 3")
-    with friday.meets(lambda t: Say(f"{', '.join(t.tools)}: {'You are the pirate.' in t.system}")):
-        assert friday("hi", "--profile", "pirate").out == "read_file: True\n"
 
 
 def test_trust(friday: Friday) -> None:

@@ -76,22 +76,6 @@ async def test_the_users_words_survive_any_number_of_compactions() -> None:
     assert strict(record.history) == []
 
 
-async def test_children_are_named_in_the_summary() -> None:
-    class Lead(Talkative):
-        def _say(self, request: Request, count: int) -> Say:
-            if request.agent != "a":
-                return Say("a finding")
-            if self.normal == 0:
-                self.normal = 1
-                return Say("", [delegate("worker", "look into the lexer"), delegate("worker", "look into the tests")])
-            return super()._say(request, count)
-
-    bench = await ran(Lead(7), [LOOK])
-    words = "".join(m.text for m in bench.of(Compacted)[0].messages)
-    assert "a.1 (worker): completed. Task: look into the lexer" in words
-    assert "a.2 (worker): completed. Task: look into the tests" in words
-
-
 async def test_a_child_makes_room_too_and_keeps_its_task() -> None:
     class Busy(Talkative):
         def _say(self, request: Request, count: int) -> Say:

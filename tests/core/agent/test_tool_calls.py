@@ -48,25 +48,6 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     assert bench.root.receipt.failed == 3
 
 
-async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_order() -> None:
-    spans: dict[str, tuple[float, float]] = {}
-
-    async def note(ctx: ToolContext, args: Arguments) -> str:
-        begun = asyncio.get_running_loop().time()
-        await asyncio.sleep(args.seconds)
-        spans[args.text] = (begun, asyncio.get_running_loop().time())
-        return args.text
-
-    wishes = [
-        call("change", text="c1", seconds=3), call("look", text="l1", seconds=2), call("change", text="c2", seconds=1),
-        call("look", text="l2", seconds=2), call("run", text="r1", seconds=1),
-    ]  # fmt: skip
-    tools = [make("look", note), make("change", note, effect="write"), make("run", note, effect="run")]
-    bench = await ran(Model({"a": [Say("", wishes)]}), tools)
-    assert spans == {"c1": (0, 3), "l1": (0, 2), "l2": (0, 2), "c2": (3, 4), "r1": (4, 5)}
-    assert bench.results() == [f"ok: {n}" for n in ("c1", "l1", "c2", "l2", "r1")]
-
-
 class Disk(MemoryJournal):
     """Knows how much of it a power cut would leave."""
 

@@ -11,7 +11,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.events import PermissionAsked, StatusChanged, ToolFinished
+from friday_cli.core.protocol.events import PermissionAsked, ToolFinished
 from friday_cli.core.protocol.provider import Request
 from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 
@@ -85,22 +85,6 @@ async def test_who_waits_for_a_rate_limit_gives_its_place_up() -> None:
     await node.finished()
     assert bench.finished("a.1").status == "completed"
     assert bench.finished("a.1").duration_s < 1
-
-
-async def test_the_status_tells_what_an_agent_waits_for() -> None:
-    bench = Bench(
-        Model({"a": [Say("", [delegate("worker")])], "a.1": [Say("", [call("shell", text="make")])]}),
-        [make("shell", effect="run")],
-        rules=[Rule("shell", "", "ask")],
-    )
-    node = bench.begin()
-    await until(lambda: bool(bench.desk.pending))
-    await asyncio.sleep(1)
-    assert (bench.node("a").summary.status, bench.node("a.1").summary.status) == ("waiting_child", "waiting_user")
-    assert [e.detail for e in bench.of(StatusChanged, "a")] == ["a.1"]
-    await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
-    await node.finished()
-    assert [e.status for e in bench.of(StatusChanged, "a.1")] == ["running", "waiting_user", "running"]
 
 
 async def test_calls_in_line_behind_a_question_are_no_work() -> None:

@@ -21,7 +21,6 @@ from tests.engine_fixture import (
     delegate,
     make,
     ran,
-    task_result,
     until,
 )
 
@@ -84,18 +83,6 @@ async def test_a_result_tells_who_made_it_how_it_ended_what_it_took_and_what_was
     ]
 
 
-async def test_task_result_of_a_child_is_its_result() -> None:
-    script = {
-        "a": [Say("", [delegate("worker"), delegate("worker", "other")])],
-        "a.1": [Say("chatter", [call("task_result", text="the finding")])],
-        "a.2": [Say("chatter", [call("task_result", text="cannot be done", fail=True)])],
-    }
-    bench = await ran(Model(script), [task_result()])
-    good, bad = bench.results()
-    assert good.startswith("ok: ## Result from 'worker' (a.1): completed\nthe finding\n---")
-    assert bad.startswith("error: ## Result from 'worker' (a.2): failed (reported)\ncannot be done\n---")
-
-
 async def test_a_child_sees_its_task_and_context_and_nothing_of_its_parents_conversation() -> None:
     script = {"a": [Say("secret thoughts", [delegate("worker", "count lines", context="use wc")])]}
     bench = Bench(Model(script))
@@ -117,12 +104,6 @@ async def test_the_start_is_in_the_log_with_all_that_was_granted_before_anything
     assert start.call_id == bench.root.history[1].calls[0].id
     assert isinstance(mine[1], ev.Prefix)
     assert isinstance(mine[2], ev.MessageAdded)
-
-
-async def test_a_childs_budget_is_clamped_to_what_its_parent_has_left() -> None:
-    bench = await ran(Model({"a": [Say("", [delegate("worker")])]}), me=Profile(tokens=20_000, time_s=0))
-    (start,) = bench.of(ev.AgentStarted, "a.1")
-    assert start.tokens == 20_000 - 15 - 2000
 
 
 async def test_a_child_cannot_run_what_it_was_not_given_by_naming_it() -> None:
