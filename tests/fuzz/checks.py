@@ -10,6 +10,7 @@ from friday_cli.core.eventlog import replay as log_reader
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
+from friday_cli.core.protocol.run_result import ENDED
 from tests.fuzz.scenario import Scene
 from tests.strict import strict
 
@@ -193,7 +194,7 @@ def check_histories(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
         kept, memory = records[path].history, agent.history
         if kept != memory:
             faults.append(f"the log tells another history of {path}:\n{kept}\n{memory}")
-        if (end := records[path].end) is None or end.status not in ev.ENDED:
+        if (end := records[path].end) is None or end.status not in ENDED:
             faults.append(f"{path} does not end in the log")
         if records[path].usage != agent.usage:
             faults.append(f"the log tells another usage of {path}: {records[path].usage}, {agent.usage}")

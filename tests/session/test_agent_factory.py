@@ -20,7 +20,7 @@ class Vendor:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.by: dict[bool, set[str]] = {True: set(), False: set()}
-        patch.setattr(models, "make", self._make)
+        patch.setattr(models, "create_provider", self._make)
 
     def _make(self, choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
         def play(request: Request, count: int) -> Say:

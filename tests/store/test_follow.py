@@ -146,9 +146,9 @@ async def test_a_store_that_is_closed_opens_nothing_again_for_who_still_reads(st
     held.set()
     await slow
     await closing
-    with pytest.raises(StoreError, match="closed already"):
+    with pytest.raises(StoreError, match="already closed"):
         await late
-    with pytest.raises(StoreError, match="closed already"):
+    with pytest.raises(StoreError, match="already closed"):
         await anext(store.follow(session))
 
 

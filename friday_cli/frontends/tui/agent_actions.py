@@ -15,7 +15,7 @@ from textual.widgets._toast import ToastRack
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.view import worktree_words
+from friday_cli.view import worktree_text
 
 from .controller import SessionController
 from .state import preferences
@@ -277,7 +277,7 @@ class AgentActions(Themed):
         agent = self.engine.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
-            how = f" any more: {worktree_words(made)}" if made else ""
+            how = f" any more: {worktree_text(made)}" if made else ""
             self.say_note(f"{path} has no worktree{how}.")
             return
         if not agent.ended:
@@ -291,7 +291,7 @@ class AgentActions(Themed):
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]
-        choice = await self.push_screen_wait(Chooser(f"Worktree of {path} {worktree_words(made)}\n{names}", choices))
+        choice = await self.push_screen_wait(Chooser(f"Worktree of {path} {worktree_text(made)}\n{names}", choices))
         if choice == "apply" and (conflict := await self._settle(path, "apply")):
             why, _, diff = conflict.partition("\nWhat the worktree changed in them:\n")
             rest = choices[1:][::-1]

@@ -9,6 +9,7 @@ import pytest
 from friday_cli.core.agent.agent import Policy
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
 from friday_cli.tools.delegate import _same
 from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran, until
@@ -30,7 +31,7 @@ async def test_the_depth_limit_holds_at_execution_too() -> None:
 async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_again() -> None:
     bench = Bench(Model({"a": [Say("", [delegate("worker")])]}), policy=Policy(max_agents=3))
     bench.tree._past = {
-        f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", "done", "old result") for n in (1, 2)
+        f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", RunResult("completed", "done")) for n in (1, 2)
     }
     await bench.prompt()
     assert list(bench.agents) == ["a", "a.3"]
@@ -88,7 +89,7 @@ async def test_a_child_that_hangs_ends_by_its_time_limit_and_the_parent_goes_on(
         "a.1": [Say("begun", [call("look", seconds=10_000)]), Say("as far as I got")],
     }
     bench = Bench(Model(script), [LOOK])
-    assert (await bench.prompt()).result == "then without"
+    assert (await bench.prompt()).text == "then without"
     assert "timeout (time)" in bench.results()[0]
     assert "as far as I got" in bench.results()[0]
     assert asyncio.get_running_loop().time() == pytest.approx(5)

@@ -78,7 +78,7 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     thinking = Say("look", [call("look")], thinking="secret of the first model")
     bench = Bench(Model({"a": [thinking, *failing("overloaded", 6)]}), [make("look")], fallback=spare)
     outcome = await bench.prompt()
-    assert (outcome.status, outcome.result) == ("completed", "from the spare")
+    assert (outcome.status, outcome.text) == ("completed", "from the spare")
     assert [n.text for n in bench.of(Notice)] == [
         "fake/m does not answer; going on with the fallback model fake/spare."
     ]

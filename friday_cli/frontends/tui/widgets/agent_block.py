@@ -13,7 +13,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
 from friday_cli.view.tree import GLYPHS
 
 from .block_list import BlockList
@@ -159,8 +159,8 @@ class AgentBlock(Block):
         if len(task) > 2:
             task = [task[0], pen.line(Text(task[1].text + "…"), width - 4)]
         out += indented(task, "    ", "    ", look.dim)
-        if agent.ended and not unfolded:
-            words = agent.result if agent.result.strip() else agent.error
+        if agent.end is not None and not unfolded:
+            words = agent.end.text if agent.end.text.strip() else agent.end.error
             shown = [part for part in sanitize(words).split("\n") if part.strip()]
             style = look.dim if agent.status == "completed" else look.error
             lines = [pen.line(Text(part[:1000], style=style), width - 6) for part in shown[:SUMMARY_LINES]]
@@ -175,14 +175,14 @@ class AgentBlock(Block):
 def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]:
     """How an agent stands, and what it has used with its subtree: time, tokens, cost."""
     usage = state.usage_of(agent.path)
-    how = status_words(state, agent) + (" · background" if agent.background else "")
+    how = status_text(state, agent) + (" · background" if agent.background else "")
     return how, " · ".join((seconds(agent.active_s(now)), f"{tokens(usage)} tok", price(agent.model, usage)))
 
 
 def status_style(agent: AgentView, pen: TextRenderer) -> Style:
     """The colour of an agent's state."""
     look = pen.look
-    if agent.status == "completed":
-        return look.ok if agent.stop_reason == "done" else look.warn
+    if agent.end is not None and agent.status == "completed":
+        return look.ok if agent.end.stop_reason == "done" else look.warn
     return {"failed": look.error, "timeout": look.error, "interrupted": look.error, "cancelled": look.warn,
             "waiting_user": look.warn, "running": look.accent}.get(agent.status, look.dim)  # fmt: skip

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import cost, is_demo, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, SessionView, doing
+from friday_cli.view import AgentView, SessionView, activity_text
 
 from .agent_block import SIGNS, status_style
 from .blocks import RenderContext
@@ -51,7 +51,7 @@ def draw(scene: RenderContext, agent: AgentView, branch: Branch, width: int, now
     top.append(f" {sanitize_line(agent.task, 200)}", style=look.dim)
     low = Text().append(branch.rest + ("│ " if below and not branch.folded else "  "), style=look.dim)
     room = width - low.cell_len
-    what = doing(state, agent)
+    what = activity_text(state, agent)
     style = look.warn if agent.asks else look.text if not agent.ended else look.dim
     if agent.ended and agent.status != "completed":
         style = status_style(agent, pen)
@@ -121,7 +121,7 @@ def waits_apart(agent: AgentView) -> bool:
 
 def used(agent: AgentView, tokens_used: int) -> float | None:
     """How much of its budget an agent has used with its subtree, 0 to 1; None without a limit."""
-    return min(tokens_used / agent.token_limit, 1.0) if agent.token_limit else None
+    return min(tokens_used / agent.granted.tokens, 1.0) if agent.granted.tokens else None
 
 
 def bar(share: float, look: Styles) -> Text:

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, doing
+from friday_cli.view import AgentView, activity_text
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
@@ -177,7 +177,7 @@ class AgentTree(ScrollView, can_focus=True):
         key = (
             width, branch, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
             len(agent.children), len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0, agent.worktree, doing(self.scene.state, agent),
+            id(agent.current) if agent.current else 0, agent.worktree, activity_text(self.scene.state, agent),
         )  # fmt: skip
         known = self._drawn.get(agent.path)
         if known is None or known[0] != key:

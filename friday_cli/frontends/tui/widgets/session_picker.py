@@ -60,7 +60,7 @@ class Picker(ModalScreen[str | None]):
         async with Store(store_path()) as store:
             self._rows = await store.list_sessions(self._cwd)
             for row in self._rows[:MARKED]:
-                if (driver := await store.driver(row.id)) is not None:
+                if (driver := await store.owner_pid(row.id)) is not None:
                     self._drivers[row.id] = driver
         self._offer("")
         self.query_one(Input).focus()
