@@ -477,6 +477,13 @@ class Bench:
         return [r for r in self.model.requests if r.agent == path]
 
 
+async def ran(*given: Any, **more: Any) -> Bench:
+    """A bench whose root has had a whole run; it takes what `Bench` takes."""
+    bench = Bench(*given, **more)
+    await bench.prompt()
+    return bench
+
+
 class _DelegationHost:
     """Allows every agent, and gives none a workspace of its own."""
 

@@ -120,9 +120,3 @@ def test_what_a_note_says_steers_no_terminal(console: Console, command: tuple[st
     ran = console("memory", *command)  # that no escape comes out is checked there
     assert "red" in ran.out
     assert "\u202e" not in ran.out
-
-
-def test_looking_makes_no_files(console: Console) -> None:
-    assert console("memory", "list").error == "no notes of this project; --all lists those of every project."
-    assert console("memory", "list", "--all", "--json").document == []
-    assert not data_dir().exists()

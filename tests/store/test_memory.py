@@ -58,19 +58,13 @@ async def test_who_saved_a_note_is_kept(store: Store) -> None:
     two, one = await notes.load("", tags=[], limit=9, agent="a.2.1")
     assert one == first
     assert (one.agent, one.scope, one.tags, one.project, one.promoted) == (
-        "7f3a:a.2.1",
-        "project",
-        ("t",),
-        "/work",
-        False,
-    )
+        "7f3a:a.2.1", "project", ("t",), "/work", False,
+    )  # fmt: skip
     assert two.agent == "9999:a"
     assert one.at > 1.6e9
 
 
-async def test_notes_saved_without_full_text_search_are_found_with_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         for module in (schema, memory):
             patch.setattr(module, "has_search", lambda db: False)
@@ -85,8 +79,7 @@ async def test_notes_saved_without_full_text_search_are_found_with_it(
     await store.close()
 
 
-async def test_notes_outlive_the_session_that_made_them(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_notes_outlive_the_session_that_made_them(store: Store, session: str) -> None:
     await store.notes.for_session("/work", session).save("stays", scope="project", tags=[], agent="a")
     await store.delete(session)
     assert [i.text for i in await store.notes.for_session("/work", "other").load("", tags=[], limit=9)] == ["stays"]
@@ -113,24 +106,6 @@ async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query
     )
     for other, agent in ((notes, "a"), (notes, "a.2"), (later, "a.1")):
         assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == whole
-
-
-async def test_where_notes_are_shared_a_childs_count_at_once_and_name_it_all_the_same(store: Store) -> None:
-    saved = await store.notes.for_session("/work", "s1", shared=True).save("x", scope="project", tags=[], agent="a.1")
-    assert (saved.promoted, saved.agent) == (True, "s1:a.1")
-    assert await store.notes.for_session("/work", "s2").load("", tags=[], limit=9) == [saved]
-
-
-async def test_a_person_sees_the_notes_of_one_project_or_of_all(store: Store) -> None:
-    for project, scope, agent in (("/work", "project", "a.1"), ("/other", "project", "a"), ("/other", "user", "a")):
-        await store.notes.for_session(project, "s1").save(f"{project} {scope}", scope=scope, tags=[], agent=agent)  # type: ignore[arg-type]
-    assert [item.text for item in await store.notes.list_notes("/work")] == ["/other user", "/work project"]
-    assert [item.text for item in await store.notes.list_notes(None)] == [
-        "/other user",
-        "/other project",
-        "/work project",
-    ]
-    assert (await store.notes.get("1")).project == "/work"
 
 
 @pytest.mark.parametrize("number", ["7", "", "x", "1 ", "-1", "1" * 40, "٣"])
