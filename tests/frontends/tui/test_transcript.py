@@ -190,16 +190,15 @@ async def test_a_line_of_a_megabyte_is_shown_in_part_and_breaks_nothing(tmp_path
 
 async def test_what_is_on_the_screen_does_not_change_between_two_looks(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "Yes."}]}) as chat:
-        engine = chat.app.engine
         await chat.ask("hi")
-        agent = engine.state.agents["a"]
-        agent.status, agent.writing = "running", True
+        agent = chat.state.agents["a"]
+        end, agent.end, agent.writing = agent.end, None, True
         chat.log.follow()
         shown = chat.log.blocks.strip(chat.log.blocks.total - 1).text
         assert shown == "…"
         agent.writing = False  # folded; the next look has not come yet
         assert chat.log.blocks.strip(chat.log.blocks.total - 1).text == shown
-        agent.status = "completed"
+        agent.end = end
 
 
 FOREIGN = {
