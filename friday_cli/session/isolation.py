@@ -29,7 +29,7 @@ from friday_cli.workspace.local import LocalWorkspace
 from .system_prompt import Environment
 
 if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees import Own, Worktree, Worktrees
+    from friday_cli.workspace.worktrees import LockSession, Worktree, Worktrees
 
 log = logging.getLogger(__name__)
 LISTED = 60
@@ -60,10 +60,10 @@ class WorktreeIsolation:
         return self._made
 
     def _of(self, path: str) -> Worktree | None:
-        return self._made.of(path) if self._made else None
+        return self._made.newest_of(path) if self._made else None
 
     def _at(self, workspace: Workspace) -> Worktree | None:
-        return self._made.at(workspace) if self._made else None
+        return self._made.containing(workspace) if self._made else None
 
     @property
     def main(self) -> LocalWorkspace:
@@ -82,7 +82,7 @@ class WorktreeIsolation:
         return await self._open(self.tree.node(path).agent)
 
     async def _open(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
-        made = await self.worktrees.open(_on_this_machine(parent.workspace), again=again)
+        made = await self.worktrees.create(_on_this_machine(parent.workspace), again=again)
         assert made.workspace is not None
         return made.workspace
 
@@ -99,8 +99,8 @@ class WorktreeIsolation:
             if own is None:
                 return None
             if own.open:
-                return self.worktrees.enter(own, self.main)
-            return await self._open(parent, again=own.card.name)
+                return self.worktrees.workspace_in(own, self.main)
+            return await self._open(parent, again=own.metadata.name)
 
     def assign(self, agent: Agent) -> None:
         """Give the worktree that `agent` is to start in to it, for good."""
@@ -115,9 +115,9 @@ class WorktreeIsolation:
         inside = self._at(workspace)
         if inside is None:
             return here
-        main = str(Path(inside.card.top) / inside.card.within)
+        main = str(Path(inside.metadata.top) / inside.metadata.within)
         return msgspec.structs.replace(
-            here, folder=str(workspace.root), branch=inside.card.branch, folders=(), copy_of=main
+            here, folder=str(workspace.root), branch=inside.metadata.branch, folders=(), copy_of=main
         )
 
     # ---- after a run --------------------------------------------------------------------
@@ -136,7 +136,7 @@ class WorktreeIsolation:
             if inside.state != "opened" or self.tree.running(inside.path):
                 return
             try:
-                await self.worktrees.look(inside)
+                await self.worktrees.refresh(inside)
                 inside.problem = ""
             except ToolError as error:
                 inside.state, inside.problem = "changed", str(error)
@@ -147,7 +147,7 @@ class WorktreeIsolation:
 
     async def restore(self, records: Mapping[str, AgentRecord]) -> None:
         """Take up the worktrees that an earlier process of this session left."""
-        left = await self.worktrees.recall() if await asyncio.to_thread(self._folder.is_dir) else []
+        left = await self.worktrees.load_remaining() if await asyncio.to_thread(self._folder.is_dir) else []
         found = {worktree.path: worktree for worktree in left}
         for path, worktree in found.items():
             known = records.get(path)
@@ -156,22 +156,22 @@ class WorktreeIsolation:
         for path, record in records.items():
             if record.worktree is not None and path not in found:
                 gone = _past(path, record.worktree, self.worktrees)
-                self.worktrees.remember(gone)
+                self.worktrees.add_removed(gone)
                 if gone.state != record.worktree.state:  # somebody removed it from outside
                     await self._world.log.emit(path, *_news(gone))
 
-    def sweep(self, own: Own, environ: Mapping[str, str]) -> None:
+    def sweep(self, own: LockSession, environ: Mapping[str, str]) -> None:
         """Begin to look through what dead processes left: what is empty goes, and of work here the person is told."""
         if self._folder.parent.is_dir():
             self._sweeping = asyncio.create_task(self._sweep(own, environ), name="worktrees of dead processes")
 
-    async def _sweep(self, own: Own, environ: Mapping[str, str]) -> None:
-        from friday_cli.workspace.worktrees import look_through
+    async def _sweep(self, own: LockSession, environ: Mapping[str, str]) -> None:
+        from friday_cli.workspace.worktrees import scan_orphans
 
         here = str(self.main.root)
-        found = await look_through(self._folder.parent, own, environ, skip=self._folder.name)
-        if mine := [left.worktree for left in found.left if not left.living and left.worktree.card.home == here]:
-            names = ", ".join(worktree.card.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
+        found = await scan_orphans(self._folder.parent, own, environ, skip=self._folder.name)
+        if mine := [left.worktree for left in found.left if not left.in_use and left.worktree.metadata.home == here]:
+            names = ", ".join(worktree.metadata.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
             text = f"Work of sub-agents of earlier sessions was never taken over: {names}. See `friday worktrees list`."
             await self._world.log.emit("a", Notice(text, "warning"))
 
@@ -180,7 +180,7 @@ class WorktreeIsolation:
         made = self._of(path)
         if made is None:
             return ""
-        about = f"Worktree (branch {made.card.branch}):"
+        about = f"Worktree (branch {made.metadata.branch}):"
         if made.state == "unchanged":
             return f"{about} nothing was changed in it; it is removed."
         if made.state in ("applied", "discarded", "kept"):
@@ -274,7 +274,7 @@ class WorktreeIsolation:
             await self.worktrees.discard(made, keep_branch=keep_branch)
             await self._world.log.emit(made.path, *_news(made))
         if keep_branch:
-            return f"The work of {made.path} is on the branch {made.card.branch}; its folder is gone."
+            return f"The work of {made.path} is on the branch {made.metadata.branch}; its folder is gone."
         return f"The worktree of {made.path} and its branch are gone, with what was changed there."
 
     async def _may_write(self, ctx: ToolContext, labels: Sequence[str]) -> None:
