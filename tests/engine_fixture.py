@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from friday_cli.command_safety import outbound
-from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
+from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
 from friday_cli.core.eventlog.replay import replay
@@ -29,6 +29,7 @@ from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
@@ -457,9 +458,9 @@ class Bench:
     def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
         """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
         outcome, event = self.outcome(path), self.finished(path)
-        assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+        assert event.result_of_run == outcome
         assert strict(self.agents[path].history) == []
-        return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+        return outcome.status, outcome.stop_reason, outcome.text, outcome.partial
 
     def results(self, path: str = "a") -> list[str]:
         """The results an agent's calls have had, as "status: text"."""

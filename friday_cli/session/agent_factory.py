@@ -89,7 +89,7 @@ class AgentFactory:
         """The provider of a model, made once; with `web_search` another one, whose service searches the web by itself."""
         key = choice.name, web_search
         if key not in self._providers:
-            made = models.make(choice, self.settings, env=self._env, web_search=web_search)
+            made = models.create_provider(choice, self.settings, env=self._env, web_search=web_search)
             self._providers[key] = made
             self._choices[made] = choice
         return self._providers[key]
@@ -353,14 +353,14 @@ class AgentFactory:
         assert self.tree is not None
         task = (
             f"Summarise this result of a sub-agent for the agent that asked for it. Keep every figure, path and source. "
-            f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
+            f"Its task was:\n{known.task}\n\nIts result:\n{known.end.text if known.end else ''}"
         )
         try:
             node = self.tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
         except ToolError:
             return None
         await self.tree.wait(path, [node])
-        return node.outcome.result if node.outcome.status == "completed" else None
+        return node.outcome.text if node.outcome.status == "completed" else None
 
 
 def _form(spec: SubagentTask) -> Callable[[str], str] | None:

@@ -17,7 +17,8 @@ from friday_cli import __version__, config
 from friday_cli.core.agent.agent import Agent, Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import AgentRecord, left_behind, replay
+from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
@@ -205,20 +206,6 @@ async def _owned(store: Store, session: str, *, new: bool) -> tuple[Store, Owner
         return store, await store.own(session), f"Nothing of this session is kept, it goes on in memory: {error}"
 
 
-def keep_rule(rule: str) -> None:
-    """Allow what `rule` matches in later sessions too. Raises FridayError when the settings cannot be written."""
-    from friday_cli.config.edit import add_value
-
-    add_value("permissions.allow", rule)
-
-
-def drop_rule(rule: str) -> bool:
-    """Take what `keep_rule` kept back; False where the settings do not have it. Raises FridayError as that."""
-    from friday_cli.config.edit import remove_value
-
-    return remove_value("permissions.allow", rule) is not None
-
-
 def _as_before(options: Options, record: AgentRecord | None) -> Options:
     """The options of a session that goes on: its profile and model, where no others are named."""
     if record is None:
@@ -226,7 +213,7 @@ def _as_before(options: Options, record: AgentRecord | None) -> Options:
     profile, model = options.profile, options.model
     if profile is None and record.profile != ROOT:
         profile = record.profile
-    last = record.prefix.model if record.prefix else record.granted.model
+    last = record.model
     if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
@@ -245,7 +232,7 @@ async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
     )
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.measured(choice, settings, env=env)
+    choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
     found = profiles.load(delegation.profiles.directory, standing, token_cap=cap, env=env)
@@ -357,7 +344,7 @@ async def _resume(opened: SessionParts, records: Mapping[str, AgentRecord]) -> N
         root.inbox.restore(message)
     for other in records.values():
         if other.path != "a":
-            for message in other.untold + _left_unread(other):
+            for message in other.unreported + _left_unread(other):
                 await root.inbox.put(message)
     root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
@@ -390,13 +377,17 @@ def _lost(record: AgentRecord, *, after: int) -> bool:
 
 
 def _known(record: AgentRecord) -> AgentSummary:
-    end = record.end
     return AgentSummary(
-        record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
-        end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
-        end.tree_usage if end else record.usage, record.active_s, record.receipt, end.findings if end else (),
-        record.prefix.model if record.prefix else record.granted.model,
-    )  # fmt: skip
+        record.path,
+        record.profile,
+        record.task,
+        record.status,
+        record.end,
+        usage=record.tree_usage if record.end else record.usage,
+        duration_s=record.active_s,
+        receipt=record.receipt,
+        model=record.model,
+    )
 
 
 def _about(standing: trust.Trust) -> list[str]:

@@ -59,7 +59,7 @@ async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> No
         await s.session.prompt("go")
         await asyncio.sleep(10_000)
         assert len(s.of(AgentStarted, "a.1")) == 1, "nothing ended starts again by itself"
-        assert (await s.session.prompt("continue it")).result == "fin"
+        assert (await s.session.prompt("continue it")).text == "fin"
         assert s.finished("a.1").result == "now"
 
 
@@ -152,7 +152,7 @@ async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
                     Say("one"), Say("", [call("list_dir")]), Say("", [call("list_dir", path=".")]), Say("two")]}  # fmt: skip
     async with stage.open(script, flags={"limits.max_turns": 3}) as s:
         outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
-        assert [(o.stop_reason, o.result) for o in outcomes] == [("done", "one"), ("done", "two")]
+        assert [(o.stop_reason, o.text) for o in outcomes] == [("done", "one"), ("done", "two")]
         first, second = s.of(AgentStarted, "a.1")
         assert (first.turns, first.time_s, second.turns, second.time_s) == (2, 300, 25, 40)
 
@@ -199,7 +199,7 @@ async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> 
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
             await s.session.resume_agent("a.1", "go on")
         outcome = await s.session.resume_agent("a.1", "go on", max_tokens=8000)
-        assert (outcome.status, outcome.result) == ("completed", "two")
+        assert (outcome.status, outcome.text) == ("completed", "two")
         assert s.heard("a.1") == ["parent: look", "person: go on"]
         assert len(s.of(AgentFinished, "a")) == 1, "the main agent is not bothered"
         for path in ("a.7", "a"):
@@ -244,7 +244,7 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         assert s.finished("a.1").usage.billed == 3000
         await asyncio.sleep(10_000)
         assert s.model.requests == []
-        assert (await s.session.prompt("and now?")).result == "fin"
+        assert (await s.session.prompt("and now?")).text == "fin"
         (note,) = [text for text in s.heard() if "and now?" in text]
         assert "The process died while these sub-agents were at work." in note
         assert "- a.1 (researcher): look" in note

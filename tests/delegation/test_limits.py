@@ -97,7 +97,7 @@ async def test_the_limits_of_a_prompt_hold_for_children_too(stage: Stage) -> Non
 async def test_delegation_can_be_switched_off(stage: Stage) -> None:
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("alone")]}) as s:
-        assert (await s.session.prompt("go")).result == "alone"
+        assert (await s.session.prompt("go")).text == "alone"
         assert not [t.name for t in s.requests()[0].tools if "sub_agent" in t.name or "delegat" in t.name]
         assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
         assert s.agents() == []

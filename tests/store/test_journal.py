@@ -58,7 +58,8 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
     assert rows.keys() == state.agents.keys()
     for path, row in rows.items():
         agent = state.agents[path]
-        assert (row.status, row.stop_reason, row.run) == (agent.status, agent.stop_reason or "", agent.run)
+        stop_reason = agent.end.stop_reason if agent.end else ""
+        assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
         assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
         assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
         assert row.background == agent.background
@@ -194,7 +195,7 @@ async def test_a_file_that_stays_busy_is_said_in_plain_words(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)
-    monkeypatch.setattr(schema, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(schema, "RETRY_S", 0.0)
     session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
@@ -215,7 +216,7 @@ async def test_a_closed_store_takes_nothing(path: Path) -> None:
 async def test_a_deleted_session_takes_nothing(store: Store) -> None:
     session = await store.create_session("/work")
     await store.delete(session)
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(StoreError, match="no longer exists"):
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 

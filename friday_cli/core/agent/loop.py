@@ -15,7 +15,6 @@ from ..protocol.events import (
     AnyEvent,
     AttemptFailed,
     MessageAdded,
-    StopReason,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -24,10 +23,11 @@ from ..protocol.events import (
 from ..protocol.messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
 from ..protocol.provider import ReplyDone, ServerSearch
 from ..protocol.receipt import ToolFacts
+from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
 from ..protocol.tool_info import WEB_SEARCH
 from . import compaction
-from .agent import Agent, RunResult, Services, StopRun
+from .agent import Agent, Services, StopRun
 from .model_call import ask_model, prompt_tokens
 from .tool_calls import run_calls
 

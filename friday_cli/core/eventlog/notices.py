@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, Status, StopReason
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.run_result import Status, StopReason
 from ..protocol.tool_info import DELEGATION_RESULT
 
 NOTE = "[Note of the harness; no person wrote this]"

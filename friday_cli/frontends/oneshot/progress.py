@@ -61,14 +61,14 @@ class ProgressLines:
     def _doing(self, agent: AgentView, now: float) -> str:
         match agent.status:
             case "queued":
-                return "waits for a place"
+                return "waits for a slot"
             case "waiting_child":
                 return "waits for its agents"
             case "waiting_user":
                 return "waits for an answer"
             case "waiting_rate":
                 failed, _, wait = agent.waiting.rpartition(" ")
-                left = math.ceil(_number(wait) - (now - agent.watch.since))
+                left = math.ceil(_number(wait) - (now - agent.clock.since))
                 if left <= 0:
                     return "waits for its turn"
                 return f"tries again in {left} s" if failed else f"waits {left} s: rate limit"

@@ -15,6 +15,7 @@ from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import is_demo, pluralize
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
@@ -211,7 +212,7 @@ class _DelegationTools:
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
         known = self._mine(ctx, args.id)
-        if known.stop_reason is None:
+        if known.end is None:
             return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
         return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
@@ -222,7 +223,7 @@ class _DelegationTools:
 
     async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
         known = self._mine(ctx, args.id)
-        if known.stop_reason is not None:
+        if known.end is not None:
             return Output(f"{known.path} has ended already: {_standing(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._mine(ctx, args.id)
@@ -269,7 +270,7 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if len(known.result) > self._settings.result_chars:
+        if known.end and len(known.end.text) > self._settings.result_chars:
             summary = await self._settings.shorten(ctx.agent, known)
         return self._report(known, summary=summary)
 
@@ -284,20 +285,21 @@ class _DelegationTools:
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
+        end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
-        if known.error:
-            lines.append(f"error: {_words(known.error)}")
+        if end.error:
+            lines.append(f"error: {_words(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_words(known.result), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_words(end.text), known.path, offset, self._settings.result_chars))
         else:
             lines.append(_words(summary))
             lines.append(
-                f"[truncated: this is a summary of {len(known.result)} characters; "
+                f"[truncated: this is a summary of {len(end.text)} characters; "
                 f"get_delegation_result(id={known.path!r}) has them all]"
             )
-        if known.findings:
+        if end.findings:
             lines.append("\nFindings:")
-        for finding in known.findings:
+        for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
             lines.append(f"- {_words(finding.claim)}\n  Evidence: {_words(finding.evidence)} [{mark}]")
         lines.append(
@@ -332,10 +334,7 @@ def _cost(known: AgentSummary) -> str:
 
 
 def _standing(known: AgentSummary) -> str:
-    if known.stop_reason is None or known.stop_reason in ("done", known.status):
-        return known.status
-    whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""
-    return f"{known.status} ({known.stop_reason}{whose})"
+    return known.end.summary(known.path) if known.end else known.status
 
 
 def _excerpt(text: str, path: str, offset: int, room: int) -> str:
