@@ -162,7 +162,9 @@ async def _one(name: str) -> OrphanWorktree:
     prefix, _, agent = name.partition(":")
     found = (await _found()).left
     if agent:
-        fitting = [x for x in found if x.worktree.metadata.session.startswith(prefix) and x.worktree.metadata.agent == agent]
+        fitting = [
+            x for x in found if x.worktree.metadata.session.startswith(prefix) and x.worktree.metadata.agent == agent
+        ]
     else:
         fitting = [x for x in found if name in (x.worktree.metadata.name, x.worktree.metadata.branch)]
         fitting = fitting or [x for x in found if x.worktree.metadata.name.startswith(name)]

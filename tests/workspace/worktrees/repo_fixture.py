@@ -97,7 +97,7 @@ class Ground:
         assert self.worktrees.claim(made.workspace, path or f"a.{self.count}") is made
         return made
 
-    def load_worktrees(self) -> list[str]:
+    def metadata_files(self) -> list[str]:
         return sorted(file.name for file in self.worktrees.folder.glob("*.json"))
 
     def branches(self) -> list[str]:

@@ -65,7 +65,7 @@ async def test_all_kinds_of_changes(place: Ground) -> None:
     assert (applied.merged, made.state) == ((), "applied")
     assert next(d for d in applied.diffs if d.path == "one").diff == "@@ -1 +1 @@\n-1\n+2\n"
     assert not folder.exists()
-    assert (place.branches(), place.load_worktrees()) == ([], [])
+    assert (place.branches(), place.metadata_files()) == ([], [])
     assert git(place.root, "worktree", "list").count("\n") == 1
 
 
@@ -396,7 +396,7 @@ async def test_a_folder_that_somebody_deleted(place: Ground) -> None:
     with pytest.raises(ToolError, match="folder was deleted"):
         await place.worktrees.apply(made, place.base)
     await place.worktrees.discard(made)
-    assert (place.load_worktrees(), place.branches()) == ([], [])
+    assert (place.metadata_files(), place.branches()) == ([], [])
 
 
 async def test_the_difference_as_text(place: Ground) -> None:

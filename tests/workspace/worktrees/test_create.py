@@ -258,7 +258,7 @@ async def test_submodules_in_use(tmp_path: Path) -> None:
     async with ground(tmp_path, root) as g:
         with pytest.raises(ToolError, match=r"submodules \(libs/one\)"):
             await g.worktrees.create(g.base)
-        assert g.load_worktrees() == []
+        assert g.metadata_files() == []
         assert own_state(root) == before
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(root), "clone")
@@ -289,7 +289,7 @@ async def test_a_tree_that_is_too_large(tmp_path: Path, monkeypatch: pytest.Monk
     async with ground(tmp_path, root) as g:
         with pytest.raises(ToolError, match="too much for a worktree"):
             await g.worktrees.create(g.base)
-        assert (g.load_worktrees(), g.branches()) == ([], [])
+        assert (g.metadata_files(), g.branches()) == ([], [])
     assert own_state(root) == before
 
 
@@ -396,7 +396,7 @@ async def test_a_worktree_that_is_stopped_while_it_is_made_leaves_nothing(tmp_pa
             done = (await asyncio.gather(task, return_exceptions=True))[0]
             if not isinstance(done, BaseException):
                 await g.worktrees.discard(done)
-            assert (g.load_worktrees(), g.branches()) == ([], [])
+            assert (g.metadata_files(), g.branches()) == ([], [])
     assert own_state(root) == before
 
 
@@ -442,7 +442,7 @@ async def test_a_lock_that_a_cut_off_call_left_in_our_index_is_no_obstacle(tmp_p
         (g.worktrees.folder / "main.index.lock").touch()
         opened = await g.worktrees.create(g.base)
         await g.worktrees.discard(opened)
-        assert (g.load_worktrees(), g.branches()) == ([], [])
+        assert (g.metadata_files(), g.branches()) == ([], [])
 
 
 async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
@@ -469,4 +469,4 @@ async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
         await removing.wait()
         task.cancel()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], ToolError)
-        assert (g.load_worktrees(), g.branches()) == ([], [])
+        assert (g.metadata_files(), g.branches()) == ([], [])
