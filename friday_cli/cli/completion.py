@@ -70,9 +70,9 @@ def notes() -> Iterable[Offer]:
 def worktrees() -> Iterable[Offer]:
     """Worktrees that are still there; none is looked into."""
     from friday_cli.paths import data_dir
-    from friday_cli.workspace.worktrees.metadata import cards
+    from friday_cli.workspace.worktrees.metadata import load_worktrees
 
-    found = [w.card for folder in sorted((data_dir() / "worktrees").glob("*")) for w in cards(folder)]
+    found = [w.metadata for folder in sorted((data_dir() / "worktrees").glob("*")) for w in load_worktrees(folder)]
     return [(card.name, f"{card.session[:8]} {card.agent}") for card in found]
 
 

@@ -26,7 +26,7 @@ from friday_cli.workspace.worktrees import (
     Worktree,
     WorktreeMetadata,
     Worktrees,
-    look_through,
+    scan_orphans,
 )
 
 from . import completion, output
@@ -73,7 +73,7 @@ def list_(as_json: bool = JSON) -> None:
     ]
     rows = []
     for left in found.left:
-        card = left.worktree.card
+        card = left.worktree.metadata
         rows.append((card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)))
     show_table(columns, rows)
 
@@ -84,7 +84,7 @@ def show(name: str = _ID, as_json: bool = JSON) -> None:
     if as_json:
         show_json({**_data(left), "diff": text})
         return
-    card = left.worktree.card
+    card = left.worktree.metadata
     show_painted((f"{card.name}  ", "cyan"), (_state(left), "yellow"))
     show_painted((f"agent {_agent(card)} · branch {card.branch} · of {with_tilde(card.home)}", "dim"))
     show_painted((with_tilde(card.folder), "dim"))
@@ -117,7 +117,7 @@ def discard(
 ) -> None:
     """Remove a worktree, with the work in it unless its branch is kept. This cannot be undone."""
     left = asyncio.run(_one(name))
-    card = left.worktree.card
+    card = left.worktree.metadata
     if not keep_branch:
         question = f"Throw away {card.name} ({_state(left)})?"
         if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
@@ -136,9 +136,9 @@ def clean() -> None:
     removed, kept = found.removed, 0
     asked = sys.stdin is not None and sys.stdin.isatty()
     for left in found.left:
-        card = left.worktree.card
+        card = left.worktree.metadata
         question = f"Throw away {card.name} of {_agent(card)} ({_state(left)})?"
-        if not left.living and asked and confirm(question, yes=False, otherwise=""):
+        if not left.in_use and asked and confirm(question, yes=False, otherwise=""):
             asyncio.run(_discard(card.name, False))
             removed += 1
         else:
@@ -154,7 +154,7 @@ async def _found() -> OrphanScan:
         if store is None:
             return OrphanScan((), 0)
         await store.reconcile()
-        return await look_through(data_dir() / "worktrees", store.own, os.environ)
+        return await scan_orphans(data_dir() / "worktrees", store.own, os.environ)
 
 
 async def _one(name: str) -> OrphanWorktree:
@@ -162,13 +162,15 @@ async def _one(name: str) -> OrphanWorktree:
     prefix, _, agent = name.partition(":")
     found = (await _found()).left
     if agent:
-        fitting = [x for x in found if x.worktree.card.session.startswith(prefix) and x.worktree.card.agent == agent]
+        fitting = [
+            x for x in found if x.worktree.metadata.session.startswith(prefix) and x.worktree.metadata.agent == agent
+        ]
     else:
-        fitting = [x for x in found if name in (x.worktree.card.name, x.worktree.card.branch)]
-        fitting = fitting or [x for x in found if x.worktree.card.name.startswith(name)]
+        fitting = [x for x in found if name in (x.worktree.metadata.name, x.worktree.metadata.branch)]
+        fitting = fitting or [x for x in found if x.worktree.metadata.name.startswith(name)]
     if len(fitting) == 1 and name:
         return fitting[0]
-    names = ", ".join(x.worktree.card.name for x in fitting or found)
+    names = ", ".join(x.worktree.metadata.name for x in fitting or found)
     if not fitting:
         raise UsageError(f"There is no worktree {name!r}.", hint=f"There are: {names}." if names else "There are none.")
     raise UsageError(f"{name!r} names several worktrees: {names}.", hint="Write more of it.")
@@ -178,8 +180,8 @@ async def _one(name: str) -> OrphanWorktree:
 async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
     """A worktree of a session that no other process works on, until the block ends. Raises UsageError."""
     left = await _one(name)
-    card = left.worktree.card
-    if left.living:
+    card = left.worktree.metadata
+    if left.in_use:
         raise UsageError(
             f"{card.name} is in use: session {card.session[:8]} is open in another friday process.",
             hint="Decide on it there, or close it first.",
@@ -188,7 +190,7 @@ async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
         assert store is not None
         with await store.own(card.session):
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
-            found = [w for w in await worktrees.recall() if w.card.name == card.name and w.open]
+            found = [w for w in await worktrees.load_remaining() if w.metadata.name == card.name and w.open]
             if not found:
                 raise UsageError(f"{card.name} is gone.")
             yield worktrees, found[0], store
@@ -197,7 +199,7 @@ async def _held(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
 
 async def _shown(name: str) -> tuple[OrphanWorktree, str]:
     left = await _one(name)
-    if left.living:
+    if left.in_use:
         return left, ""
     async with _held(name) as (worktrees, worktree, _):
         return OrphanWorktree(worktree), await worktrees.diff(worktree, limit=10_000_000)
@@ -208,7 +210,7 @@ async def _apply(name: str) -> tuple[Applied, str]:
         async with _target(store, worktree) as target:
             applied = await worktrees.apply(worktree, target)
             await _tell(store, worktree)
-        return applied, worktree.card.home
+        return applied, worktree.metadata.home
 
 
 @asynccontextmanager
@@ -216,10 +218,10 @@ async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorksp
     """The files that the work is brought into. What they hold now is kept for a rewind, where they are those of a session
     that is still there."""
     async with AsyncExitStack() as stack:
-        target = LocalWorkspace(Path(worktree.card.home))
+        target = LocalWorkspace(Path(worktree.metadata.home))
         stack.push_async_callback(target.close)
         try:
-            past = await stack.enter_async_context(without_agents(store, worktree.card.session))
+            past = await stack.enter_async_context(without_agents(store, worktree.metadata.session))
         except FridayError:  # the session was deleted, or its folder is gone
             yield target
             return
@@ -234,7 +236,7 @@ async def _discard(name: str, keep_branch: bool) -> None:
 
 async def _tell(store: Store, worktree: Worktree) -> None:
     """Write into the session's log what became of a worktree; a session that was deleted needs no word."""
-    session = worktree.card.session
+    session = worktree.metadata.session
     try:
         last = max((envelope.seq or 0 for envelope in await store.events(session)), default=0)
         if last and worktree.path:
@@ -254,7 +256,7 @@ def _agent(card: WorktreeMetadata) -> str:
 
 def _state(left: OrphanWorktree) -> str:
     worktree = left.worktree
-    if left.living:
+    if left.in_use:
         return "in use"
     if worktree.problem:
         return f"cannot be compared: {worktree.problem}"
@@ -262,12 +264,12 @@ def _state(left: OrphanWorktree) -> str:
 
 
 def _data(left: OrphanWorktree) -> dict[str, Any]:
-    worktree, card = left.worktree, left.worktree.card
+    worktree, card = left.worktree, left.worktree.metadata
     return {
         "id": card.name,
         "session": card.session,
         "agent": card.agent,
-        "state": "in_use" if left.living else "unknown" if worktree.problem else "changed",
+        "state": "in_use" if left.in_use else "unknown" if worktree.problem else "changed",
         "branch": card.branch,
         "folder": card.folder,
         "project": card.home,

@@ -24,7 +24,7 @@ from friday_cli.workspace.local import LocalWorkspace
 from .system_prompt import Environment
 
 if TYPE_CHECKING:
-    from friday_cli.workspace.worktrees import Own, Worktree, Worktrees
+    from friday_cli.workspace.worktrees import LockSession, Worktree, Worktrees
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +50,14 @@ class WorktreeIsolation:
 
     def of(self, path: str) -> Worktree | None:
         """The worktree of an agent, None if it has none."""
-        return self._made.of(path) if self._made else None
+        return self._made.newest_of(path) if self._made else None
 
     def all(self) -> list[Worktree]:
         """All worktrees of the session."""
         return list(self._made.all) if self._made else []
 
     def _at(self, workspace: Workspace) -> Worktree | None:
-        return self._made.at(workspace) if self._made else None
+        return self._made.containing(workspace) if self._made else None
 
     @property
     def main(self) -> LocalWorkspace:
@@ -69,7 +69,7 @@ class WorktreeIsolation:
     async def create(self, parent: Agent, *, again: str = "") -> LocalWorkspace:
         """A worktree for a new child of `parent`, with the parent's present files; `again`: the name of a removed one to
         create again. Raises ToolError."""
-        made = await self.worktrees.open(local_workspace(parent.workspace), again=again)
+        made = await self.worktrees.create(local_workspace(parent.workspace), again=again)
         assert made.workspace is not None
         return made.workspace
 
@@ -86,8 +86,8 @@ class WorktreeIsolation:
             if own is None:
                 return None
             if own.open:
-                return self.worktrees.enter(own, self.main)
-            return await self.create(parent, again=own.card.name)
+                return self.worktrees.workspace_in(own, self.main)
+            return await self.create(parent, again=own.metadata.name)
 
     def assign(self, agent: Agent) -> None:
         """Record that `agent` owns the worktree that it starts in, if it starts in one."""
@@ -102,9 +102,9 @@ class WorktreeIsolation:
         inside = self._at(workspace)
         if inside is None:
             return environment
-        main = str(Path(inside.card.top) / inside.card.within)
+        main = str(Path(inside.metadata.top) / inside.metadata.within)
         return msgspec.structs.replace(
-            environment, folder=str(workspace.root), branch=inside.card.branch, folders=(), copy_of=main
+            environment, folder=str(workspace.root), branch=inside.metadata.branch, folders=(), copy_of=main
         )
 
     # ---- after a run --------------------------------------------------------------------
@@ -123,7 +123,7 @@ class WorktreeIsolation:
             if inside.state != "opened" or tree.running(inside.path):
                 return
             try:
-                await self.worktrees.look(inside)
+                await self.worktrees.refresh(inside)
                 inside.problem = ""
             except ToolError as error:
                 inside.state, inside.problem = "changed", str(error)
@@ -134,7 +134,7 @@ class WorktreeIsolation:
 
     async def restore(self, records: Mapping[str, AgentRecord]) -> None:
         """Take over the worktrees that an earlier process of this session left."""
-        left = await self.worktrees.recall() if await asyncio.to_thread(self._folder.is_dir) else []
+        left = await self.worktrees.load_remaining() if await asyncio.to_thread(self._folder.is_dir) else []
         found = {worktree.path: worktree for worktree in left}
         for path, worktree in found.items():
             known = records.get(path)
@@ -143,22 +143,22 @@ class WorktreeIsolation:
         for path, record in records.items():
             if record.worktree is not None and path not in found:
                 removed = _removed(path, record.worktree, self.worktrees)
-                self.worktrees.remember(removed)
+                self.worktrees.add_removed(removed)
                 if removed.state != record.worktree.state:  # removed by another program
                     await self._world.log.emit(path, *worktree_events(removed))
 
-    def start_cleanup(self, own: Own, environ: Mapping[str, str]) -> None:
+    def start_cleanup(self, own: LockSession, environ: Mapping[str, str]) -> None:
         """Start a task that removes unchanged worktrees of dead processes and tells the person about the others here."""
         if self._folder.parent.is_dir():
             self._cleanup = asyncio.create_task(self._clean_up(own, environ), name="worktrees of dead processes")
 
-    async def _clean_up(self, own: Own, environ: Mapping[str, str]) -> None:
-        from friday_cli.workspace.worktrees import look_through
+    async def _clean_up(self, own: LockSession, environ: Mapping[str, str]) -> None:
+        from friday_cli.workspace.worktrees import scan_orphans
 
         folder = str(self.main.root)
-        found = await look_through(self._folder.parent, own, environ, skip=self._folder.name)
-        if mine := [left.worktree for left in found.left if not left.living and left.worktree.card.home == folder]:
-            names = ", ".join(worktree.card.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
+        found = await scan_orphans(self._folder.parent, own, environ, skip=self._folder.name)
+        if mine := [left.worktree for left in found.left if not left.in_use and left.worktree.metadata.home == folder]:
+            names = ", ".join(worktree.metadata.name for worktree in mine[:5]) + (" ..." if len(mine) > 5 else "")
             text = f"Earlier sessions left changes of sub-agents that were not applied: {names}. See `friday worktrees list`."
             await self._world.log.emit("a", Notice(text, "warning"))
 

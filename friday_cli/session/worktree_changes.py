@@ -41,7 +41,7 @@ class WorktreeChanges:
         made = self._isolation.of(path)
         if made is None:
             return ""
-        about = f"Worktree (branch {made.card.branch}):"
+        about = f"Worktree (branch {made.metadata.branch}):"
         if made.state == "unchanged":
             return f"{about} nothing was changed in it; it is removed."
         if made.state in ("applied", "discarded", "kept"):
@@ -137,7 +137,7 @@ class WorktreeChanges:
             await self._isolation.worktrees.discard(made, keep_branch=keep_branch)
             await self._world.log.emit(made.path, *worktree_events(made))
         if keep_branch:
-            return f"The changes of {made.path} are on the branch {made.card.branch}; its worktree was removed."
+            return f"The changes of {made.path} are on the branch {made.metadata.branch}; its worktree was removed."
         return f"The worktree of {made.path}, its branch and its changes were removed."
 
     async def _may_write(self, ctx: ToolContext, labels: Sequence[str]) -> None:

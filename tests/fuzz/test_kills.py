@@ -29,7 +29,7 @@ from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
 from friday_cli.store import Store
-from friday_cli.workspace.worktrees.orphans import look_through
+from friday_cli.workspace.worktrees.orphans import scan_orphans
 from tests.fuzz import seeds
 from tests.fuzz.checks import asked_and_ended
 from tests.fuzz.victims import LINGERS
@@ -195,7 +195,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
     store = Store(store_path())
     for session in await store.list_sessions():
         records += [r for r in replay(await store.events(session.id)).values() if r.worktree]
-    found = await look_through(folder / "home" / "data" / "worktrees", store.own, os.environ)
+    found = await scan_orphans(folder / "home" / "data" / "worktrees", store.own, os.environ)
     await store.close()
     left = {str(one.worktree.folder): one.worktree for one in found.left}
     listed = {
@@ -212,7 +212,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
     faults += [
         f"git knows {name}, and it is none of ours" for name in listed - left.keys() if name != str(folder / "project")
     ]
-    faults += [f"the branch {name} is left" for name in branches - {one.card.branch for one in left.values()}]
+    faults += [f"the branch {name} is left" for name in branches - {one.metadata.branch for one in left.values()}]
     faults += [
         f"{name} was {state}, and is gone" for name, state in states.items() if state == "changed" and name not in left
     ]

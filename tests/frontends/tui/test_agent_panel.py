@@ -54,7 +54,7 @@ async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s
         (folder / "made.txt").write_text("mine")
         await chat.pilot.press("1")
         await chat.until(lambda: "Nothing was applied: 1 of 1 changed files conflict." in chat.frame)
-        assert "made.txt: it was made here as well" in chat.frame
+        assert "made.txt: it was created here as well" in chat.frame
         await chat.until(lambda: "+new" in chat.frame)
         await chat.pilot.press("1")  # decide later
         assert (folder / "made.txt").read_text() == "mine"

@@ -94,7 +94,7 @@ async def test_when_friday_is_killed_its_commands_end(root: Path, choice: Sandbo
     await gone(mark)
 
 
-async def test_when_its_keeper_is_killed_a_command_ends(workspace: LocalWorkspace, mark: str) -> None:
+async def test_when_its_supervisor_is_killed_a_command_ends(workspace: LocalWorkspace, mark: str) -> None:
     running = asyncio.create_task(run(workspace, f"setsid sleep {mark} & sleep {mark}"))
     await started(mark)
     (supervisor,) = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_supervisor(p, mark)]

@@ -153,7 +153,7 @@ async def test_a_worktree_commits_on_its_own_branch_and_leaves_the_rest_alone(
     own = ground / "friday"
     workspace = LocalWorkspace(repository, spill=own / "spill", sandbox=confined(choice, own=(own,)))
     trees = Worktrees(own / "worktrees" / "s", session="5e55104", environ=os.environ)
-    made = await trees.open(workspace)
+    made = await trees.create(workspace)
     child = made.workspace
     assert child is not None
     ran = await run(child, f"echo two > g && git add g && {COMMIT} -m two && git log --format=%s")
