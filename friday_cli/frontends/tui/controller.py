@@ -10,18 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Image
 from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.approvals import ApprovalAnswer
-    from friday_cli.core.permissions.rules import Mode, Rules
+    from friday_cli.core.permissions.rules import Rules
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open import Options
     from friday_cli.session.session import Session
@@ -32,6 +30,8 @@ BREATH = 200
 """Events that are folded between two breaths of the event loop."""
 LULL_S = 0.04
 """Seconds between two looks at what is being written: a little less than between two at the screen."""
+SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
+"""Seconds that a command of the user may take, and characters of the end of its output that the agent reads."""
 AGAIN_S = 1.0
 """Seconds between two looks at who drives a session that is only shown."""
 
@@ -58,7 +58,7 @@ class SessionController:
         self._heir: asyncio.Task[None] | None = None
         """Waits until a session that is only shown can be taken over."""
         self._compacting: asyncio.Task[tuple[int, int]] | None = None
-        self._beside: list[str] = []
+        self._pending_context: list[str] = []
         self.failure: BaseException | None = None
         """What broke the fold; the screen does not follow the session any more."""
         self.last = ""
@@ -178,8 +178,7 @@ class SessionController:
             self._heir.cancel()
             await asyncio.gather(self._heir, return_exceptions=True)
             self._heir = None
-        if self._compacting is not None:
-            self._compacting.cancel()
+        self.cancel_compaction()
         session, self.session = self.session, None
         window, self.window = self.window, None
         for task in list(self._tasks):
@@ -236,8 +235,8 @@ class SessionController:
         session = self.require_session()
         body, named, remarks = await attached(text, session.world.workspace, profiles=session.profiles)
         images = (*images, *named)
-        body = "\n\n".join([body, *self._beside])
-        self._beside = []
+        body = "\n\n".join([body, *self._pending_context])
+        self._pending_context = []
         if session.idle:
             session.start(body, task=task or text, images=images, bounds=bounds)
         else:
@@ -268,47 +267,26 @@ class SessionController:
         if not task.cancelled():
             task.exception()  # it was said, or is in the log
 
-    def remember(self, text: str) -> None:
-        """Let the main agent read `text` with the next message."""
-        self._beside.append(text)
-
-    async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
-        """Run a command of the person in the session's folder, with no sandbox; gives its exit code and output."""
+    async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
+        """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
+        main agent reads them with the next message when `keep` is set."""
         ran = await self.require_session().world.workspace.run(
-            command, agent="person", timeout_s=600.0, on_output=on_output, access="outside"
+            command, agent="person", timeout_s=SHELL_TIMEOUT_S, on_output=on_output, access="outside"
         )
+        if keep:
+            output = ran.output[-SHELL_KEPT:]
+            self._pending_context.append(f"[I ran this command: {command}\nexit code: {ran.exit_code}\n{output}]")
         return ran.exit_code, ran.output
 
-    async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:
-        """End an agent and all below it; gives how many runs ended. What compacts the history ends with the main agent."""
-        if self._compacting is not None and path == "a":
+    async def interrupt(self) -> None:
+        """Abort the main agent with its sub-agents, or the compaction of its history."""
+        self.cancel_compaction()
+        await self.require_session().stop("a", level="abort")
+
+    def cancel_compaction(self) -> None:
+        """Cancel the compaction of the history, if one runs."""
+        if self._compacting is not None:
             self._compacting.cancel()
-        return await self.require_session().stop(path, level=level)
-
-    async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
-        """Answer what an agent asks; False when that is not open any more."""
-        return await self.require_session().answer(ask_id, answer)
-
-    async def detach(self, path: str) -> bool:
-        """Let a child go on in the background; False when it cannot."""
-        return await self.require_session().detach(path)
-
-    async def settle(self, path: str, what: str) -> str:
-        """Decide on the worktree of an agent: "apply", "keep" its branch, or "discard". Says what was done. Raises UsageError."""
-        session = self.require_session()
-        if what == "apply":
-            files = await session.apply_worktree(path)
-            return f"{pluralize(len(files), 'file')} of {path} taken over."
-        await session.discard_worktree(path, keep_branch=what == "keep")
-        return f"The work of {path} is kept on its branch." if what == "keep" else f"The work of {path} is discarded."
-
-    async def set_mode(self, mode: Mode) -> None:
-        """Change what passes without asking."""
-        await self.require_session().set_mode(mode)
-
-    def below(self, path: str) -> int:
-        """How many agents at work are below one."""
-        return sum(agent.path.startswith(path + ".") for agent in self.state.working)
 
     async def compact(self, instructions: str) -> tuple[int, int]:
         """Put a summary in place of the history; gives the tokens before and after. Raises UsageError, also when it was

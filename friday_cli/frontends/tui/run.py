@@ -69,16 +69,16 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     try:
         code = await app.run_async()
     finally:
-        if app.notice.titled and sys.__stderr__ is not None:
+        if app.notifier.titled and sys.__stderr__ is not None:
             with suppress(OSError):  # the window may be gone
                 sys.__stderr__.write(OLD_TITLE)  # the way by which the chat wrote to the terminal
                 sys.__stderr__.flush()
-        await app.engine.close()
+        await app.controller.close()
     if app.failure is not None:
         print(f"friday: {sanitize(_words(app.failure))}", file=sys.stderr)
-        _kept(app.engine.last)
+        _kept(app.controller.last)
         return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
-    _kept(app.engine.last)
+    _kept(app.controller.last)
     return code or 0
 
 
@@ -95,8 +95,8 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     try:
         code = await chat.run()
     finally:
-        await chat.engine.close()
-    _kept(chat.engine.last)
+        await chat.controller.close()
+    _kept(chat.controller.last)
     return code
 
 

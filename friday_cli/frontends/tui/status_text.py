@@ -14,15 +14,15 @@ from .controller import SessionController
 from .widgets.status_bar import StatusFacts
 
 
-class Places:
+class Folder:
     """The folder as it is shown, and its git branch, read from the repository's own file."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
-        self.folder = with_tilde(cwd)
+        self.name = with_tilde(cwd)
         self.branch = ""
 
-    def look(self) -> None:
+    def read_branch(self) -> None:
         """Read the branch."""
         for folder in (self._cwd, *self._cwd.parents):
             git = folder / ".git"
@@ -36,12 +36,12 @@ class Places:
             return
 
 
-def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
+def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:
     """What the status line says now."""
-    state, session = engine.state, engine.session
+    state, session = controller.state, controller.session
     provider = session.root.provider if session else None
     root = state.root
-    badge = provider.badge if provider else "read only" if engine.window else ""
+    badge = provider.badge if provider else "read only" if controller.window else ""
     demo = (provider.name if provider else root.model.partition("/")[0] if root else "") == "demo"
     effort = f":{session.root.effort}" if session and session.root.effort else ""
     totals = state.totals
@@ -49,11 +49,11 @@ def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate") for agent in working)
     running = sum(agent.status == "running" for agent in working)
     return StatusFacts(
-        folder=places.folder,
-        branch=places.branch,
+        folder=folder.name,
+        branch=folder.branch,
         model=f"{provider.model}{effort}" if provider else "",
         badge=badge if provider or not demo else f"{badge} · demo: scripted",
-        mode=engine.mode,
+        mode=controller.mode,
         sandbox=session.sandbox if session else "",
         context=root.context / root.window if root and root.context and root.window else None,
         free=root.free if root and root.context else None,
@@ -61,7 +61,7 @@ def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
         running=running,
         waiting=waiting,
         asks=len(state.asks),
-        compacting=engine.compacting,
+        compacting=controller.compacting,
         hint=hint,
     )
 
@@ -82,24 +82,24 @@ _HINTS: dict[Place, str] = {
 }
 
 
-def watched(engine: SessionController) -> str:
+def read_only_reason(controller: SessionController) -> str:
     """Why nothing can be sent, "" where it can."""
-    if engine.window is None:
+    if controller.window is None:
         return ""
-    if engine.window.owner_pid is None:
+    if controller.window.owner_pid is None:
         return "Read only: the other window has ended"
-    return f"Read only: window {engine.window.owner_pid} drives this session; it goes on here when that ends"
+    return f"Read only: window {controller.window.owner_pid} drives this session; it goes on here when that ends"
 
 
-def hint(engine: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
+def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
     """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait, `chosen` is
     the agent that the cursor of the tree stands on."""
-    state, working = engine.state, engine.working
-    if engine.window is not None and place in ("prompt", "panel"):
+    state, working = controller.state, controller.working
+    if controller.window is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
     if place == "prompt" and state.asks:
         return "Ctrl+Y answers"
-    if place == "tree" and engine.window is None and (agent := state.agents.get(chosen)) and agent.asks:
+    if place == "tree" and controller.window is None and (agent := state.agents.get(chosen)) and agent.asks:
         return f"a answers · {_HINTS[place]}"
     if place in _HINTS:
         return _HINTS[place]

@@ -53,9 +53,9 @@ class Chat:
 
     @property
     def _rests(self) -> bool:
-        engine = self.app.engine
-        working = engine.working or engine.state.working or any(not w.is_finished for w in self.app.workers)
-        return engine.state.root is not None and not working and self.app.quiet
+        controller = self.app.controller
+        working = controller.working or controller.state.working or any(not w.is_finished for w in self.app.workers)
+        return controller.state.root is not None and not working and self.app.refresher.quiet
 
     @property
     def composer(self) -> Composer:
@@ -90,8 +90,8 @@ async def opened(
         async with app.run_test(size=size, notifications=True) as pilot:
             chat = Chat(app, pilot)
             if ready:
-                await chat.until(lambda: app.engine.session is not None or app.failure is not None)
+                await chat.until(lambda: app.controller.session is not None or app.failure is not None)
                 assert app.failure is None, app.failure
             yield chat
     finally:
-        await app.engine.close()
+        await app.controller.close()

@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from friday_cli.frontends.tui.state import preferences
 from tests.frontends.tui.chat import Chat, opened
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two presses of a key are one wish, however slow the machine is."""
-    monkeypatch.setattr("friday_cli.frontends.tui.agent_actions.AGAIN_S", 600.0)
 
 
 def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
@@ -37,7 +29,7 @@ async def decided(chat: Chat) -> None:
     """A child wrote a file in a worktree of its own, and the person wants to decide on it."""
     await chat.say("go")
     await chat.idle()
-    assert not (Path(chat.app.engine.options.cwd) / "made.txt").exists()
+    assert not (Path(chat.app.controller.options.cwd) / "made.txt").exists()
     await chat.pilot.press("ctrl+t", "home", "down")
     await chat.until(lambda: "worktree" in chat.frame)
     await chat.pilot.press("w")
@@ -67,14 +59,14 @@ async def test_work_that_conflicts_is_told_in_full_and_decided_on(tmp_path: Path
         await chat.until(lambda: "+new" in chat.frame)
         await chat.pilot.press("1")  # decide later
         assert (folder / "made.txt").read_text() == "mine"
-        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        assert chat.app.controller.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.until(lambda: "conflict" not in chat.frame)
         await chat.pilot.press("w")
         await chat.until(lambda: "1 Apply" in chat.frame)
         await chat.pilot.press("1")
         await chat.until(lambda: "1 Decide later" in chat.frame)
         await chat.pilot.press("3")
-        await chat.until(lambda: chat.app.engine.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
+        await chat.until(lambda: chat.app.controller.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
 
 
 async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
@@ -84,7 +76,7 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
         await chat.pilot.press("3")
         await chat.until(lambda: "Yes, throw away 1 changed file" in chat.frame)
         await chat.pilot.press("enter")  # the first choice keeps it
-        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        assert chat.app.controller.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.pilot.press("w")
         await chat.until(lambda: "3 Discard it" in chat.frame)
         await chat.pilot.press("3")
@@ -118,7 +110,7 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
-        state = chat.app.engine.state
+        state = chat.app.controller.state
         await chat.until(lambda: "a.1" in state.agents and state.agents["a.1"].ended)
         await chat.pilot.press("ctrl+t", "home", "down", "enter", "r")
         await chat.until(lambda: chat.app.clipboard == "The result.")
@@ -162,14 +154,14 @@ async def test_leaving_the_view_of_a_child_at_work_over_the_chat_wants_a_second_
     agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.until(lambda: "a.1" in chat.app.controller.state.agents)
         await chat.pilot.press("ctrl+t", "home", "down", "enter", "escape")
         await chat.until(lambda: "still at work" in chat.frame)
         assert chat.side.has_class("shown")
         await chat.pilot.press("escape")
         assert not chat.side.has_class("shown")
-        assert not chat.app.engine.state.agents["a.1"].ended
-        await chat.app.engine.stop("a", "abort")
+        assert not chat.app.controller.state.agents["a.1"].ended
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the
     async with opened(tmp_path, writing, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "Preparing to delegate" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
     failing = {
         "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
         "a.1": [{"text": "The result."}],
@@ -240,14 +232,14 @@ async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_look
         await chat.until(lambda: chat.side.agents.region.height >= 6)
         await chat.pilot.press("ctrl+y")
         await chat.until(lambda: "2 right" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
     agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 16)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.app.controller.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "down")
         await chat.until(lambda: chat.side.agents.region.height > 10 and not chat.side.log_view.region.height)
         await chat.pilot.press("enter")
@@ -268,7 +260,7 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.pilot.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
-        assert chat.app.engine.working
+        assert chat.app.controller.working
         await chat.pilot.press("ctrl+t", "home", "X")
         await chat.until(lambda: "2 agents below a would end too" in chat.frame)
         await chat.pilot.press("X")

@@ -29,7 +29,7 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def asked(chat: Chat, count: int = 1) -> Approval:
-    await chat.until(lambda: len(chat.app.engine.state.asks) == count and chat.app.quiet)
+    await chat.until(lambda: len(chat.app.controller.state.asks) == count and chat.app.refresher.quiet)
     return chat.app.query_one(Approval)
 
 
@@ -53,7 +53,7 @@ async def test_a_key_in_the_first_half_second_answers_nothing(tmp_path: Path) ->
         panel = await asked(chat)
         panel._ready_at += 60
         await chat.pilot.press("1", "enter")
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
         assert not (tmp_path / "out.txt").exists()
 
 
@@ -69,7 +69,7 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
         await chat.pilot.pause()
         await chat.pilot.press("enter")
         await chat.idle()
-        assert chat.app.engine.state.denials[0].reason == "use a file in build/"
+        assert chat.app.controller.state.denials[0].reason == "use a file in build/"
         assert not (tmp_path / "out.txt").exists()
 
 
@@ -82,7 +82,7 @@ async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, 
         await chat.pilot.press("2")
         await chat.idle()
         assert "Both ran." in chat.frame
-        assert [rule.rule for rule in chat.app.engine.state.rules]
+        assert [rule.rule for rule in chat.app.controller.state.rules]
 
 
 async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, home: Path) -> None:
@@ -109,8 +109,8 @@ async def test_a_rule_of_the_session_is_taken_back_and_the_next_call_asks(tmp_pa
         await chat.say("/permissions remove")
         await chat.until(lambda: "1 bash(touch it)" in chat.frame)
         await chat.pilot.press("1")
-        await chat.until(lambda: chat.app.engine.state.rules == [])
-        session = chat.app.engine.session
+        await chat.until(lambda: chat.app.controller.state.rules == [])
+        session = chat.app.controller.session
         assert session is not None
         session_id = session.id
     async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
@@ -176,8 +176,8 @@ async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_pat
         await chat.pilot.press("right")
         await chat.until(lambda: "session allow bash(touch it)" in chat.frame)
         await chat.pilot.press("2")
-        await chat.until(lambda: len(chat.app.engine.state.asks) == 1 and "wants to use bash" in chat.frame)
-        assert [ask.agent for ask in chat.app.engine.state.asks.values()] == ["a.3"]
+        await chat.until(lambda: len(chat.app.controller.state.asks) == 1 and "wants to use bash" in chat.frame)
+        assert [ask.agent for ask in chat.app.controller.state.asks.values()] == ["a.3"]
         await chat.pilot.press("1")
         await chat.idle()
         assert (tmp_path / "it").exists()
@@ -203,7 +203,7 @@ async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: Non
         await chat.say("go")
         await asked(chat)
         await chat.pilot.click("#ask-choices", offset=(4, 0))
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
         assert not (tmp_path / "out.txt").exists()
 
 
@@ -235,7 +235,7 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
         await chat.until(lambda: "❯ 3" in chat.frame)
         await chat.pilot.press("4")
         await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
@@ -248,7 +248,7 @@ async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path:
             await chat.pilot.press(key)
             await chat.until(lambda seen=seen: seen in chat.frame)  # type: ignore[misc]
             assert "Which way?" in chat.frame
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 @paced
@@ -257,11 +257,11 @@ async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_pat
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
-        assert not chat.app.engine.state.asks
+        assert not chat.app.controller.state.asks
         await asked(chat)
         await chat.type("1 thought")
         assert chat.composer.text == "my next1 thought"
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
 
 
 async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) ->
         await asked(chat)
         assert "\\u202e" in chat.frame
         await chat.pilot.press("escape", "escape")
-        await chat.until(lambda: not chat.app.engine.working)
+        await chat.until(lambda: not chat.app.controller.working)
 
 
 async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(t
         await chat.say("go")
         panel = await asked(chat)
         assert panel.has_focus
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
         await chat.idle()
         assert chat.composer.area.has_focus
 
@@ -291,9 +291,9 @@ async def test_words_that_come_faster_than_the_focus_approve_nothing(tmp_path: P
         for key in ("o", "k", "space", "1", "j", "y", "enter"):  # all of them before anything can move the focus
             panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
         await chat.until(lambda: chat.composer.text == "ok 1jy")
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
         assert not (tmp_path / "out.txt").exists()
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_n_means_no_and_what_is_typed_behind_it_is_the_reason(tmp_path: Path, no_grace: None) -> None:
@@ -303,7 +303,7 @@ async def test_n_means_no_and_what_is_typed_behind_it_is_the_reason(tmp_path: Pa
         for key in ("n", "o", "t", "space", "y", "1", "enter"):
             panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
         await chat.idle()
-        assert chat.app.engine.state.denials[0].reason == "ot y1"
+        assert chat.app.controller.state.denials[0].reason == "ot y1"
         assert not (tmp_path / "out.txt").exists()
 
 
@@ -314,12 +314,12 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
         panel._ready_at += 1e6
         await chat.pilot.press("y")
         await chat.until(lambda: chat.composer.text == "y")
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
         panel._ready_at = 0.0
         await chat.pilot.press("ctrl+y", "y")
         await chat.idle()
         assert (tmp_path / "out.txt").exists()
-        assert not chat.app.engine.state.rules
+        assert not chat.app.controller.state.rules
 
 
 async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
         await asked(chat)
         assert "- two" in chat.frame
         assert "+ three" in chat.frame
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tmp_path: Path, no_grace: None) -> None:
@@ -390,6 +390,6 @@ async def test_the_click_that_brings_the_window_back_answers_nothing(
         await chat.pilot.pause()
         await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
         await chat.pilot.press("1")
-        assert chat.app.engine.state.asks
+        assert chat.app.controller.state.asks
         assert not (tmp_path / "out.txt").exists()
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")

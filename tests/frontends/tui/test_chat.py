@@ -144,7 +144,7 @@ async def test_messages_typed_while_the_agent_works_wait_and_can_be_taken_back(f
     agents = {"a": [slow, {"text": "Second."}, {"text": "Third."}]}
     async with opened(folder, agents) as chat:
         await chat.say("begin")
-        await chat.until(lambda: chat.app.engine.working)
+        await chat.until(lambda: chat.app.controller.working)
         await chat.say("later")
         await chat.say("not this")
         assert "queued: later" in chat.frame
@@ -160,10 +160,10 @@ async def test_escape_interrupts_the_turn(folder: Path) -> None:
     agents = {"a": [{"text": "one two three four five six", "chunk_delay_s": 5.0}]}
     async with opened(folder, agents) as chat:
         await chat.say("begin")
-        await chat.until(lambda: chat.app.engine.state.root and chat.app.engine.state.root.reply)
+        await chat.until(lambda: chat.app.controller.state.root and chat.app.controller.state.root.reply)
         await chat.pilot.press("escape")
         await chat.idle()
-        assert chat.app.engine.state.agents["a"].status == "cancelled"
+        assert chat.app.controller.state.agents["a"].status == "cancelled"
 
 
 async def test_foreign_text_is_neither_markup_nor_escape_sequences(folder: Path) -> None:
@@ -181,8 +181,7 @@ async def test_foreign_text_is_neither_markup_nor_escape_sequences(folder: Path)
 async def test_a_focus_that_is_told_while_the_chat_is_taken_down_asks_for_no_pane(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "x"}]}) as chat:
         app = chat.app
-    app.on_descendant_focus()
-    app.on_app_focus()
+    app.chat.on_descendant_focus()
 
 
 async def test_work_that_outlives_the_panes_is_no_defect(tmp_path: Path) -> None:

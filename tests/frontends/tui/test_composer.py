@@ -93,7 +93,7 @@ async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
         await chat.type("test")
         await chat.pilot.press("enter")
         assert chat.composer.text == "write a test"
-        assert chat.app.engine.state.root is None  # it was put there, not sent
+        assert chat.app.controller.state.root is None  # it was put there, not sent
 
 
 async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) ->
     for name in ("researcher", "it's its.md"):
         (tmp_path / name).touch()
     async with opened(tmp_path, TWO) as chat:
-        await chat.until(lambda: chat.app.profiles)
+        await chat.until(lambda: chat.app.input.profiles)
         await chat.type("see @wdg")
         await chat.until(lambda: "src/widget.py" in chat.frame)
         await chat.pilot.press("tab")
@@ -131,7 +131,7 @@ async def test_an_unknown_command_is_said_and_kept(tmp_path: Path) -> None:
         await chat.say("/nonsense now")
         await chat.until(lambda: "There is no command /nonsense" in chat.frame)
         assert chat.composer.text == "/nonsense now"
-        assert chat.app.engine.state.root is None
+        assert chat.app.controller.state.root is None
 
 
 async def test_a_big_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path) -> None:

@@ -93,22 +93,22 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
         await chat.say(f"go on {EVIL}")
         asked: list[str] = []
         for _ in range(40):  # questions come one after the other, until it is done
-            await chat.until(lambda: chat.app.engine.state.asks or not chat.app.engine.working)
+            await chat.until(lambda: chat.app.controller.state.asks or not chat.app.controller.working)
             look(chat)
-            if not chat.app.engine.state.asks:
+            if not chat.app.controller.state.asks:
                 break
             assert SHOWN in chat.frame
-            ask_id = next(iter(chat.app.engine.state.asks))
+            ask_id = next(iter(chat.app.controller.state.asks))
             asked.append(ask_id[0])
             answer: object = EVIL
             if ask_id.startswith("p"):
                 from friday_cli.core.permissions.approvals import ApprovalAnswer
 
                 answer = ApprovalAnswer("allow") if "out.txt" in chat.frame else ApprovalAnswer("deny", reason=EVIL)
-            await chat.app.engine.answer(ask_id, answer)  # type: ignore[arg-type]
-            await chat.until(lambda ask=ask_id: ask not in chat.app.engine.state.asks)  # type: ignore[misc]
+            await chat.app.controller.require_session().answer(ask_id, answer)  # type: ignore[arg-type]
+            await chat.until(lambda ask=ask_id: ask not in chat.app.controller.state.asks)  # type: ignore[misc]
         assert sorted(asked) == ["p", "p", "q"]
-        assert chat.app.engine.state.agents["a.1"].ended
+        assert chat.app.controller.state.agents["a.1"].ended
         for name in CARDS:
             await chat.say(f"/{name}")
             await chat.pilot.pause(0.05)

@@ -80,7 +80,7 @@ async def test_a_mode_is_chosen_from_a_list(tmp_path: Path) -> None:
         await chat.say("/mode")
         await chat.until(lambda: "2 edits: file changes" in chat.frame)
         await chat.pilot.press("2")
-        await chat.until(lambda: chat.app.engine.state.mode == "edits")
+        await chat.until(lambda: chat.app.controller.state.mode == "edits")
         await chat.say("/mode everything")
         await chat.until(lambda: "everything is no mode" in chat.frame)
 

@@ -21,14 +21,14 @@ PNG = base64.b64decode(
 
 async def pictures(chat: Chat) -> list[Image]:
     """The pictures that the model was sent."""
-    session = chat.app.engine.session
+    session = chat.app.controller.session
     assert session is not None
     return [part for message in session.root.history for part in message.parts if isinstance(part, Image)]
 
 
 async def queued(chat: Chat, *texts: str) -> None:
     await chat.say("go")
-    await chat.until(lambda: chat.app.engine.working)
+    await chat.until(lambda: chat.app.controller.working)
     for text in texts:
         await chat.say(text)
         await chat.until(lambda text=text: f"queued: {text}" in chat.frame)
@@ -37,7 +37,7 @@ async def queued(chat: Chat, *texts: str) -> None:
 async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
         await chat.until(lambda: "Next." in chat.frame)
         assert "› first" in chat.frame
         assert "second" in chat.frame
@@ -53,8 +53,8 @@ async def test_up_and_esc_take_the_last_one_back_to_change_it(tmp_path: Path) ->
         await chat.pilot.press("escape")
         assert chat.composer.text == "first\nsecond"
         assert "queued:" not in chat.frame
-        assert chat.app.engine.working
-        await chat.app.engine.stop("a", "abort")
+        assert chat.app.controller.working
+        await chat.app.controller.require_session().stop("a")
 
 
 async def test_a_click_takes_that_message_back(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_click_takes_that_message_back(tmp_path: Path) -> None:
         assert chat.composer.text == "first"
         assert chat.composer.area.has_focus
         assert "queued: second" in chat.frame
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
 
 
 @pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", "{} "])
@@ -128,7 +128,7 @@ async def test_a_picture_waits_for_a_beginning(tmp_path: Path) -> None:
         await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
         await chat.pilot.press("enter", "enter")
         await chat.until(lambda: "A picture waits" in chat.frame and "queued: [Image #1 cat.png]" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.app.controller.require_session().stop("a")
         await chat.until(lambda: "Next." in chat.frame)
         assert len(await pictures(chat)) == 1
 
@@ -149,7 +149,7 @@ async def test_two_marks_keep_the_output_from_the_agent(tmp_path: Path) -> None:
         assert sanitize("!! echo mine\u202ealone") in chat.frame
         await chat.say("and?")
         await chat.idle()
-        session = chat.app.engine.session
+        session = chat.app.controller.session
         assert session is not None
         assert "alone" not in session.root.history[0].text
 
@@ -163,4 +163,4 @@ async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
         await chat.type("tests")
         await chat.pilot.press("enter")
         assert chat.composer.text == "fix the tests"
-        assert len(chat.app.engine.state.root.transcript) == 4  # type: ignore[union-attr]
+        assert len(chat.app.controller.state.root.transcript) == 4  # type: ignore[union-attr]

@@ -29,7 +29,9 @@ async def two(chat: Chat) -> None:
     """Two messages are said and answered."""
     for text in ("make one", "make two"):
         await chat.say(text)
-        await chat.until(lambda text=text: text in said(chat) and not chat.app.engine.working and chat.app.quiet)
+        await chat.until(
+            lambda text=text: text in said(chat) and not chat.app.controller.working and chat.app.refresher.quiet
+        )
 
 
 def asks(chat: Chat) -> bool:
@@ -37,7 +39,7 @@ def asks(chat: Chat) -> bool:
 
 
 def said(chat: Chat) -> list[str]:
-    root = chat.app.engine.state.root
+    root = chat.app.controller.state.root
     return (
         [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
     )
@@ -111,13 +113,13 @@ async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwr
 async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        assert chat.app.controller.session
+        old = chat.app.controller.session.id
         chat.log.focus()
         await chat.pilot.press("f")
         await chat.until(lambda: "Go to a message of yours first" in chat.frame)
         await chat.pilot.press("u", "u", "f")
-        await chat.until(lambda: chat.app.engine.session is not None and chat.app.engine.session.id != old)
+        await chat.until(lambda: chat.app.controller.session is not None and chat.app.controller.session.id != old)
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
         await chat.say("other")
         await chat.until(lambda: "› other" in chat.frame)
@@ -130,8 +132,8 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
 async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        assert chat.app.controller.session
+        old = chat.app.controller.session.id
         await chat.say("/fork")
         await chat.until(lambda: asks(chat) and "Fork before which message?" in chat.frame)
         dialog = chat.frame.partition("Fork before which message?")[2]
@@ -139,8 +141,8 @@ async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
         assert "make one" not in dialog  # there is nothing before it
         await chat.pilot.press("enter")
         await chat.until(lambda: "This is the fork" in chat.frame)
-        assert chat.app.engine.session
-        assert chat.app.engine.session.id != old
+        assert chat.app.controller.session
+        assert chat.app.controller.session.id != old
         assert said(chat) == ["make one", "make two"]
 
 
@@ -152,12 +154,12 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         await chat.until(lambda: "There is nothing to compact yet." in chat.frame)
         await two(chat)
         await chat.say("/compact the names")
-        await chat.until(lambda: chat.app.engine.working)
+        await chat.until(lambda: chat.app.controller.working)
         await chat.say("wait for it")
         await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
         await chat.pilot.press("escape", "escape")
         await chat.until(lambda: "nothing was compacted" in chat.frame)
-        assert not chat.app.engine.working
+        assert not chat.app.controller.working
         chat.composer.clear()
         await chat.say("/compact the names")
         await chat.until(lambda: "▸ The context was compacted" in chat.frame)

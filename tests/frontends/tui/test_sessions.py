@@ -27,8 +27,8 @@ async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path)
     async with opened(tmp_path, HELLO, mode="plan") as chat:
         await chat.say("remember me")
         await chat.idle()
-        assert chat.app.engine.session
-        session = chat.app.engine.session.id
+        assert chat.app.controller.session
+        session = chat.app.controller.session.id
     async with opened(tmp_path, HELLO, resume=session) as chat:
         await chat.until(lambda: "› remember me" in chat.frame)
         assert "First answer." in chat.frame
@@ -58,9 +58,9 @@ async def test_new_begins_an_empty_session_and_keeps_the_old(tmp_path: Path) -> 
     async with opened(tmp_path, HELLO) as chat:
         await chat.say("old words")
         await chat.idle()
-        old = chat.app.engine.session
+        old = chat.app.controller.session
         await chat.say("/new")
-        await chat.until(lambda: chat.app.engine.session not in (None, old) and "old words" not in chat.frame)
+        await chat.until(lambda: chat.app.controller.session not in (None, old) and "old words" not in chat.frame)
 
 
 async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: P
         await chat.idle()
         await chat.say("/model nowhere/none")
         await chat.until(lambda: "Unknown provider" in chat.frame)
-        await chat.until(lambda: chat.app.engine.session is not None and "› keep this" in chat.frame)
+        await chat.until(lambda: chat.app.controller.session is not None and "› keep this" in chat.frame)
         assert "goes on with" not in chat.frame
         await chat.say("/model anthropic/claude-sonnet-5-5")  # for which there is no key
         await chat.until(lambda: "ANTHROPIC_API_KEY" in chat.frame)
@@ -93,7 +93,7 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
             await pilot.press("enter")
             await chat.until(lambda: "› Look around" in chat.frame and not app.query(Welcome))
     finally:
-        await app.engine.close()
+        await app.controller.close()
 
 
 async def test_a_pasted_key_is_kept_and_never_shown(
@@ -116,13 +116,13 @@ async def test_a_pasted_key_is_kept_and_never_shown(
             await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
             assert "secret" not in chat.frame
             await pilot.press("enter")
-            await chat.until(lambda: app.engine.session is not None)
+            await chat.until(lambda: app.controller.session is not None)
             assert told == [f"The key of anthropic is kept in {home / 'friday' / 'auth.toml'}."]
             kept = home / "friday" / "auth.toml"
             assert "sk-ant-secret1234567890" in kept.read_text()
             assert kept.stat().st_mode & 0o077 == 0
     finally:
-        await app.engine.close()
+        await app.controller.close()
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ class Feed:
     def __call__(self, agent: str, event: AnyEvent, *, live: bool = False) -> None:
         self._seq += 1
         envelope = Envelope(None if live else self._seq, 1_000.0, agent, event)
-        self._chat.app.engine.state.apply(envelope)
-        self._chat.app.engine.dirty.add(agent)
+        self._chat.app.controller.state.apply(envelope)
+        self._chat.app.controller.dirty.add(agent)
 
     def talk(self, count: int) -> None:
         for number in range(count):
@@ -44,8 +44,8 @@ class Feed:
             self("a", MessageAdded(Message("assistant", (Text(f"Answer {number} with some *words* in it."),))))
 
     async def shown(self) -> None:
-        self._chat.app.look_again()
-        await self._chat.until(lambda: not self._chat.app.engine.dirty)
+        self._chat.app.refresher.look_again()
+        await self._chat.until(lambda: not self._chat.app.controller.dirty)
 
 
 def lines(chat: Chat) -> list[str]:
@@ -192,10 +192,10 @@ async def test_a_line_of_a_megabyte_is_shown_in_part_and_breaks_nothing(tmp_path
 
 async def test_what_is_on_the_screen_does_not_change_between_two_looks(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "Yes."}]}) as chat:
-        engine = chat.app.engine
+        controller = chat.app.controller
         await chat.say("hi")
         await chat.idle()
-        agent = engine.state.agents["a"]
+        agent = controller.state.agents["a"]
         agent.status, agent.writing = "running", True
         chat.log.follow()
         shown = chat.log.column.strip(chat.log.column.total - 1).text

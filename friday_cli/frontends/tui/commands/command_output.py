@@ -181,7 +181,7 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
     return "\n\n".join(parts)
 
 
-async def export_file(engine: SessionController, rest: str) -> Path:
+async def export_file(controller: SessionController, rest: str) -> Path:
     """Write the session to a file; `rest` is "[FORMAT] [FILE]". Gives where it is."""
     from friday_cli import __version__
     from friday_cli.view.export import FORMS, export
@@ -189,11 +189,11 @@ async def export_file(engine: SessionController, rest: str) -> Path:
     words = rest.split(maxsplit=1)
     named = [form for form in FORMS if words[:1] == [form]]
     form, words = (named[0], words[1:]) if named else ("md", words)
-    session = engine.session
+    session = controller.session
     if session is None:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
-    path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
+    path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
     text = export(await session.log.history(), form, version=__version__)
 
     def write() -> None:

@@ -23,7 +23,7 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 class CommandContext(Protocol):
     """What commands do to the chat."""
 
-    engine: SessionController
+    controller: SessionController
     customs: CustomCommands
     keys: Keys
 
@@ -54,7 +54,7 @@ class CommandContext(Protocol):
         """Let the person choose one of (key, label), the one at `at` first; `about` says more of a key. None when it was
         none."""
 
-    async def review(self, rows: Sequence[FileDiff], desk: ReviewActions) -> None:
+    async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         """Let the person look through what the agents changed, and accept it or put it back."""
 
     def offer(self, text: str) -> None:

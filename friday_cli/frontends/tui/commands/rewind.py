@@ -32,7 +32,7 @@ _ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave":
 
 async def rewind(chat: CommandContext, rest: str) -> None:
     """Go back to a message, or take that back. Raises UsageError, with everything as it was."""
-    session = chat.engine.require_session()
+    session = chat.controller.require_session()
     wanted = _RewindRequest(rest)
     number = wanted.number or await _which(chat, await session.points())
     if number == "undo":
@@ -50,7 +50,7 @@ async def rewind(chat: CommandContext, rest: str) -> None:
 
 
 async def _undo(chat: CommandContext, resolve: Resolve) -> None:
-    session = chat.engine.require_session()
+    session = chat.controller.require_session()
     done = await settled(chat, lambda resolve: session.undo_rewind(conflicts=resolve), resolve)
     if done is not None:
         _tell(chat, "The rewind is taken back.", done, "")
@@ -97,14 +97,14 @@ class ChatReviewActions:
 
     async def changed_files(self) -> list[FileDiff]:
         """What waits for a review."""
-        shown = self._chat.engine.shown
+        shown = self._chat.controller.shown
         return await shown.changes() if shown is not None else []
 
     async def put_back(self, key: str, agent: str | None) -> None:
         """Take back what an agent did to a file, or all agents."""
         chat = self._chat
         try:
-            session = chat.engine.require_session()
+            session = chat.controller.require_session()
             done = await settled(chat, lambda resolve: session.restore_file(key, agent, conflicts=resolve), alone=True)
         except FridayError as error:
             chat.say_note(str(error), "error")
@@ -115,19 +115,19 @@ class ChatReviewActions:
     async def accept(self, key: str) -> None:
         """Leave what was done to a file so far out of the review."""
         try:
-            await self._chat.engine.require_session().accept(key)
+            await self._chat.controller.require_session().accept(key)
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 
     def name_of(self, path: str) -> str:
         """An agent in a line."""
-        agent = self._chat.engine.state.agents.get(path)
+        agent = self._chat.controller.state.agents.get(path)
         return sanitize_line(f"{path} {agent.profile}: {agent.task}", 120) if agent is not None and path != "a" else "a"
 
 
 async def fork(chat: CommandContext, rest: str) -> None:
     """Begin a second session before a message, and go there. Raises UsageError."""
-    session = chat.engine.require_session()
+    session = chat.controller.require_session()
     if not session.kept:
         raise UsageError("Nothing of this session is kept, so it cannot be forked.")
     points = await session.points()
@@ -142,7 +142,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
         raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
     at = None if number == "all" else int(number)
     name = await session.fork(at)
-    if chat.engine.working:
+    if chat.controller.working:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
     if await chat.reopen(resume=name):
@@ -178,7 +178,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
     """The number of the message that the person chooses, "undo", or "" for none."""
     rows, about = _rows(points), _about(points)
     try:
-        last = await chat.engine.require_session().undo_rewind(dry_run=True)
+        last = await chat.controller.require_session().undo_rewind(dry_run=True)
     except UsageError:
         pass  # there is none
     else:
@@ -190,7 +190,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:
-    told = await chat.engine.require_session().rewind(number, "both", dry_run=True)
+    told = await chat.controller.require_session().rewind(number, "both", dry_run=True)
     if not (told.files or told.conflicts or told.lost):
         return "conversation"
     rows = [

@@ -1,7 +1,7 @@
 """The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
 
 Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`. What the
-engine cannot do is not in the table. The person's own commands stand behind Friday's.
+controller cannot do is not in the table. The person's own commands stand behind Friday's.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
-from friday_cli.extensions.commands import CustomCommands, called
+from friday_cli.extensions.commands import CustomCommands, called, load
 
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
 from ..widgets.message_queue import Draft
 from . import command_output, rewind
 from .context import CommandContext
+
+if TYPE_CHECKING:
+    from friday_cli.session.open import Options
 
 Run = Callable[[CommandContext, str], Awaitable[None]]
 
@@ -82,6 +86,17 @@ def choices(query: str, customs: CustomCommands) -> list[Completion]:
     ]
 
 
+def is_command(text: str) -> bool:
+    """Whether a text has the form of a command, known or not; an absolute path has not."""
+    return text.startswith("/") and "\n" not in text and "/" not in text[1:].strip().partition(" ")[0]
+
+
+async def load_customs(options: Options) -> CustomCommands:
+    """Load the user's own commands. Names of Friday's commands are reserved."""
+    reserved = {name for c in COMMANDS for name in (c.name, *c.aliases)}
+    return await asyncio.to_thread(load, options.cwd, trusted=options.trusted, reserved=reserved)
+
+
 async def run(chat: CommandContext, draft: Draft) -> bool:
     """Run what stands behind a `/`; False when it is no command. Failures are said."""
     text = draft.text
@@ -95,7 +110,7 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
             await chat.send_custom(*own, draft)
         return own is not None
     try:
-        if found.idle and chat.engine.working:
+        if found.idle and chat.controller.working:
             raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
         await found.run(chat, rest.strip())
     except FridayError as error:
@@ -124,9 +139,9 @@ async def _keys(chat: CommandContext, rest: str) -> None:
 @command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
 async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
-        session = chat.engine.session
+        session = chat.controller.session
         now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
-        names = await command_output.model_names(chat.engine.options.cwd)
+        names = await command_output.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
         chat.say_note(f"The session goes on with {rest}.")
@@ -136,7 +151,7 @@ async def _model(chat: CommandContext, rest: str) -> None:
 async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
         raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
-    session = chat.engine.session
+    session = chat.controller.session
     now = session.root.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
@@ -146,10 +161,10 @@ async def _effort(chat: CommandContext, rest: str) -> None:
 
 def _resumable(chat: CommandContext) -> str | None:
     """The open session, if anything was said in it. Raises UsageError while another process drives it."""
-    if chat.engine.shown is None:
+    if chat.controller.shown is None:
         return None
-    session = chat.engine.require_session()
-    return session.id if chat.engine.state.root is not None else None
+    session = chat.controller.require_session()
+    return session.id if chat.controller.state.root is not None else None
 
 
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
@@ -157,17 +172,17 @@ async def _mode(chat: CommandContext, rest: str) -> None:
     names = [name for name, _ in command_output.MODES]
     if rest and rest not in names:
         raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
-    now = chat.engine.mode or "ask"
+    now = chat.controller.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in command_output.MODES]
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:
-            await chat.engine.set_mode(mode)
+            await chat.controller.require_session().set_mode(mode)
 
 
 @command("plan", "Mode plan: nothing that changes anything")
 async def _plan(chat: CommandContext, rest: str) -> None:
-    await chat.engine.set_mode("plan")
+    await chat.controller.require_session().set_mode("plan")
 
 
 @command("agents", "The tree of all agents of the session", aliases=("tasks",))
@@ -177,33 +192,33 @@ async def _agents(chat: CommandContext, rest: str) -> None:
 
 @command("profiles", "The kinds of sub-agents there are here")
 async def _profiles(chat: CommandContext, rest: str) -> None:
-    options = chat.engine.options
+    options = chat.controller.options
     chat.show_card(await command_output.profiles_card(options.cwd, trusted=options.trusted))
 
 
 @command("context", "What the context window holds")
 async def _context(chat: CommandContext, rest: str) -> None:
-    session, root = chat.engine.session, chat.engine.state.root
+    session, root = chat.controller.session, chat.controller.state.root
     window = (root.window if root else 0) or (session.root.provider.window if session else 0)
-    chat.show_card(command_output.context_card(chat.engine.state, window))
+    chat.show_card(command_output.context_card(chat.controller.state, window))
 
 
 @command("cost", "Tokens and cost, by agent", aliases=("usage",))
 async def _cost(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.cost_card(chat.engine.state))
+    chat.show_card(command_output.cost_card(chat.controller.state))
 
 
 @command("permissions", "The mode and the rules that hold; take one back", usage="[remove [RULE]]")
 async def _permissions(chat: CommandContext, rest: str) -> None:
-    session = chat.engine.session
+    session = chat.controller.session
     verb, _, wanted = rest.partition(" ")
     if not rest:
-        state = chat.engine.state
-        places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
+        state = chat.controller.state
+        places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
         found = session.rules.rules if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
-        chat.show_card(command_output.rules_card(chat.engine.mode, state, rows))
+        chat.show_card(command_output.rules_card(chat.controller.mode, state, rows))
     elif verb == "remove":
         await _revoke(chat, wanted.strip())
     else:
@@ -212,11 +227,11 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 
 async def _revoke(chat: CommandContext, wanted: str) -> None:
     """Take a rule back that was allowed for the session or for always."""
-    session = chat.engine.require_session()
+    session = chat.controller.require_session()
     found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
-    places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
+    places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
     rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
     wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
     if not wanted:
@@ -240,7 +255,7 @@ async def _fork(chat: CommandContext, rest: str) -> None:
 @command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
     chat.say_note("Compacting the conversation. An interrupt stops it, and then nothing has changed.")
-    await chat.engine.compact(rest)
+    await chat.controller.compact(rest)
 
 
 @command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))
@@ -275,7 +290,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
-    session = chat.engine.session
+    session = chat.controller.session
     if not rest or session is None:
         raise UsageError("Write the title behind it: /rename TITLE.")
     async with Store(store_path()) as store:
@@ -285,7 +300,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
 
 @command("export", "Write the session to a file: md, json or atif", usage="[FORMAT] [FILE]")
 async def _export(chat: CommandContext, rest: str) -> None:
-    chat.say_note(f"Written to {await command_output.export_file(chat.engine, rest)}.")
+    chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
 
 
 @command("copy", "Copy the last answer")
@@ -306,7 +321,7 @@ async def _memory(chat: CommandContext, rest: str) -> None:
     if rest:
         chat.say_note(await command_output.change_memory(rest))
         return
-    chat.show_card(await command_output.memory_card(chat.engine.options.cwd))
+    chat.show_card(await command_output.memory_card(chat.controller.options.cwd))
 
 
 @command("init", "Let the agent write an AGENTS.md for this project", idle=True)
@@ -319,7 +334,7 @@ async def _add_dir(chat: CommandContext, rest: str) -> None:
     path = Path(os.path.realpath(os.path.expanduser(rest)))  # noqa: ASYNC240 - one look at one folder
     if not rest or not os.path.isdir(path):  # noqa: ASYNC240
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
-    dirs = (*chat.engine.options.add_dirs, path)
+    dirs = (*chat.controller.options.add_dirs, path)
     if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
         chat.say_note(f"{path} belongs to the workspace now.")
 
@@ -331,12 +346,12 @@ async def _theme(chat: CommandContext, rest: str) -> None:
 
 @command("config", "Where the settings are, and which are not at their default")
 async def _config(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.config_card(chat.engine.options))
+    chat.show_card(command_output.config_card(chat.controller.options))
 
 
 @command("doctor", "What Friday sees on this machine")
 async def _doctor(chat: CommandContext, rest: str) -> None:
-    options = chat.engine.options
+    options = chat.controller.options
     chat.show_card(await command_output.doctor_card(options.cwd, options.model))
 
 
