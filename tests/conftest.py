@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,9 +40,13 @@ MODEL_SERVERS = {1234, 8000, 8080, 11434}
 """Ports where Friday looks for model servers; for a test nothing listens there. No server of a test gets one of them."""
 MACHINE = "cli delegation e2e faces local providers sandbox session store tools wire worktrees"
 """Folders whose tests meet the machine: its processes, terminals, sockets, disks and clock."""
+MOST_RERUN = 1
+"""How many tests of a run may fail and pass when they are run again; more fail the run."""
+PACES = (1.0, 5.0, 25.0)
+"""The values of `pace`, in the order in which a test marked `@paced` is run with them."""
 SECRETS = re.compile(
     r"(?i)(^(FRIDAY|ANTHROPIC|OPENAI|AZURE|AWS|GOOGLE|GEMINI|BRAVE|TAVILY|SEARXNG|OLLAMA|LM_STUDIO|XDG)_)|_API_KEY$|_proxy$"
-    r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLUMNS|LINES)$"
+    r"|^(NO_COLOR|FORCE_COLOR|CLICOLOR.*|COLORTERM|COLUMNS|LINES|LANG|LANGUAGE|LC_.*|EDITOR|VISUAL|PAGER)$"
 )
 """Variables of the machine that would change what Friday does."""
 
@@ -50,16 +55,61 @@ if (
 ):  # in the background of a shell; Ctrl-C is to reach what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.umask(0o022)  # modes of files are compared
+if not re.fullmatch(r"[\w/.+-]{1,60}", tempfile.gettempdir(), re.ASCII):
+    # commands of tests name files without quotes, and a path of a socket has 107 bytes at most
+    os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
+
 _seen: list[str] = []
 _homes = itertools.count(1)
 
 
+# ---- run again -------------------------------------------------------------------
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test that meets the machine fail once, as docs/decisions/017 says; the summary names it as RERUN."""
+    """Say which tests are run again when they fail (docs/decisions/017): a paced one with longer times, one that meets
+    the machine once, all others never."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).parts[0] in MACHINE.split():
+        if item.get_closest_marker("paced"):
+            item.add_marker(pytest.mark.flaky(reruns=len(PACES) - 1))
+        elif item.path.relative_to(here).parts[0] in MACHINE.split():
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.fixture
+def pace(request: pytest.FixtureRequest) -> float:
+    """By how much a test marked `@paced` multiplies its times in this run of it."""
+    return PACES[getattr(request.node, "execution_count", 1) - 1]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which too many tests were run again."""
+    if len(_run_again(session.config)[False]) > MOST_RERUN and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Count and name the tests that were run again."""
+    found = _run_again(config)
+    if names := found[False]:
+        over = len(names) > MOST_RERUN
+        end = f": more than {MOST_RERUN} fails the run" if over else ""
+        terminalreporter.write_line(f"Run again: {len(names)} ({', '.join(names)}){end}", red=over, yellow=not over)
+    if names := found[True]:
+        terminalreporter.write_line(f"Run at a slower pace: {len(names)} ({', '.join(names)})", yellow=True)
+
+
+def _run_again(config: pytest.Config) -> dict[bool, list[str]]:
+    """The tests that failed and were run again, those marked `@paced` under True."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")  # None in a process of xdist
+    reports = reporter.stats.get("rerun", []) if reporter else []
+    return {
+        paced: list(dict.fromkeys(r.nodeid for r in reports if ("paced" in r.keywords) is paced))
+        for paced in (False, True)
+    }
 
 
 # ---- a home of its own ---------------------------------------------------------
@@ -67,13 +117,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left."""
+    """An empty home; `FRIDAY_HOME` lies in it. No variable of the machine that Friday reads is left.
+
+    Commands run without a sandbox, whatever this machine has; a test of the sandbox names the kind it runs with.
+    """
     for name in [n for n in os.environ if SECRETS.search(n)]:
         monkeypatch.delenv(name)
     folder = tmp_path_factory.getbasetemp() / f"home-{next(_homes)}"
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("FRIDAY_HOME", str(folder / "friday"))
+    monkeypatch.setenv("FRIDAY_SANDBOX", "none")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("TERM", "xterm-256color")
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
     return folder

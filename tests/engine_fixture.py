@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from friday_cli.command_safety import outbound
-from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
+from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
 from friday_cli.core.eventlog.replay import replay
@@ -29,13 +29,15 @@ from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
-from friday_cli.core.protocol.tool import Effect, FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.run_result import RunResult
+from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
+from friday_cli.core.protocol.tool_info import Effect, ToolInfo
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
-from friday_cli.extensions.profiles import DELEGATION
 from friday_cli.session.isolation import WorktreeIsolation
 from friday_cli.session.output_schema import checker
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 from friday_cli.tools.worktree import worktree_tools
 from tests.strict import strict
@@ -168,6 +170,7 @@ class Arguments(msgspec.Struct, frozen=True):
     fail: bool = False
 
 
+IDLE = {row.name for row in TOOLS if not row.verifies}
 Work = Callable[[ToolContext, Arguments], Awaitable[Output | str]]
 
 
@@ -179,7 +182,7 @@ def make(name: str, work: Work | None = None, *, effect: Effect = "read") -> Too
         return Output(out) if isinstance(out, str) else out
 
     return tool(
-        run, name=name, args=Arguments, description=f"The tool {name}.", effect=effect,
+        run, ToolInfo(name, effect, verifies=name not in IDLE), args=Arguments, description=f"The tool {name}.",
         subjects=lambda args, workspace: (args.text,) if args.text else (), title=lambda args: args.text,
     )  # fmt: skip
 
@@ -297,7 +300,7 @@ class Bench:
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
         budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
-        rules = Rules(mode=self.mode, rules=self.rules)
+        rules = Rules(mode=self.mode, tools=TOOLS, rules=self.rules)
         table = {t.name: t for t in self.tools}
         self.root = self.agents["a"] = self._agent(
             "a", "root", self.me, budget, rules, table, tuple(self.profiles), None
@@ -319,7 +322,7 @@ class Bench:
         budget = parent.budget.child(path, tokens=tokens, cost=profile.cost if spec.max_cost is None else spec.max_cost)
         allowed = None if profile.tools is None else frozenset(profile.tools)
         rules = parent.rules.child(allowed=allowed, mode=profile.mode, rules=profile.rules)
-        given = {name: t for name, t in parent.tools.items() if name not in DELEGATION}
+        given = {name: t for name, t in parent.tools.items() if name not in TOOLS.granted_by("sub_agents")}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
         agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent, spec.workspace)
@@ -455,9 +458,9 @@ class Bench:
     def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
         """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
         outcome, event = self.outcome(path), self.finished(path)
-        assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+        assert event.result_of_run == outcome
         assert strict(self.agents[path].history) == []
-        return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+        return outcome.status, outcome.stop_reason, outcome.text, outcome.partial
 
     def results(self, path: str = "a") -> list[str]:
         """The results an agent's calls have had, as "status: text"."""

@@ -9,10 +9,11 @@ import typer
 
 from friday_cli import config
 from friday_cli.config.edit import SavedSetting, set_value, unset_value, value_of
-from friday_cli.config.load import user_file
+from friday_cli.config.loader import user_file
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.llm.models.resolve import parse
 from friday_cli.paths import with_tilde
+from friday_cli.tool_catalog import TOOLS
 
 from . import completion, output
 from .help import add_family
@@ -103,6 +104,6 @@ def _sound(key: str, value: object) -> None:
     """Refuse a model or rule that would only fail later. Raises UsageError."""
     if key in ("permissions.allow", "permissions.ask", "permissions.deny") and isinstance(value, list):
         for rule in value:
-            parse_rule(str(rule), "deny")
+            parse_rule(str(rule), "deny", TOOLS)
     if key in ("model", "subagent_model", "fallback_model") and isinstance(value, str) and value:
         parse(value, look().settings.providers)

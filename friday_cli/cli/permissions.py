@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,15 +11,15 @@ import typer
 from friday_cli.command_safety import AnalysisContext, analyze, outbound
 from friday_cli.config.rule_locations import rule_places
 from friday_cli.core.permissions.rule import RuleInput
-from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, suggested_rule
+from friday_cli.core.permissions.rules import MODES, PermissionDecision, Rules, decide, suggested_rule
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.shell_script import CommandAnalysis
-from friday_cli.core.protocol.tool import Effect
+from friday_cli.core.protocol.tool_info import WEB_FETCH, ToolCatalog
 from friday_cli.core.protocol.workspace import Access, Reach
-from friday_cli.extensions.profiles import KNOWN
 from friday_cli.paths import cache_dir, with_tilde, working_folder
 from friday_cli.session.agent_rules import profile_rights, session_rules
+from friday_cli.tool_catalog import BASH, TASK_RESULT, TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
@@ -31,15 +30,7 @@ from .output import Style, TableColumn, remark, show_hanging, show_json, show_ta
 from .project_context import look
 from .session_args import JSON
 
-EFFECTS: dict[str, Effect] = {
-    "read_file": "read", "list_dir": "read", "glob": "read", "grep": "read", "document_query": "read", "write_file": "write",
-    "edit_file": "write", "bash": "run", "bash_output": "own", "bash_kill": "own", "web_fetch": "net", "web_search": "net",
-    "memory_load": "read", "memory_save": "save", "todo": "own", "ask_user": "own", "task_result": "own",
-    "delegate_task": "spawn", "delegate_tasks": "spawn", "list_sub_agents": "own", "get_delegation_result": "own",
-    "message_sub_agent": "own", "cancel_sub_agent": "own", "apply_delegation": "write", "discard_delegation": "own",
-}  # fmt: skip
-"""What each tool may change, as the tools themselves declare it."""
-_BEYOND: dict[str, Access] = {"bash_network": "network", "bash_outside": "outside"}
+_BEYOND: dict[str, Access] = {f"{BASH}_network": "network", f"{BASH}_outside": "outside"}
 """As rules name a command that is to reach beyond the sandbox."""
 _WORDS = {"allow": "allowed", "ask": "asked", "deny": "denied"}
 _STYLES: dict[str, Style] = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -116,8 +107,8 @@ def explain(
     commands that are to reach beyond the sandbox.
     """
     rules, _ = _rules(mode, profile)
-    wanted = _call(call)
-    verdict, later = _beside(rules, wanted, rules.decide(wanted), call)
+    wanted = _call(call, rules.tools)
+    verdict, later = _decided(rules, wanted, call)
     steps = _steps(rules, wanted)
     offered = suggested_rule(wanted).split("\n") if verdict.decision == "ask" and suggested_rule(wanted) else []
     if as_json:
@@ -138,18 +129,15 @@ def explain(
         output.remark(f"a yes for longer would be kept as {' and '.join(offered)}")
 
 
-def _beside(rules: Rules, call: RuleInput, verdict: PermissionDecision, text: str) -> tuple[PermissionDecision, str]:
-    """The decision with what is asked about beside the rules: addresses that seem to carry data; and in words what more
-    is asked about in a session that has read text of strangers, "" for nothing."""
-    fresh = TaintTracker(outbound)
-    if verdict.decision == "deny":
+def _decided(rules: Rules, call: RuleInput, text: str) -> tuple[PermissionDecision, str]:
+    """The decision on a call in a new session; and, where that allows it, why a session that has read untrusted text asks."""
+    taint, arguments = TaintTracker(outbound), [text.partition(":")[2].strip()]
+    verdict = decide(call, arguments, rules, taint)
+    if verdict.decision != "allow":
         return verdict, ""
-    if reason := fresh.approval_reason(call, [text.partition(":")[2].strip()], rules):
-        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}"), ""
-    if verdict.decision == "ask":
-        return verdict, ""
-    fresh.source = "a web page, for one"
-    return verdict, fresh.approval_reason(call, [text.partition(":")[2].strip()], rules)
+    taint.source = "a web page, for one"
+    later = decide(call, arguments, rules, taint)
+    return verdict, later.reason if later.decision == "ask" else ""
 
 
 def _show(head: str, verdict: PermissionDecision, indent: int) -> None:
@@ -178,25 +166,24 @@ def _rules(mode: str, profile: str) -> tuple[Rules, tuple[str, ...]]:
     )  # fmt: skip
     if profile:
         found = here.profiles().get(profile)
-        rules = profile_rights(rules, found, (*found.select(sorted(KNOWN)), "task_result"))
+        rules = profile_rights(rules, found, (*found.select(sorted(TOOLS.names)), TASK_RESULT))
     return rules, here.loaded.notices
 
 
-def _call(text: str) -> RuleInput:
+def _call(text: str, tools: ToolCatalog) -> RuleInput:
     """The call that a person means by `tool: subject`. Raises UsageError."""
     tool, _, rest = text.partition(":")
     tool, subject = tool.strip(), rest.strip()
     access = _BEYOND.get(tool, "")
-    tool = "bash" if access else tool
-    effect = EFFECTS.get(tool) or ("run" if tool.startswith("mcp__") else None)
+    tool = BASH if access else tool
+    effect = tools.effect(tool)
     if effect is None:
         raise UsageError(
             f"{tool!r} is no tool.", hint="Write the tool, a colon and what it is to do: 'bash: git status'."
         )
-    assert effect in get_args(Effect)
     if not subject:
         return RuleInput(tool, effect)
-    if tool == "bash":
+    if tool == BASH:
         return RuleInput(
             tool,
             effect,
@@ -209,7 +196,7 @@ def _call(text: str) -> RuleInput:
             return RuleInput(tool, effect, LocalWorkspace(working_folder()).labels(subject))
         except FridayError as error:
             raise UsageError(str(error)) from None
-    if tool == "web_fetch" and "://" in subject:
+    if tool == WEB_FETCH and "://" in subject:
         return RuleInput(tool, effect, (f"domain:{urlsplit(subject).hostname or ''}",))
     return RuleInput(tool, effect, (subject,))
 

@@ -13,8 +13,9 @@ import typer
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.extensions import profiles
-from friday_cli.extensions.profiles import KNOWN, Profile, Profiles, render, user_folder
+from friday_cli.extensions.profiles import Profile, Profiles, render, user_folder
 from friday_cli.extensions.profiles.lookup import SHIPPED_NAMES
+from friday_cli.tool_catalog import TOOLS
 
 from . import completion, output
 from .help import add_family
@@ -139,7 +140,7 @@ def _waiting(files: dict[str, str]) -> list[str]:
 def _data(profile: Profile) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(profile)
     del document["prompt"]
-    document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(KNOWN))
+    document["tools"] = "*" if profile.allowed_tools == "*" else sorted(profile.select(TOOLS.names))
     return document
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .load import ENVIRONMENT, Loaded, load, lookup, rows
+from .loader import ENVIRONMENT, Loaded, load, lookup, rows
 from .settings import (
     AgentSettings,
     ContextSettings,

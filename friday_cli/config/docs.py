@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from . import settings, validate
-from .load import ENVIRONMENT, PROJECT_KEYS
+from .loader import ENVIRONMENT, PROJECT_KEYS
 
 INTRODUCTION = """\
 # Settings

@@ -14,7 +14,7 @@ from friday_cli import atomic_file
 from friday_cli.core.protocol.errors import FridayError, UsageError
 
 from . import validate
-from .load import parse, text, user_file
+from .loader import parse, text, user_file
 
 
 class SavedSetting(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from .load import PROJECT_FILES, line_of, parse_toml, text, user_file
+from .loader import PROJECT_FILES, line_of, parse_toml, text, user_file
 
 
 def rule_places(project: Path | None = None, environ: Mapping[str, str] | None = None) -> dict[tuple[str, str], str]:

@@ -191,9 +191,9 @@ class _SelftestTree:
         finally:
             await session.close()
             await listening
-        _must(outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.result}")
+        _must(outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.text}")
         for words in _ANSWERS:
-            _must(words in outcome.result, f"{words!r} did not reach the root: {outcome.result!r}")
+            _must(words in outcome.text, f"{words!r} did not reach the root: {outcome.text!r}")
         _must(set(self._live.agents) == set(_SPENT), f"agents {sorted(self._live.agents)} instead of {sorted(_SPENT)}")
         return "a root, its child and two grandchildren did their work, and every result came back"
 

@@ -67,9 +67,10 @@ class CustomCommand(msgspec.Struct, frozen=True):
             return None
         from friday_cli.core.permissions.rule import parse_rule
         from friday_cli.core.permissions.rules import Rules
+        from friday_cli.tool_catalog import TASK_RESULT, TOOLS
 
-        only = [parse_rule(rule, "allow") for rule in self.only]
-        return Rules(mode="yolo", allowed=frozenset((*self.tools, "task_result")), only=only)
+        only = [parse_rule(rule, "allow", TOOLS) for rule in self.only]
+        return Rules(mode="yolo", tools=TOOLS, allowed=frozenset((*self.tools, TASK_RESULT)), only=only)
 
 
 class CustomCommands(msgspec.Struct, frozen=True):
@@ -192,7 +193,10 @@ def _tools(
     """Our names of the tools that stay, and rules that narrow them."""
     if value is None:
         return None, ()
-    from .profiles import KNOWN, claude_import
+    from friday_cli.core.protocol.tool_info import SERVER_PREFIX
+    from friday_cli.tool_catalog import TOOLS
+
+    from .profiles import claude_import
 
     where = next(number for key, number in page.lines.items() if key.lower().replace("_", "-") == "allowed-tools")
     entries = claude_import.items(value) if isinstance(value, str) else value
@@ -203,9 +207,9 @@ def _tools(
     only: list[str] = []
     for entry in entries:
         ours, pattern = claude_import.take_apart(entry)
-        unknown = [tool for tool in ours if tool not in KNOWN and not tool.startswith("mcp__")]
+        unknown = [tool for tool in ours if tool not in TOOLS.names and not tool.startswith(SERVER_PREFIX)]
         if unknown and origin != "claude":
-            hint = f"Known: {', '.join(sorted(KNOWN))}."
+            hint = f"Known: {', '.join(sorted(TOOLS.names))}."
             raise FileError(path, f"there is no tool {entry!r}.", line=where, field="allowed-tools", hint=hint)
         if unknown:
             continue

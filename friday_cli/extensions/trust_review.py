@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from friday_cli.config.load import PROJECT_FILES
+from friday_cli.config.loader import PROJECT_FILES
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.tool_catalog import TOOLS
 
 from . import profiles, trust
 
@@ -57,9 +58,7 @@ def _about(root: Path, name: str) -> str:
         profile = profiles.parse(name, raw, origin="claude" if name.startswith(".claude/") else "project")
     except FileError as error:
         return f"cannot be used: {error}"
-    tools = (
-        "its parent's" if profile.allowed_tools == "*" else ", ".join(sorted(profile.select(profiles.KNOWN))) or "none"
-    )
+    tools = "its parent's" if profile.allowed_tools == "*" else ", ".join(sorted(profile.select(TOOLS.names))) or "none"
     place = f", in place of the built-in {profile.name}" if profile.name in profiles.lookup.SHIPPED_NAMES else ""
     return f"profile {profile.name}{place}; tools: {tools}"
 

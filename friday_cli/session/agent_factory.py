@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,13 +25,15 @@ from friday_cli.core.protocol.events import Notice
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
 from friday_cli.core.protocol.provider import Effort, Provider
 from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
 from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
 from friday_cli.llm import models
-from friday_cli.tools import delegate, documents, files, memory, plan, search, shell, web, worktree
+from friday_cli.tool_catalog import ASK_USER, TASK_RESULT
+from friday_cli.tools import delegate, documents, memory, task_result, web, worktree
 
 from . import output_schema, system_prompt
 from .agent_rules import profile_rights
@@ -38,7 +42,6 @@ from .spawn_limits import SpawnLimiter
 
 ROOT = "friday"
 """The profile name of the root without a persona."""
-SEARCH = "web_search"
 ROOT_TURNS = 200
 """Turns of the root for one prompt where no limit is set."""
 
@@ -96,10 +99,10 @@ class AgentFactory:
         choice = self._choices.get(agent.provider)
         if choice is None:  # not made here
             return agent.provider
-        may = self._search_tool is None and (profile is None or SEARCH in profile.select((SEARCH,)))
+        may = self._search_tool is None and (profile is None or WEB_SEARCH in profile.select((WEB_SEARCH,)))
         may = may and models.can_search(choice, self.settings, env=self._env)
         return self.provider(
-            choice, web_search=may and agent.rules.decide(RuleInput(SEARCH, "net")).decision == "allow"
+            choice, web_search=may and agent.rules.decide(RuleInput(WEB_SEARCH, "net")).decision == "allow"
         )
 
     def _named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
@@ -126,7 +129,7 @@ class AgentFactory:
         persona = self._persona = self.profiles.get(profile) if profile else None
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = {t.name: t for t in self._all_tools()}
+        tools = {t.name: t for t in self._all_tools(rules.tools)}
         if persona:
             rules = self._rights(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
@@ -134,10 +137,10 @@ class AgentFactory:
         self.offered = tuple(profile.name for profile in offered)
         tools = self._with_delegation(tools, offered)
         if persona:
-            rules.allowed = frozenset((*tools, "task_result"))  # its sub-agents have that one, whatever it has itself
+            rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have that one, whatever it has itself
         system = system_prompt.root_prompt(
-            self._here, tools, children=offered, instructions=self._instructions, persona=persona
-        )
+            self._here, tools, children=offered, instructions=self._instructions, persona=persona, known_tools=rules.tools
+        )  # fmt: skip
         agent = self._agent("a", persona.name if persona else ROOT, provider, system, tools, rules, budget)
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
@@ -174,15 +177,17 @@ class AgentFactory:
         except FridayError as error:
             budget.close_reserve()
             raise ToolError(str(error)) from None
-        inherited = {name: t for name, t in parent.tools.items() if name != "task_result"}
+        inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
         tools = {name: inherited[name] for name in profile.select(inherited)}
         offered = self._delegation_targets(profile, path)
         tools = self._with_delegation(tools, offered)
-        tools["task_result"] = plan.result_tool(complaint)
+        tools[TASK_RESULT] = task_result.result_tool(complaint)
         rules = self._rights(parent.rules, profile, tools)
         workspace = spec.workspace or parent.workspace
         here = self.apart.environment_for(workspace, self._here)
-        system = system_prompt.child_prompt(profile, here, tools, children=offered, instructions=self._instructions)
+        system = system_prompt.child_prompt(
+            profile, here, tools, children=offered, instructions=self._instructions, known_tools=rules.tools
+        )
         agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
         agent.workspace = workspace
         self.apart.assign(agent)
@@ -290,24 +295,24 @@ class AgentFactory:
     # ---- rights and tools ----------------------------------------------------------
 
     def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
-        return profile_rights(parent, profile, (*tools, *profile.select((SEARCH,))))
+        return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
 
-    def _all_tools(self) -> list[Tool]:
+    def _all_tools(self, catalog: ToolCatalog) -> list[Tool]:
+        """Every tool that a profile can list. A group's module makes its tools: `tools`, with what is named here."""
         limits = self.settings.tools
-        tools = [
-            *files.tools(),
-            *search.tools(),
-            *shell.tools(limits.bash_timeout, limits.bash_max_timeout, confined=bool(self.world.workspace.reach(""))),
-            web.fetch_tool(private=limits.web_allow_private, pdf=documents.pdf_text),
-            documents.document_tool(),
-            *memory.memory_tools(self._recall, session=self._session),
-            plan.todo_tool(),
-        ]
-        if self._search_tool is not None:
-            tools.append(self._search_tool)
-        if self.world.approvals.interactive:
-            tools.append(plan.ask_tool())
-        return tools
+        given: dict[str, dict[str, Any]] = {
+            "shell": {
+                "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
+                "confined": bool(self.world.workspace.reach("")),
+            },
+            "web": {"private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._search_tool},
+            "memory": {"memory": self._recall, "session": self._session},
+            ASK_USER: {"attended": self.world.approvals.interactive},
+        }  # fmt: skip
+        made: list[Tool] = []
+        for group in catalog.groups("profile"):
+            made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
+        return made
 
     def _delegation_targets(self, profile: Profile | None, path: str) -> tuple[Profile, ...]:
         """Whom an agent may delegate to; nobody at the depth limit."""
@@ -348,14 +353,14 @@ class AgentFactory:
         assert self.tree is not None
         task = (
             f"Summarise this result of a sub-agent for the agent that asked for it. Keep every figure, path and source. "
-            f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
+            f"Its task was:\n{known.task}\n\nIts result:\n{known.end.text if known.end else ''}"
         )
         try:
             node = self.tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
         except ToolError:
             return None
         await self.tree.wait(path, [node])
-        return node.outcome.result if node.outcome.status == "completed" else None
+        return node.outcome.text if node.outcome.status == "completed" else None
 
 
 def _form(spec: SubagentTask) -> Callable[[str], str] | None:

@@ -11,8 +11,10 @@ from friday_cli.config.settings import RuleSetting
 from friday_cli.core.permissions.rule import BEYOND, Decision, Rule, parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.suggest import closest_match
-from friday_cli.extensions.profiles import KNOWN, Profile
+from friday_cli.extensions.profiles import Profile
+from friday_cli.tool_catalog import BASH, TOOLS
 
 NOWHERE: Mapping[tuple[str, str], str] = {}
 
@@ -40,9 +42,9 @@ def session_rules(
     for decision, texts in listed.items():
         rules += [_set(RuleSetting(text, decision), f"permissions.{decision}", places) for text in texts]
     rules += [_set(named, "permissions.rules", places) for named in permissions.rules]
-    rules += [_known(parse_rule(text, "deny", source="command line")) for text in deny]
-    rules += [_known(parse_rule(text, "allow", source="command line")) for text in allow]
-    return Rules(mode=mode, rules=rules, profile=profile)
+    rules += [_known(parse_rule(text, "deny", TOOLS, source="command line")) for text in deny]
+    rules += [_known(parse_rule(text, "allow", TOOLS, source="command line")) for text in allow]
+    return Rules(mode=mode, tools=TOOLS, rules=rules, profile=profile)
 
 
 def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
@@ -50,7 +52,7 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) 
     place = (named.decision, named.rule)
     try:
         rule = parse_rule(
-            named.rule, named.decision, profile=named.profile, reason=named.reason, source=places.get(place, "")
+            named.rule, named.decision, TOOLS, profile=named.profile, reason=named.reason, source=places.get(place, "")
         )
         return _known(rule)
     except UsageError as error:
@@ -68,17 +70,17 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
     return parent.child(
         allowed=frozenset(tools),
         mode=profile.mode or None,
-        rules=[parse_rule(text, "deny", source=source) for text in profile.deny],
-        only=[parse_rule(text, "allow", source=source) for text in profile.only],
+        rules=[parse_rule(text, "deny", TOOLS, source=source) for text in profile.deny],
+        only=[parse_rule(text, "allow", TOOLS, source=source) for text in profile.only],
         profile=profile.name,
     )
 
 
 def _known(rule: Rule) -> Rule:
     """The rule itself. Raises UsageError when it speaks of no tool there is: a misspelt one would protect nothing."""
-    beyond = rule.decision == "allow" and rule.tool in {f"bash_{reach}" for reach in BEYOND}
-    if beyond or rule.tool.startswith("mcp__") or fnmatch.filter(KNOWN, rule.tool):
+    beyond = rule.decision == "allow" and rule.tool in {f"{BASH}_{reach}" for reach in BEYOND}
+    if beyond or rule.tool.startswith(SERVER_PREFIX) or fnmatch.filter(TOOLS.names, rule.tool):
         return rule
-    near = closest_match(rule.tool, KNOWN)
-    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(KNOWN))}."
+    near = closest_match(rule.tool, TOOLS.names)
+    hint = f"Did you mean {near}?" if near else f"There are: {', '.join(sorted(TOOLS.names))}."
     raise UsageError(f"The rule {rule} names no tool.", hint=hint)

@@ -11,6 +11,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.messages import Image
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.tool_catalog import READ_FILE
 
 from .mentions import addressed, misspelt, task_of
 
@@ -81,5 +82,5 @@ async def _read(path: str, label: str, workspace: Workspace) -> str | Image:
     if b"\0" in data[:8192]:
         raise ToolError("it is not a text file.")
     text = data.decode("utf-8-sig", "replace")
-    cut = f"\n[... {label} goes on; read_file shows the rest]" if len(text) > MOST_CHARS else ""
+    cut = f"\n[... {label} goes on; {READ_FILE} shows the rest]" if len(text) > MOST_CHARS else ""
     return f'<file path="{label}">\n{text[:MOST_CHARS]}{cut}\n</file>'

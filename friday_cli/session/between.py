@@ -12,7 +12,8 @@ from friday_cli.core.agent.agent import StopRun
 from friday_cli.core.agent.compaction import compact
 from friday_cli.core.agent.model_call import prompt_tokens
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import left_behind, replay
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.limits.budget import LimitReached
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.protocol.errors import FridayError, UsageError

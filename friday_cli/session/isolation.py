@@ -22,6 +22,7 @@ from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.run import finish_despite_cancel
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.untrusted import neutralize, neutralize_line
+from friday_cli.tool_catalog import APPLY_DELEGATION, DISCARD_DELEGATION
 from friday_cli.tools.worktree import Landed, WorktreeSettings
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -196,7 +197,7 @@ class WorktreeIsolation:
         if len(made.files) > LISTED:
             lines.append(f"- and {len(made.files) - LISTED} more")
         lines.append(
-            f"apply_delegation(id={path!r}) takes them over, discard_delegation(id={path!r}) throws them away "
+            f"{APPLY_DELEGATION}(id={path!r}) takes them over, {DISCARD_DELEGATION}(id={path!r}) throws them away "
             "(keep_branch=true: keeps them on the branch)."
         )
         return neutralize("\n".join([*lines, "The difference:", made.text]))
@@ -205,7 +206,7 @@ class WorktreeIsolation:
         """In a few words: whether the work of an agent waits in its worktree, "" when it does not."""
         made = self._of(path)
         waits = made is not None and made.state == "changed" and not self.tree.running(path)
-        return "its changes wait in its worktree: apply_delegation or discard_delegation" if waits else ""
+        return f"its changes wait in its worktree: {APPLY_DELEGATION} or {DISCARD_DELEGATION}" if waits else ""
 
     def compaction_note(self, others: Callable[[str], str]) -> Callable[[str], str]:
         """What a compacted agent must not forget: what `others` say, and the work that waits for its word."""
@@ -281,14 +282,14 @@ class WorktreeIsolation:
         rules = self.tree.node(ctx.agent).agent.rules
         asked = ""
         for label in labels:
-            for tool in ("write_file", "edit_file"):
-                verdict = rules.decide(RuleInput(tool, "write", (label,)))
+            for call in rules.file_calls("write", (label,)):
+                verdict = rules.decide(call)
                 if verdict.decision == "deny" and verdict.rule:
                     raise PermissionDenied(f"Not permitted: {label}: {verdict.reason}. Nothing was applied.")
                 if verdict.decision == "ask" and verdict.rule:
                     asked = asked or f"{label}: {verdict.reason}"
         if asked:
-            await self._ask(ctx, RuleInput("apply_delegation", "write", tuple(labels)), asked)
+            await self._ask(ctx, RuleInput(APPLY_DELEGATION, "write", tuple(labels)), asked)
 
     async def _ask(self, ctx: ToolContext, call: RuleInput, reason: str) -> None:
         desk, agent = self._world.approvals, self.tree.node(ctx.agent).agent

@@ -9,6 +9,7 @@ from friday_cli.core.eventlog.notices import NOTE
 from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.suggest import closest_match
+from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
 
 if TYPE_CHECKING:
     from friday_cli.core.agent.agent import Agent
@@ -43,7 +44,7 @@ def task_of(prompt: str) -> str:
 def note(profile: str) -> str:
     """What the main agent is told of it."""
     return (
-        f"{NOTE} By @{profile} the user asks for a sub-agent: hand this to {profile!r} with delegate_task, with all it "
+        f"{NOTE} By @{profile} the user asks for a sub-agent: hand this to {profile!r} with {DELEGATE_TASK}, with all it "
         "must know, and answer from its result."
     )
 
@@ -59,7 +60,7 @@ def demand(root: Agent, tree: SubagentTree, profile: str, then: Callable[[str], 
         if started or any(_hands_to(call, profile, tree) for m in root.history[begun:] for call in m.calls):
             return then(answer)
         return (
-            f"it came without the delegation that the user asked for by @{profile}; call delegate_task with the profile "
+            f"it came without the delegation that the user asked for by @{profile}; call {DELEGATE_TASK} with the profile "
             f"{profile!r} first"
         )
 
@@ -67,7 +68,7 @@ def demand(root: Agent, tree: SubagentTree, profile: str, then: Callable[[str], 
 
 
 def _hands_to(call: ToolCall, profile: str, tree: SubagentTree) -> bool:
-    if call.name not in ("delegate_task", "delegate_tasks"):
+    if call.name not in (DELEGATE_TASK, DELEGATE_TASKS):
         return False
     tasks = call.arguments.get("tasks", [call.arguments])
     for task in tasks if isinstance(tasks, list) else ():

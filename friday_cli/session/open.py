@@ -17,7 +17,8 @@ from friday_cli import __version__, config
 from friday_cli.core.agent.agent import Agent, Policy, Services
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import AgentRecord, left_behind, replay
+from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
@@ -33,6 +34,7 @@ from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store import Ownership, Store, new_id
+from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
@@ -225,7 +227,7 @@ def _as_before(options: Options, record: AgentRecord | None) -> Options:
     profile, model = options.profile, options.model
     if profile is None and record.profile != ROOT:
         profile = record.profile
-    last = record.prefix.model if record.prefix else record.granted.model
+    last = record.model
     if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
         model = "demo" if is_demo(last) else last or None
     return msgspec.structs.replace(options, profile=profile, model=model)
@@ -356,7 +358,7 @@ async def _resume(opened: SessionParts, records: Mapping[str, AgentRecord]) -> N
         root.inbox.restore(message)
     for other in records.values():
         if other.path != "a":
-            for message in other.untold + _left_unread(other):
+            for message in other.unreported + _left_unread(other):
                 await root.inbox.put(message)
     root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
     rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
@@ -372,7 +374,7 @@ async def _resume(opened: SessionParts, records: Mapping[str, AgentRecord]) -> N
     if lost := [r for r in records.values() if r.path != "a" and _lost(r, after=record.begun)]:
         listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:200]}" for r in lost)
         opened.notes.append(
-            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; delegate_task with "
+            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; {DELEGATE_TASK} with "
             f"resume continues one, where it is still needed:\n{listed}"
         )
 
@@ -389,13 +391,17 @@ def _lost(record: AgentRecord, *, after: int) -> bool:
 
 
 def _known(record: AgentRecord) -> AgentSummary:
-    end = record.end
     return AgentSummary(
-        record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
-        end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
-        end.tree_usage if end else record.usage, record.active_s, record.receipt, end.findings if end else (),
-        record.prefix.model if record.prefix else record.granted.model,
-    )  # fmt: skip
+        record.path,
+        record.profile,
+        record.task,
+        record.status,
+        record.end,
+        usage=record.tree_usage if record.end else record.usage,
+        duration_s=record.active_s,
+        receipt=record.receipt,
+        model=record.model,
+    )
 
 
 def _about(standing: trust.Trust) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.eventlog.replay import is_point
+from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import (
     AgentFinished,
@@ -192,21 +192,19 @@ def _why_none(made: RestorePlan) -> str:
 def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
     """The messages of the person that are part of the conversation now, the oldest first."""
     found: list[RewindPoint] = []
-    stood: dict[int, list[RewindPoint]] = {}
+    marks: dict[int, list[RewindPoint]] = {}
     started: AgentStarted | None = None
     for envelope in envelopes:
         event, seq = envelope.event, envelope.seq or 0
         if envelope.agent != "a":
             continue
-        if isinstance(event, MessageAdded) and is_point("a", event.message):
-            stood[seq] = found
+        if isinstance(event, MessageAdded) and is_rewind_point("a", event.message):
+            marks[seq] = found
             text = started.task if started else event.message.text
             found = [*found, RewindPoint(len(found) + 1, seq, text, envelope.at)]
             started = None
         elif isinstance(event, Rewound):
-            stood[seq] = found
-            if event.what != "files":
-                found = stood.get(event.to, found)
+            found = after_rewind(marks, seq, event, found)
         elif isinstance(event, AgentStarted):
             started = event
     ledger = FileHistory(envelopes)

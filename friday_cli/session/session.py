@@ -11,16 +11,16 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Literal, TypedDict, Unpack
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.eventlog import notices
 from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
-from friday_cli.core.protocol.events import Envelope, ModeChanged, Notice, RuleAdded, RuleRemoved, StopReason
+from friday_cli.core.protocol.events import Envelope, ModeChanged, Notice, RuleAdded, RuleRemoved
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.run_result import RunResult, StopReason
 from friday_cli.core.subagents.node import AgentRun, SubagentTask
 from friday_cli.llm import transport
 

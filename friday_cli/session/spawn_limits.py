@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.subagents.node import SpawnEstimate, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.tool_catalog import DELEGATE_TASK
 
 
 class SpawnLimiter:
@@ -86,7 +87,7 @@ class SpawnLimiter:
         asking = self._asking = asyncio.get_running_loop().create_future()
         answer = None
         try:
-            call = RuleInput("delegate_task", "spawn", (words,))
+            call = RuleInput(DELEGATE_TASK, "spawn", (words,))
             answer = await self._world.approvals.permission(path, call_id, call, reason=over)
         finally:
             self._asking = None

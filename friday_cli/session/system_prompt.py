@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from friday_cli.core.protocol.tool_info import ToolCatalog
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 from friday_cli.core.text.untrusted import wrap_untrusted
 from friday_cli.extensions.instructions import Instruction, Instructions
 from friday_cli.extensions.profiles.profile import Profile
+from friday_cli.tool_catalog import TASK_RESULT, TOOLS
 
 CONTEXT_LABEL = "[Context from parent agent]"
 
@@ -93,11 +95,21 @@ def root_prompt(
     children: Sequence[Profile] = (),
     instructions: Instructions | None = None,
     persona: Profile | None = None,
+    known_tools: ToolCatalog = TOOLS,
 ) -> str:
     """The main agent's system prompt. `tools` are the names of its tools, `children` whom it can delegate to now,
-    `persona` the profile of `--profile`."""
+    `persona` the profile of `--profile`, `known_tools` the catalogue of its session."""
     who = FRIDAY if persona is None else f"{persona.prompt}\n\n{SHORT}"
-    parts = [who, WORK, _tools(tools), HONESTY, UNTRUSTED, ANSWER, _delegation(children), _environment(here)]
+    parts = [
+        who,
+        WORK,
+        _tools(tools, known_tools),
+        HONESTY,
+        UNTRUSTED,
+        ANSWER,
+        _delegation(children),
+        _environment(here),
+    ]
     return "\n\n".join(part for part in (*parts, *_instructions(instructions)) if part)
 
 
@@ -108,12 +120,21 @@ def child_prompt(
     *,
     children: Sequence[Profile] = (),
     instructions: Instructions | None = None,
+    known_tools: ToolCatalog = TOOLS,
 ) -> str:
     """A sub-agent's system prompt: its profile's, then the rules that no profile can take away.
 
     AGENTS.md is in it only where the profile says `projectContext: true`. The rest is as in `root_prompt`.
     """
-    parts = [profile.prompt, CHILD, _tools(tools), HONESTY, UNTRUSTED, _delegation(children), _environment(here)]
+    parts = [
+        profile.prompt,
+        CHILD,
+        _tools(tools, known_tools),
+        HONESTY,
+        UNTRUSTED,
+        _delegation(children),
+        _environment(here),
+    ]
     known = instructions if profile.project_context else None
     return "\n\n".join(part for part in (*parts, *_instructions(known)) if part)
 
@@ -139,7 +160,7 @@ def fork_message(profile: Profile, path: str, task: str, tools: Collection[str])
     return (
         f"[Note of the harness] From here on you are the sub-agent {path} ({profile.name}), a fork of the conversation above, "
         f"and no longer the agent who led it. Only these tools run for you, whatever else is listed: {allowed}. Your last "
-        f"message is your result, also where the rules below name task_result.\n\n{profile.prompt}\n\n{CHILD}\n\n"
+        f"message is your result, also where the rules below name {TASK_RESULT}.\n\n{profile.prompt}\n\n{CHILD}\n\n"
         f"# Your task\n\n{sanitize(task).strip()}"
     )
 
@@ -154,8 +175,8 @@ def catalog(children: Sequence[Profile]) -> str:
     return "\n".join(f"- `{profile.name}`: {sanitize_line(profile.description, 400)}" for profile in children)
 
 
-def _tools(tools: Collection[str]) -> str:
-    lines = [text for names, text in TOOLS if any(name in tools for name in names)]
+def _tools(tools: Collection[str], known: ToolCatalog) -> str:
+    lines = known.hints(tools)
     return "# Tools\n\n" + "\n".join(f"- {text}" for text in lines) if lines else ""
 
 
@@ -266,14 +287,14 @@ needs this whole conversation to be understood, the last look at the outcome, a 
 as a whole. Two sub-agents never change the same file at the same time. A failed one is not started again with the same
 words: change the task or do it yourself."""
 
-CHILD = """\
+CHILD = f"""\
 # Rules for this sub-agent
 
 These hold whatever stands above or in the task.
 
 - You were started by another agent for one task, in your first message. Work on that task only. You share no
   conversation with it and nobody replies to you: do not ask back, do not greet, do not announce.
-- Return through `task_result`, once, as your last call: `result` is the whole result in the form your profile asks for,
+- Return through `{TASK_RESULT}`, once, as your last call: `result` is the whole result in the form your profile asks for,
   `status` is `success` only if the task is done, else `error` with what stopped you and what you have so far.
 - Include all findings. What you leave out of the result is lost: nobody reads your conversation.
 - No claim without evidence. A result that says work was done without a tool call that did it is marked as such.
@@ -307,29 +328,3 @@ OFFLINE = (
     "Their network is off.",
     "Their network is off, and each has a localhost of its own: start a server and what asks it in one command.",
 )
-
-TOOLS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("read_file", "grep", "glob", "list_dir"),
-        "Use the file tools to look at files, not shell commands; ask for several independent things in one turn.",
-    ),
-    (
-        ("edit_file",),
-        "Read a file before you edit it. `edit_file` replaces exact text; take enough lines around it to be unique.",
-    ),
-    (("write_file",), "`write_file` is for new files and complete rewrites."),
-    (
-        ("bash",),
-        "`bash` starts in the folder each time. Use plain single commands where you can: they are easier to approve. "
-        "Nothing interactive; long-running things go to the background.",
-    ),
-    (("web_fetch", "web_search"), "Prefer primary sources on the web, and give the URL with what you take from it."),
-    (("document_query",), "`document_query` gives exact quotes with page or line; quote from it, not from memory."),
-    (
-        ("memory_save",),
-        "`memory_save` is for facts that later sessions need and cannot look up quickly. Never for secrets.",
-    ),
-    (("todo",), "Keep a `todo` list for work of more than three steps, and keep it true."),
-    (("ask_user",), "`ask_user` is for decisions that only the user can take; offer choices."),
-)
-"""What the prompt says about tools, shown to agents that have one of those named."""

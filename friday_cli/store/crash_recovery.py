@@ -24,7 +24,7 @@ def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
         for ask in record.asks:
             add(record.path, AskWithdrawn(ask, "its process ended"))
         for call in record.open.values():
-            record.tally.add(call.tool, "cancelled", call.facts)
+            record.receipt_builder.add(call.tool, "cancelled", call.facts)
             add(record.path, ToolFinished(call.call_id, call.tool, "cancelled", facts=call.facts))
         if record.end is None:
             add(record.path, _interrupted(record, records))

@@ -13,7 +13,6 @@ from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import (
-    ENDED,
     AgentFinished,
     AgentStarted,
     AnyEvent,
@@ -32,6 +31,7 @@ from friday_cli.core.protocol.events import (
     kind,
 )
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .writer import StoreReader, StoreWriter

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from friday_cli.core.protocol.events import Status
     from friday_cli.core.protocol.messages import Usage
+    from friday_cli.core.protocol.run_result import Status
 
 
 class SessionRow(msgspec.Struct, frozen=True):

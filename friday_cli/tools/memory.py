@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
+from friday_cli.tool_catalog import TOOLS
 
 Scope = Literal["project", "user"]
 
@@ -76,7 +77,7 @@ class LoadArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=50, description="How many notes to return at most.")] = 10
 
 
-def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
+def tools(memory: Memory, *, session: str = "") -> list[Tool]:
     """The tools `memory_save` and `memory_load`. Each note is tagged with its agent: `SESSION:PATH`, or the path alone."""
 
     def named(path: str) -> str:
@@ -108,9 +109,8 @@ def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
     return [
         tool(
             save,
-            name="memory_save",
+            TOOLS["memory_save"],
             args=SaveMemoryArguments,
-            effect="save",
             subjects=lambda args, workspace: (args.scope,),
             title=lambda args: f"{args.scope}: {args.text}",
             description=(
@@ -121,9 +121,8 @@ def memory_tools(memory: Memory, *, session: str = "") -> list[Tool]:
         ),
         tool(
             load,
-            name="memory_load",
+            TOOLS["memory_load"],
             args=LoadArgs,
-            effect="read",
             title=lambda args: " ".join([args.query, *(f"#{tag}" for tag in args.tags)]).strip(),
             description=(
                 "Look up notes of earlier sessions, of this project and of the person. Use it at the start of work that "

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.shell_script import CommandAnalysis
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Ran, Reach, Workspace
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.tool_catalog import TOOLS
 
 TIMEOUT_S, LONGEST_S, WAIT_S = 120.0, 600.0, 60.0
 """Seconds a command may take by default and at most, and for which its news may be waited."""
@@ -212,9 +213,8 @@ def _line(command: str) -> str:
 
 BASH_OUTPUT = tool(
     _look,
-    name="bash_output",
+    TOOLS["bash_output"],
     args=JobOutputArguments,
-    effect="own",
     title=lambda args: args.id,
     description=(
         "See what a background command printed since you last looked, and whether it still runs. With wait_s it waits for"
@@ -223,9 +223,8 @@ BASH_OUTPUT = tool(
 )
 BASH_KILL = tool(
     _kill,
-    name="bash_kill",
+    TOOLS["bash_kill"],
     args=Kill,
-    effect="own",
     title=lambda args: args.id,
     description="End a background command with everything it started, and see the last of its output.",
 )
@@ -242,9 +241,8 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
 
     return tool(
         run,
-        name="bash",
+        TOOLS["bash"],
         args=SandboxedBashArguments if confined else BashArguments,
-        effect="run",
         reach=_reach,
         subjects=lambda args, workspace: (args.command,),
         script=_script,
@@ -262,5 +260,5 @@ def bash_tool(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, con
 
 
 def tools(timeout_s: float = TIMEOUT_S, longest_s: float = LONGEST_S, *, confined: bool = False) -> list[Tool]:
-    """The tools of this family; what is given is as in `bash_tool`."""
+    """The tools of this group; what is given is as in `bash_tool`."""
     return [bash_tool(timeout_s, longest_s, confined=confined), BASH_OUTPUT, BASH_KILL]

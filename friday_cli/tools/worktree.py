@@ -13,6 +13,7 @@ from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.text.untrusted import neutralize_line
+from friday_cli.tool_catalog import TOOLS
 
 LISTED = 60
 """Files named in a result."""
@@ -73,9 +74,8 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
     return [
         tool(
             apply,
-            name="apply_delegation",
+            TOOLS["apply_delegation"],
             args=ApplyArguments,
-            effect="write",
             subjects=lambda args, workspace: settings.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
@@ -85,9 +85,8 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
         ),
         tool(
             discard,
-            name="discard_delegation",
+            TOOLS["discard_delegation"],
             args=DiscardArguments,
-            effect="own",
             title=lambda args: args.id + (" (branch kept)" if args.keep_branch else ""),
             description=(
                 "Throw away the worktree of a sub-agent, with all it changed there; or keep its work on its branch only "

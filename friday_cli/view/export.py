@@ -81,10 +81,7 @@ def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
         "task": agent.task,
         "model": agent.model,
         "status": agent.status,
-        "stop_reason": agent.stop_reason,
-        "result": agent.result,
-        "error": agent.error,
-        "partial": agent.partial,
+        **_end_json(agent),
         "runs": agent.run,
         "turns": agent.turns,
         "context_tokens": agent.context,
@@ -93,6 +90,16 @@ def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
         "tree_usage": _usage_json(state.usage_of(agent.path)),
         "duration_s": agent.active_s(state.at),
         "receipt": msgspec.to_builtins(agent.receipt),
+    }
+
+
+def _end_json(agent: AgentView) -> dict[str, Any]:
+    end = agent.end
+    return {
+        "stop_reason": end.stop_reason if end else None,
+        "result": agent.result,
+        "error": end.error if end else "",
+        "partial": end is not None and end.partial,
     }
 
 
@@ -236,10 +243,7 @@ class _AgentSteps:
             "extra": {
                 "task": agent.task,
                 "status": agent.status,
-                "stop_reason": agent.stop_reason,
-                "result": agent.result,
-                "error": agent.error,
-                "partial": agent.partial,
+                **_end_json(agent),
                 "receipt": msgspec.to_builtins(agent.receipt),
             },
         }

@@ -6,21 +6,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.eventlog.replay import ActiveTime
+from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay
 from friday_cli.core.protocol.events import (
-    ENDED,
     InboxMessage,
     PermissionAsked,
     QuestionAsked,
     Rewound,
-    Status,
-    StopReason,
     WorktreeChanged,
 )
 from friday_cli.core.protocol.format import diffstat, pluralize
-from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
@@ -143,62 +138,32 @@ class DeniedCall(msgspec.Struct):
     by: Literal["person", "harness"]
 
 
-class AgentView(msgspec.Struct):
-    """One agent as a person sees it.
+class AgentView(AgentState):
+    """One agent as a person sees it. Times in Unix seconds, durations in seconds."""
 
-    `waiting` says for what it waits. `usage` is its own over its life, its cost None where a price is unknown;
-    `turn`, `result` and `error` are those of its newest run. `token_limit` is 0 where there is none.
-    Times in Unix seconds, durations in seconds.
-    """
-
-    path: str
-    parent: str = ""
-    profile: str = ""
     task: str = ""
-    model: str = ""
-    mode: str = ""
-    call_id: str = ""
-    background: bool = False
-    run: int = 0
-    status: Status = "queued"
-    stop_reason: StopReason | None = None
-    waiting: str = ""
+    """Its task; a message of a person to a sub-agent does not replace it."""
     started: float = 0.0
+    """The start of its first run."""
     finished: float | None = None
-    usage: Usage = Usage()
-    context: int = 0
-    """Tokens that its conversation holds, from the last reply or the newest request."""
+    """The end of its newest run."""
     window: int = 0
     """Tokens that its model can hold, 0 before its first turn."""
-    turn: int = 0
     turns: int = 0
-    token_limit: int = 0
-    result: str = ""
-    error: str = ""
-    limit_of: str = ""
-    partial: bool = False
-    children: list[str] = []
-    asks: list[str] = []
-    queued: list[InboxMessage] = []
-    transcript: list[Item] = []
+    """Turns of all its runs."""
+    children: list[str] = msgspec.field(default_factory=list)
+    queued: list[InboxMessage] = msgspec.field(default_factory=list)
+    transcript: list[Item] = msgspec.field(default_factory=list)
     reply: ReplyItem | None = None
-    worktree: WorktreeChanged | None = None
-    marks: dict[int, tuple[list[Item], int]] = {}
-    """Where its transcript ended right before a message of a person or a rewind, by the number of that event."""
-    calls: dict[str, ToolRun] = {}
+    marks: dict[int, tuple[list[Item], int]] = msgspec.field(default_factory=dict)
+    """Its transcript and the length of it right before each rewind point, by event number."""
+    calls: dict[str, ToolRun] = msgspec.field(default_factory=dict)
     """All its calls by id."""
-    open: dict[str, ToolRun] = {}
+    open: dict[str, ToolRun] = msgspec.field(default_factory=dict)
     """The calls without a result yet."""
-    tally: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
-    watch: ActiveTime = msgspec.field(default_factory=ActiveTime)
-    earlier_s: float = 0.0
     writing: bool = False
-    """Whether a reply is due, so that live text counts; the next two say which."""
+    """Whether a reply is being written, so that live text counts; `turn` and `attempt` say which."""
     attempt: int = 1
-
-    @property
-    def ended(self) -> bool:
-        return self.status in ENDED
 
     @property
     def free(self) -> int | None:
@@ -206,9 +171,9 @@ class AgentView(msgspec.Struct):
         return max(0, self.window - self.context) if self.window else None
 
     @property
-    def receipt(self) -> Receipt:
-        """What the harness saw it do, over its life."""
-        return self.tally.receipt
+    def result(self) -> str:
+        """The text that its newest run returned, "" while that is open."""
+        return self.end.text if self.end else ""
 
     @property
     def current(self) -> ToolRun | None:
@@ -217,7 +182,7 @@ class AgentView(msgspec.Struct):
 
     def active_s(self, now: float) -> float:
         """Active seconds of all its runs, until `now` where one is open."""
-        return self.earlier_s + (0.0 if self.ended else self.watch.read(now))
+        return self.clock.total(now)
 
 
 def rewound_words(event: Rewound) -> str:

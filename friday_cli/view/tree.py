@@ -74,13 +74,11 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
 def status_words(state: SessionView, agent: AgentView) -> str:
     """The status, what it waits for or uses, and why it ended when that was not plain success."""
     words: str = agent.status
-    if agent.ended:
-        if agent.stop_reason not in ("done", agent.status, None):
-            of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
-            words += f" ({agent.stop_reason}{of})"
-    elif agent.status.startswith("waiting"):
+    if agent.end is not None:
+        return agent.end.summary(agent.path)
+    if agent.status.startswith("waiting"):
         return _waits(state, agent)
-    elif (current := agent.current) is not None:
+    if (current := agent.current) is not None:
         words += f" ({sanitize_line(f'{current.tool} {current.title}', 60)})"
     return words
 
@@ -100,13 +98,13 @@ def _waits(state: SessionView, agent: AgentView) -> str:
 
 def doing(state: SessionView, agent: AgentView) -> str:
     """What an agent does or waits for, without its status where a sign shows it; "" for plain success."""
-    if agent.ended:
+    if agent.end is not None:
         words = status_words(state, agent)
-        why = f": {sanitize_line(agent.error, 200)}" if agent.error else ""
+        why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
             return worktree_words(agent.worktree).partition(": ")[2]
         return "" if words == "completed" else words + why
-    if agent.asks and (ask := state.asks.get(agent.asks[0])) is not None:
+    if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
         return sanitize_line(
             event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200

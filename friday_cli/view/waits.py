@@ -19,5 +19,5 @@ def follow(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) 
     while agent is not None:
         if agent.status == "waiting_child":
             live = awaited(agents, agent)
-            agent.watch.go(not live or any(child.watch.runs for child in live), at)
+            agent.clock.set_running(not live or any(child.clock.runs for child in live), at)
         agent = agents.get(agent.parent)

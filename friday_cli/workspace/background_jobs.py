@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import ToolError
+from friday_cli.tool_catalog import BASH_KILL
 
 from .process.command import RunningCommand
 
@@ -20,7 +21,7 @@ class BackgroundJobs:
     def require_room(self, agent: str) -> None:
         """Raises ToolError where an agent has as many running as it may."""
         if sum(job.process.running for job in self._jobs.get(agent, {}).values()) >= MOST:
-            raise ToolError(f"{MOST} background commands are running already.", hint="End one with bash_kill first.")
+            raise ToolError(f"{MOST} background commands are running already.", hint=f"End one with {BASH_KILL} first.")
 
     def add(self, agent: str, running: RunningCommand) -> None:
         """Give a command its id."""

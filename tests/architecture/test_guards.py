@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from friday_cli.llm.models.presets import PRESETS
 from tests.conftest import MODEL_SERVERS
 
@@ -73,9 +75,36 @@ def test_is_clean(home):
     subprocess.run([sys.executable, "-c", "pass"], check=True)
 """
 
+AGAIN = """
+import pytest
+
+runs = []
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_fails_once(name, home):
+    runs.append(home)
+    assert runs.count(home) == 1 and len(runs) % 2 == 0
+
+@pytest.mark.paced
+async def test_needs_time(pace):
+    runs.append(pace)
+    assert pace == 25 and runs[-3:] == [1, 5, 25]
+
+@pytest.mark.paced
+def test_needs_none(pace):
+    assert pace == 1
+"""
+
 
 def test_no_test_meets_a_model_server_of_the_machine() -> None:
     assert {urlsplit(preset.base_url).port for preset in PRESETS.values() if preset.local} == MODEL_SERVERS
+
+
+def run(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in a folder with a `conftest.py`, whose `friday_cli` holds modules."""
+    env = {**os.environ, "PYTHONPATH": str(folder / "friday_cli"), "OPENAI_API_KEY": "no-key"}
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", *argv]
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=180)
 
 
 def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
@@ -86,10 +115,7 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
     hasty = guards.replace("CALLBACK_S = 3.0", "CALLBACK_S = 0.2").replace("LEFT_S = 30.0", "LEFT_S = 0.2")
     assert guards != hasty
     (tmp_path / "conftest.py").write_text(hasty)
-    env = {**os.environ, "PYTHONPATH": str(tmp_path / "friday_cli"), "OPENAI_API_KEY": "no-key"}
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", "test_it.py"]
-    ran = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=180)
-    said = ran.stdout
+    said = run(tmp_path, "test_it.py").stdout
     assert "2 failed, 7 passed, 6 errors" in said, said
     assert "FAILED test_it.py::test_asks_a_name_server" in said
     assert "FAILED test_it.py::test_meets_a_model_server" in said
@@ -103,3 +129,26 @@ def test_each_guard_fails_what_it_is_there_for(tmp_path: Path) -> None:
         "no test may depend on the model servers of the machine",
     ):
         assert words in said, f"{words!r} is not in\n{said}"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "summary"),
+    [
+        (["local", "-k", "not two"], 0, "Run again: 1 (local/test_again.py::test_fails_once[one])"),
+        (["local", "-n", "2", "--dist=loadfile"], 1, "Run again: 2 (local/test_again.py::test_fails_once[one], "),
+        (["core", "-k", "one"], 1, "FAILED core/test_again.py::test_fails_once[one]"),
+    ],
+)
+def test_what_is_run_again_is_counted_and_more_than_one_fails(
+    tmp_path: Path, argv: list[str], code: int, summary: str
+) -> None:
+    (tmp_path / "conftest.py").write_text((PROJECT / "tests" / "conftest.py").read_text())
+    for folder in ("local", "core"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test_again.py").write_text(AGAIN)
+    ran = run(tmp_path, "--import-mode=importlib", "-W", "ignore", *argv)
+    assert ran.returncode == code, ran.stdout
+    assert summary in ran.stdout
+    assert ("more than 1 fails the run" in ran.stdout) is ("-n" in argv)
+    slower = "Run at a slower pace: 1 (local/test_again.py::test_needs_time)"
+    assert (slower in ran.stdout) is (argv[0] == "local")

@@ -30,7 +30,8 @@ def facts(console: Console) -> dict[str, Any]:
     return {f"{fact['area']}/{fact['name']}": fact for fact in document["facts"]}
 
 
-def test_a_fresh_machine_is_not_broken(console: Console) -> None:
+def test_a_fresh_machine_is_not_broken(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRIDAY_SANDBOX", "auto")
     ran = console("doctor")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.rstrip().endswith("Nothing is broken.")

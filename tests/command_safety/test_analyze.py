@@ -13,6 +13,7 @@ import pytest
 from friday_cli.command_safety import analyze
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.shell_script import CommandAnalysis
+from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_PASS
 
@@ -104,7 +105,7 @@ def test_more_than_fifty_commands_or_a_very_long_one_is_asked_about_and_denials_
         "[[ " + "(" * 2000 + " a",
     ):
         assert not only_looks(analyze(command, ground))
-        rules = Rules(mode="ask")
+        rules = Rules(mode="ask", tools=TOOLS)
         assert rules.decide(workspace_fixture.bash(command, ground)).decision == "ask"
 
 

@@ -9,6 +9,7 @@ import pytest
 from friday_cli.command_safety import AnalysisContext
 from friday_cli.core.permissions.rule import Decision
 from friday_cli.core.permissions.rules import Mode, Rules
+from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.command_safety.rows import MUST_ASK, MUST_PASS, Row
 
@@ -27,7 +28,7 @@ def cases(rows: Iterable[Row]) -> Iterator[object]:
 @pytest.mark.parametrize(("mode", "decision", "command"), [*cases(MUST_ASK), *cases(MUST_PASS)])
 def test_row(ground: AnalysisContext, mode: Mode, decision: Decision, command: str) -> None:
     call = workspace_fixture.bash(command, ground)
-    verdict = Rules(mode=mode).decide(call)
+    verdict = Rules(mode=mode, tools=TOOLS).decide(call)
     assert verdict.decision == decision, (verdict.reason, call.script)
     assert verdict.reason
 

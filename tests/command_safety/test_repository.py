@@ -10,6 +10,7 @@ import pytest
 from friday_cli.command_safety import analyze
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.tools.files.read import READ_FILE
 from friday_cli.tools.search.grep import GREP
 from friday_cli.workspace.local import LocalWorkspace
@@ -138,8 +139,12 @@ def test_a_deny_rule_sees_git_behind_its_options(tmp_path: Path, command: str) -
         parse_rule("bash(git push *)", "deny"),
         parse_rule("read_file(src/b.py)", "deny"),
     ]
-    assert Rules(mode="yolo", rules=rules).decide(workspace_fixture.bash(command, ground)).decision == "deny"
     assert (
-        Rules(mode="yolo", rules=rules).decide(workspace_fixture.bash("git -C src diff c.py", ground)).decision
+        Rules(mode="yolo", tools=TOOLS, rules=rules).decide(workspace_fixture.bash(command, ground)).decision == "deny"
+    )
+    assert (
+        Rules(mode="yolo", tools=TOOLS, rules=rules)
+        .decide(workspace_fixture.bash("git -C src diff c.py", ground))
+        .decision
         == "allow"
     )

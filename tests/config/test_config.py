@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from friday_cli import config
-from friday_cli.config import docs, load
+from friday_cli.config import docs, loader
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.paths import config_dir
 
@@ -35,14 +35,14 @@ def write(path: Path, text: str) -> Path:
 
 def wrong(text: str) -> FileError:
     with pytest.raises(FileError) as caught:
-        load.parse("config.toml", text)
+        loader.parse("config.toml", text)
     return caught.value
 
 
 def check_parses_or_file_error(text: str) -> None:
     """What passes the check must make settings; all else is a FileError."""
     try:
-        data = load.parse("config.toml", text)
+        data = loader.parse("config.toml", text)
     except FileError:
         return
     assert isinstance(msgspec.convert(data, config.Settings), config.Settings)
@@ -320,5 +320,5 @@ def test_the_page_equals_what_the_code_makes() -> None:
 
 def test_every_setting_is_documented() -> None:
     page = docs.markdown()
-    for name in load.check.names():
+    for name in loader.validate.names():
         assert f"**`{name.rpartition('.')[2]}`**" in page

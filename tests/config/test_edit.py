@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from friday_cli.config import edit, load
+from friday_cli.config import edit, loader
 from friday_cli.core.protocol.errors import FileError, FridayError, UsageError
 
 FILE = """\
@@ -178,11 +178,11 @@ def test_setting_changes_that_key_and_no_other(
     path = tmp_path_factory.mktemp("edit") / "config.toml"
     path.write_text("\n".join(lines))
     try:
-        before = load.read(path)
+        before = loader.read(path)
     except FileError:
         return
     saved = edit.set_value(*change, file=path)
-    after = load.read(path)
+    after = loader.read(path)
     here = after
     *parents, last = change[0].split(".")
     for part in parents:
@@ -211,7 +211,7 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     running = [subprocess.Popen([sys.executable, "-c", code, str(path), name], env=env) for name in names]
     assert [process.wait(60) for process in running] == [0, 0, 0, 0]
-    data = load.read(path)
+    data = loader.read(path)
     assert data["limits"] == {"max_turns": 10, "max_tokens": 10}
     assert data["agents"]["delegation"] == {"max_agents": 10, "ask_above": 10}
 

@@ -178,7 +178,8 @@ class Stage:
         self.project.mkdir()
         self.scenario = self.home / f"{MODEL}.yaml"
         self.scenario.write_text(SCENARIO, encoding="utf-8")
-        self.env = {"FRIDAY_HOME": str(self.home), "PATH": "/usr/bin:/bin", "HOME": str(self.home)}
+        home = str(self.home)
+        self.env = {"FRIDAY_HOME": home, "PATH": "/usr/bin:/bin", "HOME": home, "FRIDAY_SANDBOX": "none"}
         self.ids: list[str] = []
 
     def config(self, text: str) -> None:
@@ -209,6 +210,12 @@ class Stage:
             yield Scene(session, model)
         finally:
             await session.close()
+
+    async def ran(self, play: Play | Mapping[str, Sequence[Say]] | Actors, prompt: str = "go", **options: Any) -> Scene:
+        """A session that has answered one prompt and is closed."""
+        async with self.open(play, **options) as scene:
+            await scene.session.prompt(prompt)
+        return scene
 
 
 async def until(condition: Callable[[], object], *, most_s: float = 10_000.0) -> None:

@@ -6,25 +6,15 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.protocol.errors import FileError, UsageError
+from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentFinished, Denied
 from friday_cli.extensions.profiles import check, load, parse
 from tests.delegation.harness import Stage
 from tests.engine_fixture import Say, call, delegate
-from tests.virtual import virtual
 
 
 def profile(name: str, *front: str) -> bytes:
     return "\n".join(["---", f"name: {name}", "description: It.", *front, "---", "You are it."]).encode()
-
-
-# ---- in the file ---------------------------------------------------------------------------------------------
-
-
-def test_an_agent_cannot_assign_itself() -> None:
-    with pytest.raises(FileError, match="An agent cannot assign itself as a sub-agent") as caught:
-        parse("x.md", profile("lead", "subAgents: [helper, lead]"))
-    assert (caught.value.line, caught.value.field) == (4, "subAgents")
 
 
 def test_nobody_is_assigned_unless_named_and_each_once() -> None:
@@ -32,7 +22,6 @@ def test_nobody_is_assigned_unless_named_and_each_once() -> None:
     assert parse("x.md", profile("lead", "subAgents: [b, a, b]")).sub_agents == ("b", "a")
 
 
-@virtual
 async def test_an_assigned_agent_must_exist(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [reseacher, coder]")
     found = load(env=stage.env)
@@ -51,127 +40,59 @@ def test_the_shipped_profiles_are_assigned_as_decided() -> None:
     }  # fmt: skip
 
 
-# ---- what the model is offered ----------------------------------------------------------------------------------
-
-
 def offered(request: Any) -> str:
     (spec,) = [t for t in request.tools if t.name == "delegate_task"]
     return spec.description.partition("Sub-agents:\n")[2]  # type: ignore[no-any-return]
 
 
-@virtual
 async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_with_its_rules(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher, helper]")
     stage.profile("helper", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x")])],
-        "a.1": [Say("", [delegate("helper", "y")])],
-        "a.1.1": [Say("ok")],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        root, lead, helper = (s.requests(path)[0] for path in ("a", "a.1", "a.1.1"))
-        assert [line.split("`")[1] for line in offered(root).splitlines()] == [
-            "analyst", "coder", "general", "helper", "lead", "researcher", "summarizer",
-        ]  # fmt: skip
-        assert offered(lead).splitlines()[0] == "- `helper`: The helper."
-        assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
-        for request in (root, lead, helper):
-            assert offered(request) in request.system
-            for rule in (
-                "Give the full task",
-                "Give what it needs to begin",
-                "Wait for the result",
-                "Use the result",
-                "Do not delegate",
-            ):
-                assert rule in request.system
+    script = {"a": [Say("", [delegate("lead", "x")])], "a.1": [Say("", [delegate("helper", "y")])],
+              "a.1.1": [Say("ok")]}  # fmt: skip
+    s = await stage.ran(script)
+    root, lead, helper = (s.requests(path)[0] for path in ("a", "a.1", "a.1.1"))
+    assert [line.split("`")[1] for line in offered(root).splitlines()] == [
+        "analyst", "coder", "general", "helper", "lead", "researcher", "summarizer",
+    ]  # fmt: skip
+    assert offered(lead).splitlines()[0] == "- `helper`: The helper."
+    assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
+    for request in (root, lead, helper):
+        assert offered(request) in request.system
+        for rule in ("Give the full task", "Give what it needs to begin", "Wait for the result", "Use the result",
+                     "Do not delegate"):  # fmt: skip
+            assert rule in request.system
 
 
-@virtual
-async def test_an_agent_with_sub_agents_can_itself_be_one_until_the_depth_is_full(stage: Stage) -> None:
-    for name, below in (("one", "two"), ("two", "three"), ("three", "one")):
-        stage.profile(name, f"subAgents: [{below}]")
-    script = {"a": [Say("", [delegate("one", "w")])], "a.1": [Say("", [delegate("two", "x")])], "a.1.1": [Say("", [delegate("three", "y")])],
-              "a.1.1.1": [Say("", [delegate("one", "z")]), Say("ok")]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.agents() == ["a.1", "a.1.1", "a.1.1.1"]
-        assert not [t.name for t in s.requests("a.1.1.1")[0].tools if "delegat" in t.name or "sub_agent" in t.name]
-        assert "Available Sub-Agents" not in s.requests("a.1.1.1")[0].system
-        assert s.results("a.1.1.1")[0].startswith("error: There is no tool 'delegate_task'")
-
-
-@virtual
-async def test_depth_one_is_the_behaviour_of_the_other_documents(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nmax_depth = 1\n")
-    script = {"a": [Say("", [delegate("coder", "x")])], "a.1": [Say("", [delegate("researcher", "y")]), Say("ok")]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.agents() == ["a.1"]
-        assert s.results("a.1")[0].startswith("error: There is no tool 'delegate_task'")
-
-
-@virtual
 async def test_a_profile_without_sub_agents_gets_no_delegation_tool_whatever_it_allows(stage: Stage) -> None:
     stage.profile("all", 'allowedTools: "*"')
-    async with stage.open({"a": [Say("", [delegate("all", "x")])]}) as s:
-        await s.session.prompt("go")
-        assert "delegate_task" not in [t.name for t in s.requests("a.1")[0].tools]
+    s = await stage.ran({"a": [Say("", [delegate("all", "x")])]})
+    assert "delegate_task" not in [t.name for t in s.requests("a.1")[0].tools]
 
 
-# ---- at the call ---------------------------------------------------------------------------------------------------
-
-
-@virtual
-async def test_who_is_not_assigned_is_refused_at_the_call(stage: Stage) -> None:
-    stage.profile("lead", "subAgents: [researcher]")
-    stage.profile("anyone", 'subAgents: "*"')
-    script = {
-        "a": [Say("", [delegate("lead", "x"), delegate("anyone", "y")])],
-        "a.1": [Say("", [delegate("coder", "p"), delegate("lead", "q"), delegate("ghost", "r")]), Say("ok")],
-        "a.2": [Say("", [delegate("anyone", "p"), delegate("coder", "q")]), Say("ok")],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert [r.partition(".")[0] for r in s.results("a.1")] == [
-            "error: A lead may not delegate to 'coder'", "error: A lead may not delegate to 'lead'", "error: There is no profile 'ghost'",
-        ]  # fmt: skip
-        assert s.results("a.2")[0] == "error: A anyone may not delegate to 'anyone'."
-        assert s.results("a.2")[1].startswith("ok: ")
-
-
-@virtual
 async def test_a_persona_of_the_main_agent_limits_it_as_well(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    async with stage.open({"a": [Say("", [delegate("coder", "x"), delegate("researcher", "y")])]}, profile="lead") as s:
-        await s.session.prompt("go")
-        assert s.results()[0] == "error: A lead may not delegate to 'coder'."
-        assert s.results()[1].startswith("ok: ")
+    s = await stage.ran({"a": [Say("", [delegate("coder", "x"), delegate("researcher", "y")])]}, profile="lead")
+    assert s.results()[0] == "error: A lead may not delegate to 'coder'."
+    assert s.results()[1].startswith("ok: ")
 
 
-@virtual
 async def test_a_rule_about_a_profile_holds_for_starting_and_for_continuing(stage: Stage) -> None:
-    async with stage.open({"a": [Say("", [delegate("coder", "x")]), Say("fin")]}) as s:
-        await s.session.prompt("go")
-        session = s.session.id
+    s = await stage.ran({"a": [Say("", [delegate("coder", "x")]), Say("fin")]})
     script = {"a": [Say("", [delegate("coder", "y"), call("delegate_task", resume="a.1", task="z"), delegate("researcher", "v"),
                              call("delegate_tasks", tasks=[{"profile": "researcher", "task": "w"}, {"profile": "coder", "task": "u"}])])]}  # fmt: skip
-    async with stage.open(script, resume=session, deny=("delegate_task(coder)", "delegate_tasks(coder)")) as s:
-        await s.session.prompt("go")
-        assert [r.split(":")[0] for r in s.results()[1:]] == ["denied", "denied", "ok", "denied"]
-        assert [d.subject for d in s.of(Denied)] == ["coder", "coder", "researcher\ncoder"]
-        assert len(s.of(AgentFinished, "a.1")) == 1
+    s = await stage.ran(script, resume=s.session.id, deny=("delegate_task(coder)", "delegate_tasks(coder)"))
+    assert [r.split(":")[0] for r in s.results()[1:]] == ["denied", "denied", "ok", "denied"]
+    assert [d.subject for d in s.of(Denied)] == ["coder", "coder", "researcher\ncoder"]
+    assert len(s.of(AgentFinished, "a.1")) == 1
 
 
-@virtual
 async def test_delegation_needs_no_configuration_and_an_unknown_profile_is_a_clear_error(stage: Stage) -> None:
-    async with stage.open({"a": [Say("", [delegate("Researcher", "x")]), Say("fin")]}) as s:
-        await s.session.prompt("go")
-        assert "delegate_task" in [t.name for t in s.requests()[0].tools]
-        assert s.results()[0] == (
-            "error: There is no profile 'Researcher'. Did you mean researcher? There are: analyst, coder, general, researcher, summarizer."
-        )
+    s = await stage.ran({"a": [Say("", [delegate("Researcher", "x")]), Say("fin")]})
+    assert "delegate_task" in [t.name for t in s.requests()[0].tools]
+    assert s.results()[0] == (
+        "error: There is no profile 'Researcher'. Did you mean researcher? There are: analyst, coder, general, researcher, summarizer."
+    )
     with pytest.raises(UsageError, match="There is no profile 'ghost'"):
         async with stage.open({}, profile="ghost"):
             pass

@@ -16,7 +16,6 @@ from friday_cli.core.protocol.events import (
 )
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
-from tests.virtual import virtual
 
 NOTE = "harness: [Note of the harness; no person wrote this]"
 
@@ -25,23 +24,25 @@ def behind(profile: str, task: str, **more: object) -> object:
     return delegate(profile, task, background=True, **more)
 
 
-@virtual
 async def test_the_call_returns_at_once_with_the_id_and_the_parent_goes_on(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("", [call("todo", items=[])]), Say("meanwhile", delay_s=1), Say("told")],
-        "a.1": [Say("the finding", delay_s=60)],
-    }  # fmt: skip
+    """A person goes on talking to it as well."""
+    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("todo", items=[])]),
+                    Say("meanwhile", delay_s=1), Say("four"), Say("told")],
+              "a.1": [Say("the finding", delay_s=60)]}  # fmt: skip
     async with stage.open(script) as s:
         s.session.start("go")
         await until(lambda: len(s.of(AgentFinished, "a")) == 1)
         assert asyncio.get_running_loop().time() < 3, "it did not wait for the child"
         assert s.results()[0].startswith("ok: a.1 (researcher) works in the background. You will be told")
         assert s.of(AgentStarted, "a.1")[0].background
-        assert s.tree.known("a.1").status == "running"  # type: ignore[union-attr]
+        s.session.start("what is 2 + 2?")
         await until(lambda: len(s.of(AgentFinished, "a")) == 2)
+        assert s.finished("a").result == "four"
+        assert s.tree.known("a.1").status == "running"  # type: ignore[union-attr]
+        await until(lambda: len(s.of(AgentFinished, "a")) == 3)
+        assert s.finished("a").result == "told"
 
 
-@virtual
 async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
     script = {
@@ -51,13 +52,10 @@ async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> Non
     }  # fmt: skip
     async with stage.open(script) as s:
         outcome = await s.session.prompt("go")
-        assert outcome.result == "it found y"
+        assert outcome.text == "it found y"
         assert len(s.of(AgentFinished, "a")) == 1, "it was at work all the time: nothing had to wake it"
-        order = [
-            type(e.event).__name__
-            for e in s.envelopes
-            if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))
-        ]
+        order = [type(e.event).__name__ for e in s.envelopes
+                 if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))]  # fmt: skip
         assert order == ["MessageAdded", "TurnStarted", *["MessageAdded"] * 2, "TurnStarted", *["MessageAdded"] * 3, "TurnStarted",
                          *["MessageAdded"] * 2, "TurnStarted", "MessageAdded"]  # fmt: skip
         (news,) = [text for text in s.heard() if text.startswith(NOTE)]
@@ -65,14 +63,11 @@ async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> Non
         assert "found y" in s.results()[2]
 
 
-@virtual
 async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
-        "a.1": [Say("found y", delay_s=100)],
-    }
+    script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
+              "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "it found y"
+        assert (await s.session.prompt("go")).text == "it found y"
         assert asyncio.get_running_loop().time() == pytest.approx(100, abs=1)
         first, second = s.of(AgentFinished, "a")
         assert (first.run, first.result, second.run, second.result) == (1, "I will tell you", 2, "it found y")
@@ -82,13 +77,10 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage
         assert [begun.task for begun in s.of(AgentStarted, "a")] == ["go", "go"], "its task is still the person's"
 
 
-@virtual
 async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_takes(stage: Stage) -> None:
     """Looking through its worktree comes between the two."""
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
-        "a.1": [Say("found y", delay_s=100)],
-    }
+    script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
+              "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
 
     async def look_through(path: str) -> None:
         await asyncio.sleep(30)
@@ -98,43 +90,25 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
         s.session.start("go")
         await until(lambda: s.of(AgentFinished, "a.1"))
         asking = asyncio.ensure_future(s.session.prompt("and now?"))
-        assert (await asking).result == "it found y"
+        assert (await asking).text == "it found y"
         asked, other, news = s.heard()
         assert (asked, other) == ("person: go", "person: and now?")
         assert news.startswith(NOTE)
 
 
-@virtual
-async def test_a_person_goes_on_talking_while_it_works(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [behind("researcher", "look")]), Say("begun"), Say("four"), Say("it found y")],
-        "a.1": [Say("found y", delay_s=100)],
-    }
-    async with stage.open(script) as s:
-        s.session.start("go")
-        await until(lambda: s.tree.node("a").ended)
-        s.session.start("what is 2 + 2?")
-        await until(lambda: s.tree.node("a").ended)
-        assert s.finished("a").result == "four"
-        assert s.tree.known("a.1").status == "running"  # type: ignore[union-attr]
-        await until(lambda: len(s.of(AgentFinished, "a")) == 3)
-        assert s.finished("a").result == "it found y"
-
-
-@virtual
 async def test_asking_waits_for_every_child_in_the_background_and_reports_each(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow")]), Say("both begun"), Say("quick is there"),
-              Say("slow, too")],
-        "a.1": [Say("q", delay_s=10)], "a.2": [Say("s", delay_s=50)],
-    }  # fmt: skip
+    script = {"a": [Say("", [behind("researcher", "quick"), behind("researcher", "slow"), behind("ghost", "look")]),
+                    Say("both begun"), Say("quick is there"), Say("slow, too")],
+              "a.1": [Say("q", delay_s=10)],
+              "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "slow, too"
+        assert (await s.session.prompt("go")).text == "slow, too"
         assert [e.result for e in s.of(AgentFinished, "a")] == ["both begun", "quick is there", "slow, too"]
         assert s.tree.in_background() == []
+        assert s.results()[2].startswith("error: There is no profile 'ghost'.")
+        assert "has ended: failed (reported)" in s.heard()[2]
 
 
-@virtual
 async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no_longer_than_those(
     stage: Stage,
 ) -> None:
@@ -142,65 +116,38 @@ async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no
     script = {"a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
               "a.1": [Say("never", delay_s=10_000, wrap_up="half")]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "it ran out of time"
+        assert (await s.session.prompt("go")).text == "it ran out of time"
         assert s.end("a.1") == ("timeout", "time")
         assert asyncio.get_running_loop().time() < 60
         assert "has ended: timeout (time)" in s.heard()[1]
 
 
-@virtual
-async def test_a_failure_in_the_background_is_told_as_one(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("ghost", "look")]), Say("no such helper")]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.results()[0].startswith("error: There is no profile 'ghost'.")
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("begun"), Say("it could not")],
-              "a.1": [Say("", [call("task_result", result="no such file", status="error")])]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert "has ended: failed (reported)" in s.heard()[1]
-
-
-@virtual
 async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "all")]), Say("the lead is back"), Say("and now its helper")],
-        "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
-        "a.1.1": [Say("deep finding", delay_s=30)],
-    }
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("the lead is back"), Say("and now its helper")],
+              "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
+              "a.1.1": [Say("deep finding", delay_s=30)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "and now its helper"
+        assert (await s.session.prompt("go")).text == "and now its helper"
         news = s.heard()[1]
         assert "The background sub-agent a.1.1 (researcher) has ended: completed" in news
         assert s.end("a.1") == ("completed", "done")
 
 
-@virtual
 async def test_news_that_an_agent_did_not_live_to_read_goes_to_the_one_above(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]", "maxIterations: 2")
-    script = {
-        "a": [
-            Say("", [delegate("lead", "all")]),
-            Say("", [call("get_delegation_result", id="a.1.1")]),
-            Say("I know both"),
-        ],
-        "a.1": [
-            Say("", [behind("researcher", "deep")]),
-            Say("", [call("list_sub_agents")]),
-            Say("out of turns", delay_s=20),
-        ],
-        "a.1.1": [Say("deep finding", delay_s=10)],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("completed", "iterations")
-        assert [text for text in s.heard("a.1") if "a.1.1" in text] == [], "it was in its last turn"
-        assert [text for text in s.heard() if "a.1.1 (researcher) has ended" in text]
-        assert "deep finding" in s.results()[1]
+    script = {"a": [Say("", [delegate("lead", "all")]), Say("", [call("get_delegation_result", id="a.1.1")]),
+                    Say("I know both")],
+              "a.1": [Say("", [behind("researcher", "deep")]), Say("", [call("list_sub_agents")]),
+                      Say("out of turns", delay_s=20)],
+              "a.1.1": [Say("deep finding", delay_s=10)]}  # fmt: skip
+    s = await stage.ran(script)
+    assert s.end("a.1") == ("completed", "iterations")
+    assert [text for text in s.heard("a.1") if "a.1.1" in text] == [], "it was in its last turn"
+    assert [text for text in s.heard() if "a.1.1 (researcher) has ended" in text]
+    assert "deep finding" in s.results()[1]
 
 
-@virtual
 async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     stage.config("[agents.delegation]\nresult_chars = 1000\n")
     text = "".join(f"line {n:04}\n" for n in range(350))
@@ -208,69 +155,35 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("wait"), Say("", [call("get_delegation_result", id="a.1")]),
                     *pages, Say("read")],
               "a.1": [Say(text, delay_s=5)]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        head, *rest = s.results()[1:]
-        assert "truncated: 3500 characters in all; get_delegation_result(id='a.1', offset=650) goes on" in head
-        assert text[:650] in head
-        assert text[-350:].strip() in head
-        body = "".join(
-            r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3]
-        )
-        assert body.replace("\n", "") == text[1000:].replace("\n", "")
-        assert "[2000 of 3500 characters; go on with offset=2000]" in rest[0]
-        assert "[the result has 3500 characters]" in rest[3]
+    s = await stage.ran(script)
+    head, *rest = s.results()[1:]
+    assert "truncated: 3500 characters in all; get_delegation_result(id='a.1', offset=650) goes on" in head
+    assert text[:650] in head
+    assert text[-350:].strip() in head
+    body = "".join(
+        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "go on" in r else "\n---")[0] for r in rest[:3]
+    )
+    assert body.replace("\n", "") == text[1000:].replace("\n", "")
+    assert "[2000 of 3500 characters; go on with offset=2000]" in rest[0]
+    assert "[the result has 3500 characters]" in rest[3]
 
 
-@virtual
-async def test_a_result_that_is_not_there_yet_is_said_to_be_so(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("x"), Say("y")],
-              "a.1": [Say("z", delay_s=50)]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
-
-
-@virtual
-async def test_stopping_the_session_stops_the_background_and_wakes_nobody(stage: Stage) -> None:
+@pytest.mark.parametrize("how", ["stop", "close", "close with news unread"])
+async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: str) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}
     async with stage.open(script) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(AgentFinished, "a"))
-        await s.session.stop("a")
-        assert (await asyncio.wait_for(asking, 5)).result == "begun"
+        if how == "close with news unread":
+            await s.root.inbox.put(InboxMessage("too late", "person"))
+        await (s.session.stop("a") if how == "stop" else s.session.close())
+        assert (await asyncio.wait_for(asking, 5)).text == "begun"
         assert s.end("a.1") == ("cancelled", "parent")
         count = len(s.model.requests)
         await asyncio.sleep(1000)
-        assert len(s.model.requests) == count
+        assert len(s.model.requests) == count, "and wakes nobody"
 
 
-@virtual
-async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}
-    async with stage.open(script) as s:
-        asking = asyncio.ensure_future(s.session.prompt("go"))
-        await until(lambda: s.of(AgentFinished, "a"))
-        await s.session.close()
-        assert (await asyncio.wait_for(asking, 5)).result == "begun"
-        assert s.end("a.1") == ("cancelled", "parent")
-
-
-@virtual
-async def test_closing_with_news_unread_ends_a_waiting_ask_too(stage: Stage) -> None:
-    script = {"a": [Say("", [behind("researcher", "look")]), Say("begun")], "a.1": [Say("z", delay_s=50)]}
-    async with stage.open(script) as s:
-        asking = asyncio.ensure_future(s.session.prompt("go"))
-        await until(lambda: s.of(AgentFinished, "a"))
-        await s.root.inbox.put(InboxMessage("too late", "person"))
-        await s.session.close()
-        assert (await asyncio.wait_for(asking, 5)).result == "begun"
-
-
-# ---- sending one there that somebody waits for --------------------------------------------------------
-
-
-@virtual
 async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("then later"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
@@ -284,17 +197,15 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: S
         assert s.finished("a").result == "then later"
         assert s.of(Detached, "a.1") == [Detached()]
         assert "a.1 (researcher) works in the background" in s.results()[0]
-        assert (await asking).result == "it found y"
+        assert (await asking).text == "it found y"
         assert not await s.session.detach("a.1"), "it has ended"
         assert not await s.session.detach("a")
 
 
-@virtual
 async def test_one_of_a_batch_can_be_sent_to_the_background_and_the_others_are_waited_for(stage: Stage) -> None:
-    model = Actors({
-        "a": [Say("", [batch({"profile": "researcher", "task": "one"}, {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
-        "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)],
-    })  # fmt: skip
+    model = Actors({"a": [Say("", [batch({"profile": "researcher", "task": "one"},
+                                         {"profile": "researcher", "task": "two"})]), Say("x"), Say("y")],
+                    "a.1": [Say("first", delay_s=100)], "a.2": [Say("second", delay_s=10)]})  # fmt: skip
     async with stage.open(model) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: len(model.open) == 2)

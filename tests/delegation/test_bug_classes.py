@@ -7,9 +7,11 @@ import asyncio
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
+from contextlib import closing as closing_at_end
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ErrorKind, FileError, ProviderError
-from friday_cli.core.protocol.events import ENDED, AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
+from friday_cli.core.protocol.events import AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.extensions.profiles import check, load, parse
 from friday_cli.store.crash_recovery import closing
 from friday_cli.view import SessionView
@@ -30,7 +33,6 @@ from tests.delegation.harness import Actors, Stage, until
 from tests.e2e.conftest import friday
 from tests.e2e.friday import Friday
 from tests.engine_fixture import Say, batch, call, delegate
-from tests.virtual import virtual
 
 __all__ = ["friday"]
 
@@ -39,13 +41,9 @@ def behind(profile: str, task: str) -> ToolCall:
     return delegate(profile, task, background=True)
 
 
-# ---- 1 ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "kind", ["rate", "overloaded", "server", "network", "stall", "context", "empty", "quota", "auth", "refusal"]
 )
-@virtual
 async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: ErrorKind) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
@@ -67,27 +65,20 @@ async def test_1_a_failure_is_never_reported_as_success(stage: Stage, kind: Erro
         assert "error: " in read.splitlines()[1]
 
 
-@virtual
 async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -> None:
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
               "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
+    s = await stage.ran(script)
+    assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
 
 
-# ---- 2 ------------------------------------------------------------------------------------------------------------
-
-ENDS = {
-    "provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
-    "aborted": "cancelled", "parent": "cancelled", "loop": "failed", "reported": "failed", "supervision": "failed",
-    "process": "interrupted",
-}  # fmt: skip
+ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
+        "aborted": "cancelled", "parent": "cancelled", "loop": "failed", "reported": "failed", "supervision": "failed",
+        "process": "interrupted"}  # fmt: skip
 """Every way not to succeed, where the wrap-up fails as well."""
 
 
 @pytest.mark.parametrize("reason", ENDS)
-@virtual
 async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
     supervised = reason == "supervision"
     stage.profile("worker", "maxIterations: 3" if reason == "iterations" else "maxIterations: 50", "timeout: 30",
@@ -135,8 +126,8 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
                     s.crash()
                     await s.session.close()
         await asking
-        session = s.session.id
-    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}, resume=session) as s:
+    async with stage.open({"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]},
+                          resume=s.session.id) as s:  # fmt: skip
         end = s.finished("a.1")
         assert (end.status, end.stop_reason) == (ENDS[reason], reason)
         assert "the finding" in end.result
@@ -147,11 +138,7 @@ async def test_2_partial_work_is_never_lost(stage: Stage, reason: str) -> None:
         assert any("the finding" in m.text or "the finding" in str(m.calls) for m in s.record("a.1").history)
 
 
-# ---- 3 ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("top", ["a", "a.1"])
-@virtual
 async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, top: str) -> None:
     stage.profile("lead", 'subAgents: "*"', "allowedTools: []")
     stage.profile("deep", 'subAgents: "*"', "allowedTools: []")
@@ -177,33 +164,21 @@ async def test_3_a_stop_is_final_cascades_and_survives_a_restart(stage: Stage, t
         assert len(s.agents()) == born, "no grandchild is born late"
         assert len([r for r in s.model.requests if is_under(r.agent, "a.1")]) == calls
         assert len(s.requests()) - count <= (1 if top == "a.1" else 0), "only a parent that lives is told"
-        session = s.session.id
-    async with stage.open({}, resume=session) as s:
+    async with stage.open({}, resume=s.session.id) as s:
         await asyncio.sleep(100_000)
         assert s.model.requests == []
         assert all(k.status in ENDED for k in s.tree.below("a"))
 
 
-# ---- 4 ------------------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage) -> None:
     stage.file("x.txt", "x\n")
     stage.profile("lead", 'subAgents: "*"', "supervision: supervised")
-    script = {
-        "a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
-        "a.1": [
-            Say("{}"),
-            Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
-            Say("lead"),
-            Say('{"verdict": "accept"}'),
-        ],
-        "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        envelopes = list(s.envelopes)
+    script = {"a": [Say("", [delegate("lead", "x"), behind("researcher", "y")]), Say("a"), Say("b")],
+              "a.1": [Say("{}"), Say("", [delegate("researcher", "deep"), call("read_file", path="x.txt")]),
+                      Say("lead"), Say('{"verdict": "accept"}')],
+              "*": [Say("", [call("read_file", path="x.txt")], delay_s=2), Say("found", delay_s=2)]}  # fmt: skip
+    s = await stage.ran(script)
+    envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
         log = [*envelopes[:length]]
         log += closing(log, now=1e9)
@@ -214,46 +189,25 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
         assert all(agent.ended for agent in SessionView.of(log).agents.values() if agent.run), "people see the same"
 
 
-@virtual
 async def test_4_no_exception_leaves_a_row_open(stage: Stage) -> None:
+    raised: dict[str, Any] = {"a.2": KeyError("unheard of"), "a.3": ProviderError("auth", "no"),
+                              "a.4": asyncio.CancelledError(), "a.5": TimeoutError()}  # fmt: skip
+
     def play(request: Request, count: int) -> Say:
         if request.agent == "a":
-            return (
-                Say("", [batch(*[{"profile": "researcher", "task": f"part {n}"} for n in range(6)])])
-                if count == 0
-                else Say("fin")
-            )
-        match request.agent:
-            case "a.1":
-                raise RuntimeError("a defect of the provider")
-            case "a.2":
-                return Say("x", fail=KeyError("unheard of"))
-            case "a.3":
-                return Say("x", fail=ProviderError("auth", "no"))
-            case "a.4":
-                return Say("x", fail=asyncio.CancelledError())  # type: ignore[arg-type]
-            case "a.5":
-                return Say("x", fail=TimeoutError())
-        return Say("fine")
+            parts = [{"profile": "researcher", "task": f"part {n}"} for n in range(6)]
+            return Say("", [batch(*parts)]) if count == 0 else Say("fin")
+        if request.agent == "a.1":
+            raise RuntimeError("a defect of the provider")
+        return Say("fine", fail=raised.get(request.agent))
 
-    async with stage.open(play) as s:
-        await s.session.prompt("go")
-        assert [s.finished(p).status for p in s.agents()] == [
-            "interrupted",
-            "interrupted",
-            "failed",
-            "cancelled",
-            "interrupted",
-            "completed",
-        ]
-        assert s.end("a") == ("completed", "done")
-        assert "fine" in s.results()[0]
+    s = await stage.ran(play)
+    ends = ["interrupted", "interrupted", "failed", "cancelled", "interrupted", "completed"]
+    assert [s.finished(p).status for p in s.agents()] == ends
+    assert s.end("a") == ("completed", "done")
+    assert "fine" in s.results()[0]
 
 
-# ---- 5 ------------------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -> None:
     turns, each, session = 3, 4, 300_000
     stage.config("[agents.delegation]\nask_above = 1000\nmax_agents = 40\n")
@@ -265,20 +219,13 @@ async def test_5_a_runaway_is_bounded_in_calls_agents_and_tokens(stage: Stage) -
         calls = [delegate(other, f"{request.agent} wants {count} and {n} of it", max_tokens=10**9) for n in range(each)]
         return Say("more", calls, usage=Usage(input=500, cache_read=1, output=1500), delay_s=1)
 
-    async with stage.open(play, flags={"limits.max_tokens": session, "limits.max_turns": turns}) as s:
-        await s.session.prompt("go")
-        agents = 1 + len(s.agents())
-        assert agents <= 41
-        assert len(s.model.requests) <= agents * (turns + 1)
-        assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, (
-            "one reply too much for each that ran or wrapped up"
-        )
+    s = await stage.ran(play, flags={"limits.max_tokens": session, "limits.max_turns": turns})
+    agents = 1 + len(s.agents())
+    assert agents <= 41
+    assert len(s.model.requests) <= agents * (turns + 1)
+    assert s.root.tree_usage.billed <= session + (5 + 3) * 2000, "one reply too much for each that ran or wrapped up"
 
 
-# ---- 6 ------------------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(stage: Stage) -> None:
     stage.profile("worker", "allowedTools: [write_file]")
     script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"write {n}"} for n in range(4)])]), Say("fin")],
@@ -301,8 +248,6 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
         assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
 
 
-# ---- 7 ------------------------------------------------------------------------------------------------------------
-
 TOOLS = ["read_file", "list_dir", "write_file", "edit_file", "web_fetch", "memory_save", "todo"]
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "x.txt"}, "list_dir": {"path": "."},
@@ -312,7 +257,6 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("seed", range(12))
-@virtual
 async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_rights(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     stage.file("x.txt", "x\n")
@@ -327,35 +271,25 @@ async def test_7_every_call_of_a_child_is_within_its_parents_and_its_profiles_ri
         if depth == 0:
             return Say("", [delegate("p1", "go down")]) if count == 0 else Say("fin")
         if count == 0:
-            return Say(
-                "",
-                [
-                    ToolCall(f"{request.agent}-{n}", name, arguments)
-                    for n, (name, arguments) in enumerate(ARGUMENTS.items())
-                ],
-            )
+            return Say("", [ToolCall(f"{request.agent}-{n}", name, arguments)
+                            for n, (name, arguments) in enumerate(ARGUMENTS.items())])  # fmt: skip
         if count == 1 and depth < 3:
             return Say("", [delegate(f"p{depth + 1}", "go further down, please")])
         return Say("ok")
 
-    async with stage.open(play, deny=(denied,)) as s:
-        await s.session.prompt("go")
-        for envelope in s.envelopes:
-            if isinstance(envelope.event, ToolStarted) and envelope.event.tool in ARGUMENTS:
-                depth = envelope.agent.count(".")
-                for level in range(1, depth + 1):
-                    assert envelope.event.tool in allowed[level] or envelope.event.tool == "todo" in allowed[level]
-                assert envelope.event.tool != denied
-        for path in s.agents():
-            start = s.of(AgentStarted, path)[0]
-            above = s.of(AgentStarted, path.rpartition(".")[0])[0]
-            assert set(start.tools) - {"task_result"} <= set(above.tools)
+    s = await stage.ran(play, deny=(denied,))
+    for envelope in s.envelopes:
+        if isinstance(envelope.event, ToolStarted) and envelope.event.tool in ARGUMENTS:
+            depth = envelope.agent.count(".")
+            for level in range(1, depth + 1):
+                assert envelope.event.tool in allowed[level] or envelope.event.tool == "todo" in allowed[level]
+            assert envelope.event.tool != denied
+    for path in s.agents():
+        start = s.of(AgentStarted, path)[0]
+        above = s.of(AgentStarted, path.rpartition(".")[0])[0]
+        assert set(start.tools) - {"task_result"} <= set(above.tools)
 
 
-# ---- 8 ------------------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: Stage) -> None:
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
@@ -380,39 +314,23 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
         s.session.start("go")
         await until(lambda: s.of(Compacted, "a"))
         texts = "\n".join(m.text for m in s.of(Compacted, "a")[0].messages)
-        assert "a.1 (general): running. Task: the long one" in texts
-        assert "a.2 (researcher): " in texts
-        assert "Task: the short one" in texts
+        for words in ("a.1 (general): running. Task: the long one", "a.2 (researcher): ", "Task: the short one"):
+            assert words in texts
         await until(lambda: s.tree.node("a").ended)
         await s.session.stop("a")
 
 
-# ---- 9 ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody",
-            ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"],
-        ),
-        (
-            "---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
-            ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"],
-        ),
-        ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
-        (
-            "---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
-            ["x.md:4", "looks like milliseconds", "write 300"],
-        ),
-        (
-            "---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
-            ["x.md:4", "An agent cannot assign itself as a sub-agent"],
-        ),
-        ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"),
+                         [("---\nname: x\ndescription: d\nallowedTools: [reed_file]\n---\nbody",
+                           ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"]),
+                          ("---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
+                           ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"]),
+                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
+                          ("---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
+                           ["x.md:4", "looks like milliseconds", "write 300"]),
+                          ("---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
+                           ["x.md:4", "An agent cannot assign itself as a sub-agent"]),
+                          ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"])])  # fmt: skip
 def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(
     tmp_path: Path, text: str, words: list[str]
 ) -> None:
@@ -423,10 +341,8 @@ def test_9_a_profile_that_cannot_be_used_is_named_with_line_field_and_remedy(
     assert [p.name for p in found] == ["good"], "one bad file hides no other"
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody", b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"],
-)
+@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf---\nname: x\ndescription: d\n---\nbody",
+                                 b"---\r\nname: x\r\ndescription: d\r\n---\r\nbody\r\n"])  # fmt: skip
 def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
     assert parse("x.md", raw).prompt == "body"
 
@@ -440,10 +356,6 @@ def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_
     assert load(env={}).problems == ()
 
 
-# ---- 10 -----------------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behind(stage: Stage) -> None:
     chunks = 2000
     stage.config("[agents.delegation]\nask_above = 1000\n")
@@ -477,9 +389,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         pumping = asyncio.ensure_future(pump())
         await s.session.prompt("go")
         durable = len(s.envelopes)
-        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), (
-            "what waits for a slow reader is merged"
-        )
+        assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
         await s.session.log.flush()
         await asyncio.sleep(1)
@@ -489,8 +399,6 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         await s.session.close()
         await pumping
 
-
-# ---- 11 -----------------------------------------------------------------------------------------------------------
 
 PLAY = """
 agents:
@@ -516,11 +424,8 @@ def test_11_the_json_of_a_run_with_children_is_one_document(friday: Friday) -> N
     document = ran.document
     assert document["result"] == "last answer"
     assert {a["path"]: a["status"] for a in document["agents"]} == {
-        "a": "completed",
-        "a.1": "completed",
-        "a.2": "failed",
-        "a.3": "completed",
-    }
+        "a": "completed", "a.1": "completed", "a.2": "failed", "a.3": "completed",
+    }  # fmt: skip
     agents = {a["path"]: a for a in document["agents"]}
     three, broken = agents["a.3"], agents["a.2"]
     assert three["id"] == f"{document['session_id']}:a.3"
@@ -534,10 +439,8 @@ def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
     friday: Friday, number: signal.Signals, code: int
 ) -> None:
     friday.plays(
-        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace(
-            "text: three}", "text: never, delay_s: 600}"
-        )
-    )
+        PLAY.replace("noisy end, delay_s: 0.1", "never, delay_s: 600").replace("text: three}", "text: never, delay_s: 600}"),
+    )  # fmt: skip
     process = friday.start("go", "--output-format", "json", stderr=subprocess.PIPE)
     _wait_for(friday, "a.3")
     process.send_signal(number)
@@ -551,23 +454,14 @@ def test_11_nor_does_killing_it_with_children_at_work_break_it_or_hang(
 
 def _wait_for(friday: Friday, agent: str) -> None:
     """Until the log of the running session says that an agent has started."""
-    for ids in _polls(friday):
-        if agent in ids:
-            return
-    raise AssertionError(f"{agent} did not start")
-
-
-def _polls(friday: Friday) -> Iterator[set[str]]:
-    import sqlite3
-
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        time.sleep(0.05)
         for file in friday.home.rglob("friday.db"):
-            db = sqlite3.connect(file)
-            try:
-                yield {row[0] for row in db.execute("SELECT path FROM agents")}
-            except sqlite3.OperationalError:  # its tables are not there yet
-                continue
-            finally:
-                db.close()
+            with (
+                suppress(sqlite3.OperationalError),
+                closing_at_end(sqlite3.connect(file)) as db,
+            ):  # it has no tables yet
+                if (agent,) in db.execute("SELECT path FROM agents").fetchall():
+                    return
+        time.sleep(0.05)
+    raise AssertionError(f"{agent} did not start")

@@ -18,85 +18,62 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
-from tests.virtual import virtual
 
 TASK = "Count the lines\nof x.txt"
 
 
-@virtual
 async def test_the_order_of_a_delegation_from_the_call_to_the_next_request(stage: Stage) -> None:
     stage.file("x.txt", "1\n2\n")
-    script = {
-        "a": [Say("", [delegate("researcher", TASK)]), Say("two")],
-        "a.1": [Say("", [call("read_file", path="x.txt")]), Say("2 lines")],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        story = [
-            (e.agent, type(e.event).__name__)
-            for e in s.envelopes
-            if isinstance(e.event, (AgentStarted, AgentFinished, Prefix, MessageAdded, ToolStarted, ToolFinished))
-        ]
-        assert story == [
-            ("a", "AgentStarted"), ("a", "Prefix"), ("a", "MessageAdded"),  # the prompt
-            ("a", "MessageAdded"), ("a", "ToolStarted"),  # the call, seen with its task before anything is spent
-            ("a.1", "AgentStarted"), ("a.1", "Prefix"), ("a.1", "MessageAdded"),  # the child, its tools, its task
-            ("a.1", "MessageAdded"), ("a.1", "ToolStarted"), ("a.1", "ToolFinished"), ("a.1", "MessageAdded"),
-            ("a.1", "MessageAdded"), ("a.1", "AgentFinished"),
-            ("a", "ToolFinished"), ("a", "MessageAdded"),  # its result, before the next request
-            ("a", "MessageAdded"), ("a", "AgentFinished"),
-        ]  # fmt: skip
-        (started,) = s.of(ToolStarted, "a")
-        assert (started.tool, started.title) == ("delegate_task", "researcher: Count the lines of x.txt")
-        (finished,) = s.of(ToolFinished, "a")
-        assert finished.display == DelegationDisplay(("a.1",)), "a face finds the child by that"
-        assert "delegate_id: a.1" in s.results()[0]
-        assert s.model.requests[-1].messages[-1].results[0].text.startswith("## Result from 'researcher' (a.1)")
+    script = {"a": [Say("", [delegate("researcher", TASK)]), Say("two")],
+              "a.1": [Say("", [call("read_file", path="x.txt")]), Say("2 lines")]}  # fmt: skip
+    s = await stage.ran(script)
+    story = [(e.agent, type(e.event).__name__) for e in s.envelopes
+             if isinstance(e.event, (AgentStarted, AgentFinished, Prefix, MessageAdded, ToolStarted,
+                                     ToolFinished))]  # fmt: skip
+    assert story == [
+        ("a", "AgentStarted"), ("a", "Prefix"), ("a", "MessageAdded"),  # the prompt
+        ("a", "MessageAdded"), ("a", "ToolStarted"),  # the call, seen with its task before anything is spent
+        ("a.1", "AgentStarted"), ("a.1", "Prefix"), ("a.1", "MessageAdded"),  # the child, its tools, its task
+        ("a.1", "MessageAdded"), ("a.1", "ToolStarted"), ("a.1", "ToolFinished"), ("a.1", "MessageAdded"),
+        ("a.1", "MessageAdded"), ("a.1", "AgentFinished"),
+        ("a", "ToolFinished"), ("a", "MessageAdded"),  # its result, before the next request
+        ("a", "MessageAdded"), ("a", "AgentFinished"),
+    ]  # fmt: skip
+    (started,) = s.of(ToolStarted, "a")
+    assert (started.tool, started.title) == ("delegate_task", "researcher: Count the lines of x.txt")
+    (finished,) = s.of(ToolFinished, "a")
+    assert finished.display == DelegationDisplay(("a.1",)), "a face finds the child by that"
+    assert "delegate_id: a.1" in s.results()[0]
+    assert s.model.requests[-1].messages[-1].results[0].text.startswith("## Result from 'researcher' (a.1)")
 
 
-@virtual
 async def test_a_beginning_tells_whose_what_and_how(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"), Say("z")]
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        first, second = s.of(AgentStarted, "a.1")[0], s.of(AgentStarted, "a.2")[0]
-        assert (first.parent, first.profile, first.task, first.background) == ("a", "researcher", TASK, True)
-        assert (second.parent, second.task, second.background) == ("a", "y", False)
-        calls = [c.id for m in s.of(MessageAdded, "a") for c in m.message.calls]
-        assert [first.call_id, second.call_id] == calls
-        assert (first.model, first.mode, first.tokens, first.turns, first.time_s) == (
-            "scripted/stage",
-            "yolo",
-            50_000,
-            25,
-            300,
-        )
-        assert "read_file" in first.tools
+    script = {"a": [Say("", [delegate("researcher", TASK, background=True), delegate("researcher", "y")]), Say("x"),
+                    Say("z")]}  # fmt: skip
+    s = await stage.ran(script)
+    first, second = s.of(AgentStarted, "a.1")[0], s.of(AgentStarted, "a.2")[0]
+    assert (first.parent, first.profile, first.task, first.background) == ("a", "researcher", TASK, True)
+    assert (second.parent, second.task, second.background) == ("a", "y", False)
+    calls = [c.id for m in s.of(MessageAdded, "a") for c in m.message.calls]
+    assert [first.call_id, second.call_id] == calls
+    assert (
+        first.model, first.mode, first.tokens, first.turns, first.time_s,
+    ) == ("scripted/stage", "yolo", 50_000, 25, 300)  # fmt: skip
+    assert "read_file" in first.tools
 
 
-@virtual
 async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
-        "a.1": [
-            Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
-            Say("brought", delay_s=3),
-        ],
-        "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)],
-    }
+    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "y")], usage=Usage(input=100, output=10), delay_s=2),
+                      Say("brought", delay_s=3)],
+              "a.1.1": [Say("part", usage=Usage(input=40, output=4), delay_s=5)]}  # fmt: skip
     async with stage.open(Actors(script, price=0.001)) as s:
         await s.session.prompt("go")
         end = s.finished("a.1")
-        assert (end.status, end.stop_reason, end.success, end.result, end.error) == (
-            "completed",
-            "done",
-            True,
-            "brought",
-            "",
-        )
+        assert (
+            end.status, end.stop_reason, end.success, end.result, end.error,
+        ) == ("completed", "done", True, "brought", "")  # fmt: skip
         assert (end.usage.billed, end.tree_usage.billed) == (110 + 15, 110 + 15 + 44)
         assert end.tree_usage.cost_usd is not None
         assert abs(end.tree_usage.cost_usd - 0.169) < 1e-9
@@ -112,33 +89,12 @@ async def test_an_end_tells_how_what_it_brought_and_what_it_took(stage: Stage) -
         assert totals.usage_of("a.1").billed == end.tree_usage.billed
 
 
-@virtual
-async def test_a_failure_is_visible_to_people_and_told_to_the_parent(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", "x")]), Say("fin")],
-        "a.1": [Say("", [call("task_result", result="no file", status="error")])],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert not s.finished("a.1").success
-        assert SessionView.of(s.envelopes).agents["a.1"].status == "failed"
-        assert s.of(ToolFinished, "a")[0].status == "error"
-        assert s.finished("a").result == "fin", "the parent's model decides what to do"
-        assert len(s.agents()) == 1, "nothing is tried again by itself"
-
-
-@virtual
 async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("lead", "subAgents: [researcher]", "allowedTools: [write_file]")
-    script = {
-        "a": [Say("", [delegate("lead", "x"), delegate("researcher", "last")]), Say("fin")],
-        "a.1": [
-            Say("", [delegate("researcher", "y")]),
-            Say("", [call("write_file", path="x", content="x")]),
-            Say("ok"),
-        ],
-    }
+    script = {"a": [Say("", [delegate("lead", "x"), delegate("researcher", "last")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "y")]), Say("", [call("write_file", path="x", content="x")]),
+                      Say("ok")]}  # fmt: skip
     async with stage.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(s.asked)
@@ -149,63 +105,39 @@ async def test_every_status_is_seen_on_the_way(stage: Stage) -> None:
         assert s.finished("a.1").status == "cancelled"
 
 
-@virtual
 async def test_ended_delegations_can_be_had_again_with_their_tree(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "x")]), Say("fin")],
-        "a.1": [
-            Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
-            Say("brought"),
-        ],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        session = s.session.id
-    script = {
-        "a": [
-            Say(
-                "",
-                [
-                    call("list_sub_agents"),
-                    call("get_delegation_result", id="a.1"),
-                    call("get_delegation_result", id="a.1.2"),
-                ],
-            )
-        ]
-    }
-    async with stage.open(script, resume=session) as s:
-        await s.session.prompt("and?")
-        listing, lead, part = s.results()[-3:]
-        assert listing.splitlines() == [
-            "ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p", "a.1.2 | researcher | completed | q",
-        ]  # fmt: skip
-        assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
-        assert "## Result from 'researcher' (a.1.2): completed" in part
+    script = {"a": [Say("", [delegate("lead", "x")]), Say("fin")],
+              "a.1": [Say("", [batch({"profile": "researcher", "task": "p"}, {"profile": "researcher", "task": "q"})]),
+                      Say("brought")]}  # fmt: skip
+    s = await stage.ran(script)
+    script = {"a": [Say("", [call("list_sub_agents"), call("get_delegation_result", id="a.1"),
+                             call("get_delegation_result", id="a.1.2")])]}  # fmt: skip
+    s = await stage.ran(script, resume=s.session.id, prompt="and?")
+    listing, lead, part = s.results()[-3:]
+    assert listing.splitlines() == ["ok: a.1 | lead | completed | x", "a.1.1 | researcher | completed | p",
+                                    "a.1.2 | researcher | completed | q"]  # fmt: skip
+    assert "Its own sub-agents: a.1.1 researcher completed, a.1.2 researcher completed" in lead
+    assert "## Result from 'researcher' (a.1.2): completed" in part
 
 
-@virtual
 async def test_general_is_the_parent_again_with_an_empty_conversation(stage: Stage) -> None:
     stage.file("AGENTS.md", "Use tabs.\n")
-    async with stage.open(
-        {"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True
-    ) as s:
-        await s.session.prompt("a private question")
-        root, child = s.requests()[0], s.requests("a.1")[0]
-        assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
-        assert "Use tabs." in child.system
-        assert root.system.split("# Environment")[1].splitlines()[2] in child.system
-        assert [m.text for m in child.messages] == ["do it all"]
-        mine = {t.name for t in child.tools}
-        theirs = {t.name for t in root.tools}
-        assert mine - {"task_result"} <= theirs
-        assert {"read_file", "write_file", "bash", "memory_save"} <= mine
+    s = await stage.ran({"a": [Say("my thoughts", [delegate("general", "do it all")]), Say("fin")]}, trusted=True,
+                        prompt="a private question")  # fmt: skip
+    root, child = s.requests()[0], s.requests("a.1")[0]
+    assert s.of(AgentStarted, "a.1")[0].model == s.of(AgentStarted, "a")[0].model
+    assert "Use tabs." in child.system
+    assert root.system.split("# Environment")[1].splitlines()[2] in child.system
+    assert [m.text for m in child.messages] == ["do it all"]
+    mine = {t.name for t in child.tools}
+    theirs = {t.name for t in root.tools}
+    assert mine - {"task_result"} <= theirs
+    assert {"read_file", "write_file", "bash", "memory_save"} <= mine
 
 
-@virtual
 async def test_a_main_agent_that_lists_its_tools_gets_no_delegation_unasked(stage: Stage) -> None:
     stage.profile("scripted-one", "allowedTools: [read_file]")
-    async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("fin")]}, profile="scripted-one") as s:
-        await s.session.prompt("go")
-        assert {t.name for t in s.requests()[0].tools} == {"read_file"}
-        assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
+    s = await stage.ran({"a": [Say("", [delegate("researcher", "x")]), Say("fin")]}, profile="scripted-one")
+    assert {t.name for t in s.requests()[0].tools} == {"read_file"}
+    assert s.results()[0].startswith("error: There is no tool 'delegate_task'")

@@ -8,20 +8,17 @@ from friday_cli.view import NoteItem, SessionView
 from tests.delegation.harness import Stage
 from tests.engine_fixture import Say, call, delegate
 from tests.strict import strict
-from tests.virtual import virtual
 
 
 def fork(profile: str = "researcher", task: str = "check it", **more: object) -> object:
     return delegate(profile, task, fork=True, **more)
 
 
-@virtual
 async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(stage: Stage) -> None:
     stage.file("x.txt", "blue\n")
-    script = {
-        "a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"), Say("", [fork(), call("todo", items=[])]), Say("fin")],
-        "a.1": [Say("it is blue")],
-    }  # fmt: skip
+    script = {"a": [Say("reading", [call("read_file", path="x.txt")], thinking="hm"),
+                    Say("", [fork(), call("todo", items=[])]), Say("fin")],
+              "a.1": [Say("it is blue")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("what colour is x?")
         parent, child = s.requests()[1], s.requests("a.1")[0]
@@ -29,9 +26,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert child.messages[: len(parent.messages)] == parent.messages, "the cached prefix is shared"
         assert child.messages[1].parts[0].text == "hm"  # type: ignore[union-attr]
         calling, results, task = child.messages[len(parent.messages) :]
-        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], (
-            "open calls have synthetic results"
-        )
+        assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"  # fmt: skip
         assert {(r.status, r.text) for r in results.results} == {
             ("cancelled", "Goes on in the main agent; you are a fork of it.")
         }
@@ -45,70 +40,44 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert first.startswith("It began as a fork of its parent, with "), "nothing was compacted"
 
 
-@virtual
 async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> None:
     stage.file("x.txt", "blue\n")
     stage.profile("reader", "allowedTools: [read_file]", "maxIterations: 2", "maxTokenBudget: 20000")
-    script = {
-        "a": [Say("", [fork("reader")]), Say("fin")],
-        "a.1": [
-            Say(
-                "",
-                [
-                    call("write_file", path="y", content="y"),
-                    delegate("researcher", "x"),
-                    call("read_file", path="x.txt"),
-                ],
-            ),
-            Say("ok"),
-        ],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert "write_file" in [t.name for t in s.requests("a.1")[0].tools]
-        wrote, handed, read = s.results("a.1")
-        assert wrote == "error: write_file cannot be used now. Tools you may use: read_file."
-        assert handed.startswith("error: delegate_task cannot be used now.")
-        assert read == "ok: 1\tblue"
-        start = s.of(AgentStarted, "a.1")[0]
-        assert (start.tools, start.turns, start.tokens) == (("read_file",), 2, 20_000)
+    script = {"a": [Say("", [fork("reader")]), Say("fin")],
+              "a.1": [Say("", [call("write_file", path="y", content="y"), delegate("researcher", "x"),
+                               call("read_file", path="x.txt")]),
+                      Say("ok")]}  # fmt: skip
+    s = await stage.ran(script)
+    assert "write_file" in [t.name for t in s.requests("a.1")[0].tools]
+    wrote, handed, read = s.results("a.1")
+    assert wrote == "error: write_file cannot be used now. Tools you may use: read_file."
+    assert handed.startswith("error: delegate_task cannot be used now.")
+    assert read == "ok: 1\tblue"
+    start = s.of(AgentStarted, "a.1")[0]
+    assert (start.tools, start.turns, start.tokens) == (("read_file",), 2, 20_000)
 
 
-@virtual
 async def test_a_fork_pays_only_for_what_is_new_to_the_cache(stage: Stage) -> None:
-    script = {
-        "a": [
-            Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
-            Say("fin", usage=Usage(input=30_400, cached=False)),
-        ],
-        "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.finished("a.1").usage.billed == 310
+    script = {"a": [Say("", [fork()], usage=Usage(input=30_000, output=100, cached=False)),
+                    Say("fin", usage=Usage(input=30_400, cached=False))],
+              "a.1": [Say("ok", usage=Usage(input=30_300, output=10, cached=False))]}  # fmt: skip
+    s = await stage.ran(script)
+    assert s.finished("a.1").usage.billed == 310
 
 
-@virtual
 async def test_a_fork_stands_whole_in_the_log_and_can_be_continued(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [fork()]), Say("", [call("delegate_task", resume="a.1", task="once more")]), Say("fin")],
-        "a.1": [Say("one"), Say("two")],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert len(s.of(Compacted, "a.1")) == 1
-        first, second = s.requests("a.1")
-        assert (second.system, second.tools) == (first.system, first.tools)
-        assert second.messages[: len(first.messages)] == first.messages
-        assert s.record("a.1").history[: len(first.messages)] == list(first.messages)
+    script = {"a": [Say("", [fork()]), Say("", [call("delegate_task", resume="a.1", task="once more")]), Say("fin")],
+              "a.1": [Say("one"), Say("two")]}  # fmt: skip
+    s = await stage.ran(script)
+    assert len(s.of(Compacted, "a.1")) == 1
+    first, second = s.requests("a.1")
+    assert (second.system, second.tools) == (first.system, first.tools)
+    assert second.messages[: len(first.messages)] == first.messages
+    assert s.record("a.1").history[: len(first.messages)] == list(first.messages)
 
 
-@virtual
 async def test_a_result_of_a_fork_can_be_demanded_in_a_form(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [fork(schema={"type": "object", "required": ["n"]})]), Say("fin")],
-        "a.1": [Say("it is 3"), Say('{"n": 3}')],
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.finished("a.1").result == '{"n": 3}'
+    script = {"a": [Say("", [fork(schema={"type": "object", "required": ["n"]})]), Say("fin")],
+              "a.1": [Say("it is 3"), Say('{"n": 3}')]}  # fmt: skip
+    s = await stage.ran(script)
+    assert s.finished("a.1").result == '{"n": 3}'

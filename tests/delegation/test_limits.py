@@ -13,7 +13,6 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from tests.delegation.harness import Actors, Stage, until
 from tests.engine_fixture import Say, batch, call, delegate
-from tests.virtual import virtual
 
 BIG = Usage(input=100, cache_read=400, output=2400)
 ON = [Say("on", [call("todo", items=[{"text": f"step {n}"}])], usage=BIG, wrap_up="so far") for n in range(40)]
@@ -24,83 +23,47 @@ def tasks(count: int, profile: str = "researcher") -> Any:
     return batch(*[{"profile": profile, "task": f"part {n}"} for n in range(count)])
 
 
-# ---- which limit of whom ------------------------------------------------------------------------------------
-
-
-@virtual
-async def test_a_child_that_uses_up_its_own_tokens_hands_back_what_it_has(stage: Stage) -> None:
-    stage.profile("small", "maxTokenBudget: 30000")
-    async with stage.open({"a": [Say("", [delegate("small", "look")]), Say("fin")], "a.1": ON}) as s:
-        await s.session.prompt("go")
-        end = s.finished("a.1")
-        assert (end.status, end.stop_reason, end.limit_of, end.result) == ("completed", "tokens", "a.1", "so far")
-        assert end.usage.billed <= 30_000 + BIG.billed
-        assert s.results()[0].startswith("error: ") is False
-        assert "(a.1): completed (tokens)" in s.results()[0]
-        assert s.end("a") == ("completed", "done"), "the parent has its own"
-
-
-@virtual
 async def test_the_outermost_limit_is_named_and_its_owner_is_in_the_record(stage: Stage) -> None:
     stage.profile("lead", "maxTokenBudget: 60000", "subAgents: [worker]")
     stage.profile("worker", "maxTokenBudget: 50000")
     script = {"a": [Say("", [delegate("lead", "all")]), Say("fin")],
               "a.1": [Say("", [delegate("worker", "deep")], usage=Usage(input=25_000, cache_read=1)), Say("lead's end")], "a.1.1": ON}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        end = s.finished("a.1.1")
-        granted = s.of(AgentStarted, "a.1.1")[0].tokens
-        assert granted < 50_000, "no more than its parent had left"
-        assert (end.stop_reason, end.limit_of) == ("tokens", "a.1")
-        assert "(a.1.1): completed (tokens of a.1)" in s.results("a.1")[0]
+    s = await stage.ran(script)
+    end = s.finished("a.1.1")
+    granted = s.of(AgentStarted, "a.1.1")[0].tokens
+    assert granted < 50_000, "no more than its parent had left"
+    assert (end.stop_reason, end.limit_of) == ("tokens", "a.1")
+    assert "(a.1.1): completed (tokens of a.1)" in s.results("a.1")[0]
 
 
-@virtual
 async def test_the_sessions_limit_ends_the_whole_tree(stage: Stage) -> None:
     script = {"a": [Say("", [tasks(3)]), Say("fin")], "*": ON}
-    async with stage.open(script, flags={"limits.max_tokens": 60_000}) as s:
-        await s.session.prompt("go")
-        assert {s.finished(p).limit_of for p in s.agents()} == {"a"}
-        assert {s.end(p)[1] for p in s.agents()} == {"tokens"}
-        assert s.finished("a").tree_usage.billed <= 60_000 + 4 * BIG.billed, (
-            "at most one reply too much per running agent"
-        )
+    s = await stage.ran(script, flags={"limits.max_tokens": 60_000})
+    assert {s.finished(p).limit_of for p in s.agents()} == {"a"}
+    assert {s.end(p)[1] for p in s.agents()} == {"tokens"}
+    assert s.finished("a").tree_usage.billed <= 60_000 + 4 * BIG.billed, "at most one reply too much per running agent"
 
 
-@virtual
-async def test_money_is_a_limit_of_its_own(stage: Stage) -> None:
-    stage.profile("dear", "maxCost: 0.02")
-    async with stage.open(Actors({"a": [Say("", [delegate("dear", "look")]), Say("fin")], "a.1": ON}, price=1e-6)) as s:
-        await s.session.prompt("go")
-        assert (s.finished("a.1").stop_reason, s.finished("a.1").limit_of) == ("cost", "a.1")
-        assert s.finished("a.1").usage.cost_usd <= 0.02 + BIG.billed * 1e-6  # type: ignore[operator]
-
-
-@virtual
 async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_aside(stage: Stage) -> None:
     stage.profile("dear", "maxCost: 0.03")
-    async with stage.open(
-        {"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]}, flags={"limits.max_tokens": 90_000}
-    ) as s:
+    async with stage.open({"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]},
+                          flags={"limits.max_tokens": 90_000}) as s:  # fmt: skip
         await s.session.prompt("go")
         assert "No price is known for scripted/stage, so a cost limit cannot be kept." in s.results()[0]
         assert s.root.budget.tokens.kept == 0
 
 
 @pytest.mark.parametrize(("default", "tokens"), [(12_345, 12_345), (30_000, 20_000)])
-@virtual
 async def test_what_a_child_gets_is_what_the_settings_say(stage: Stage, default: int, tokens: int) -> None:
     budget = f"[agents.delegation.token_budget]\ndefault = {default}\nmax = 20_000\n"
     stage.config(f"[agents.delegation]\ndefault_timeout = 77\n{budget}")
     stage.profile("plain", "allowedTools: [read_file]")
     stage.profile("grand", "maxTokenBudget: 90_000", "timeout: 88")
-    async with stage.open({"a": [Say("", [delegate("plain", "x"), delegate("grand", "y")]), Say("fin")]}) as s:
-        await s.session.prompt("go")
-        granted = {e.profile: (e.time_s, e.tokens) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)}
-        assert granted == {"plain": (77, tokens), "grand": (88, 20_000)}
+    s = await stage.ran({"a": [Say("", [delegate("plain", "x"), delegate("grand", "y")]), Say("fin")]})
+    granted = {e.profile: (e.time_s, e.tokens) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)}
+    assert granted == {"plain": (77, tokens), "grand": (88, 20_000)}
 
 
-@virtual
 async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_concurrent = 1\n")
     stage.profile("quick", "timeout: 30", "allowedTools: [bash]")
@@ -111,10 +74,8 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
         assert {round(s.finished(p).duration_s) for p in s.agents()} == {25}
         assert round(s.finished("a.3").wall_s) == 75
         assert s.of(StatusChanged, "a.3")[0].status == "running"
-    script = {
-        "a": [Say("", [delegate("quick", "x")]), Say("fin")],
-        "a.1": [Say("", [call("bash", command="make")]), Say("ok")],
-    }
+    script = {"a": [Say("", [delegate("quick", "x")]), Say("fin")],
+              "a.1": [Say("", [call("bash", command="make")]), Say("ok")]}  # fmt: skip
     async with stage.open(script, mode="ask", attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
@@ -124,85 +85,50 @@ async def test_time_that_an_agent_waits_for_a_place_or_a_person_does_not_count(s
         assert s.end("a.1") == ("completed", "done")
 
 
-@virtual
 async def test_the_limits_of_a_prompt_hold_for_children_too(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", "x")]), Say("late")],
-        "a.1": [Say("never", delay_s=1000), Say("so far")],
-    }
+    script = {"a": [Say("", [delegate("researcher", "x")]), Say("late")],
+              "a.1": [Say("never", delay_s=1000), Say("so far")]}  # fmt: skip
     async with stage.open(script, flags={"limits.timeout": 40}) as s:
         outcome = await s.session.prompt("go")
         assert (outcome.status, outcome.stop_reason, outcome.limit_of) == ("timeout", "time", "a")
         assert s.end("a.1") == ("cancelled", "parent")
 
 
-@virtual
 async def test_delegation_can_be_switched_off(stage: Stage) -> None:
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("alone")]}) as s:
-        assert (await s.session.prompt("go")).result == "alone"
+        assert (await s.session.prompt("go")).text == "alone"
         assert not [t.name for t in s.requests()[0].tools if "sub_agent" in t.name or "delegat" in t.name]
         assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
         assert s.agents() == []
 
 
-@virtual
 async def test_a_caller_lowers_and_never_raises(stage: Stage) -> None:
     stage.profile("small", "maxTokenBudget: 15000", "maxIterations: 4", "timeout: 60")
     wish = {"max_tokens": 10**6, "max_iterations": 99, "timeout_s": 86_400}
-    script = {
-        "a": [
-            Say(
-                "",
-                [
-                    delegate("small", "x", **wish),
-                    delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9),
-                ],
-            )
-        ]
-    }
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        granted = [(e.tokens, e.turns, e.time_s) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)]
-        assert granted == [(15_000, 4, 60), (12_000, 2, 9)]
+    script = {"a": [Say("", [delegate("small", "x", **wish),
+                             delegate("small", "y", max_tokens=12_000, max_iterations=2, timeout_s=9)])]}  # fmt: skip
+    s = await stage.ran(script)
+    granted = [(e.tokens, e.turns, e.time_s) for p in ("a.1", "a.2") for e in s.of(AgentStarted, p)]
+    assert granted == [(15_000, 4, 60), (12_000, 2, 9)]
 
 
-# ---- too small to be useful -----------------------------------------------------------------------------------
-
-
-@virtual
 async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [delegate("researcher", "x", max_tokens=4000), delegate("researcher", "y", max_tokens=10_000),
-                        delegate("researcher", "z", max_tokens=1)])]
-    }  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        (notice,) = s.of(Notice, "a.1")
-        assert (notice.level, notice.text) == (
-            "warning", "a.1 (researcher) has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
-        )  # fmt: skip
-        assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token; ")
-        assert s.of(AgentStarted, "a.1")[0].tokens == 4000
-        assert s.of(Notice, "a.2") == []
-
-
-@virtual
-async def test_that_the_parent_has_little_left_is_said_as_well(stage: Stage) -> None:
+    """Also where that is because the parent has little left."""
+    wishes = [delegate("researcher", task, max_tokens=most) for task, most in (("x", 4000), ("y", 10_000), ("z", 1))]
+    s = await stage.ran({"a": [Say("", wishes)]})
+    few = "has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
+    assert s.of(Notice, "a.1") == [Notice(f"a.1 (researcher) {few}", "warning")]
+    assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token; ")
+    assert (s.of(AgentStarted, "a.1")[0].tokens, s.of(Notice, "a.2")) == (4000, [])
     script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}
-    async with stage.open(script, flags={"limits.max_tokens": 20_000}) as s:
-        await s.session.prompt("go")
-        assert "a.1 (researcher) has 8,000 tokens" in s.of(Notice, "a.1")[0].text
+    s = await stage.ran(script, flags={"limits.max_tokens": 20_000})
+    assert "a.1 (researcher) has 8,000 tokens" in s.of(Notice, "a.1")[0].text
 
 
-# ---- asking first ------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_first(stage: Stage) -> None:
-    script = {
-        "a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]), Say("fin")]
-    }
+    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [delegate("researcher", "one more")]),
+                    Say("fin")]}  # fmt: skip
     async with stage.open(Actors(script, price=1e-6), attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked))
@@ -216,30 +142,23 @@ async def test_more_than_twenty_agents_in_one_turn_of_the_user_ask_a_person_firs
         assert len(s.agents()) == 21
 
 
-@virtual
-async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage) -> None:
+@pytest.mark.parametrize("attended", [True, False])
+async def test_a_no_starts_nothing_and_the_model_is_told_why(stage: Stage, attended: bool) -> None:
     script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [tasks(3)]), Say("fin")]}
-    async with stage.open(script, attended=True) as s:
+    async with stage.open(script, attended=attended) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
-        await until(lambda: s.of(PermissionAsked))
-        await s.session.answer(s.of(PermissionAsked)[0].id, ApprovalAnswer("deny", reason="too many"))
+        if attended:
+            await until(lambda: s.of(PermissionAsked))
+            await s.session.answer(s.of(PermissionAsked)[0].id, ApprovalAnswer("deny", reason="too many"))
         await asking
-        assert len(s.agents()) == 20
-        assert (
-            s.results()[2] == "error: The user said no to 3 more agents, 23 in this turn; at an unknown price. too many"
-        )
-
-
-@virtual
-async def test_where_nobody_can_be_asked_it_is_refused_with_the_reason(stage: Stage) -> None:
-    script = {"a": [Say("", [tasks(10)]), Say("", [tasks(10)]), Say("", [tasks(3)]), Say("fin")]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert len(s.agents()) == 20
+    assert len(s.agents()) == 20
+    if attended:
+        refused = "error: The user said no to 3 more agents, 23 in this turn; at an unknown price. too many"
+        assert s.results()[2] == refused
+    else:
         assert "That is more than 20 agents in one turn, and nobody can be asked here." in s.results()[2]
 
 
-@virtual
 async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(stage: Stage) -> None:
     stage.config("[agents.delegation]\nask_above = 4\n")
     stage.profile("lead", "subAgents: [researcher]")
@@ -259,27 +178,22 @@ async def test_each_turn_of_the_user_counts_anew_and_deeper_agents_count_too(sta
 
 
 @pytest.mark.parametrize(("price", "asks"), [(1e-6, False), (1e-5, True), (None, True)])
-@virtual
 async def test_an_estimate_above_the_cost_in_the_settings_asks_first(
     stage: Stage, price: float | None, asks: bool
 ) -> None:
     stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
-    async with stage.open(Actors({"a": [Say("", [tasks(3)]), Say("fin")]}, price=price)) as s:
-        await s.session.prompt("go")
-        assert (len(s.agents()) == 0) is asks
-        if asks:
-            words = "at an unknown price. That is possibly " if price is None else "at most about $1.50. That is "
-            assert f"{words}more than $1.00, and nobody" in s.results()[0]
+    s = await stage.ran(Actors({"a": [Say("", [tasks(3)]), Say("fin")]}, price=price))
+    assert (len(s.agents()) == 0) is asks
+    if asks:
+        words = "at an unknown price. That is possibly " if price is None else "at most about $1.50. That is "
+        assert f"{words}more than $1.00, and nobody" in s.results()[0]
 
 
-@virtual
 async def test_a_session_has_a_last_agent(stage: Stage) -> None:
     stage.config("[agents.delegation]\nmax_agents = 3\n")
-    async with stage.open({"a": [Say("", [tasks(5)]), Say("fin")]}) as s:
-        await s.session.prompt("go")
-        assert len(s.agents()) == 3
-        assert s.results()[0].count("This session has had 3 agents, which is its limit.") == 2
-        session = s.session.id
-    async with stage.open({"a": [Say("", [tasks(1)]), Say("fin")]}, resume=session) as s:
-        await s.session.prompt("go")
-        assert "This session has had 3 agents" in s.results()[-1], "those of earlier processes count"
+    s = await stage.ran({"a": [Say("", [tasks(5)]), Say("fin")]})
+    assert len(s.agents()) == 3
+    assert s.results()[0].count("This session has had 3 agents, which is its limit.") == 2
+    session = s.session.id
+    s = await stage.ran({"a": [Say("", [tasks(1)]), Say("fin")]}, resume=session)
+    assert "This session has had 3 agents" in s.results()[-1], "those of earlier processes count"

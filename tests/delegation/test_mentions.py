@@ -5,42 +5,31 @@ from __future__ import annotations
 import pytest
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.protocol.messages import ToolCall
 from friday_cli.session.attachments import attached
 from friday_cli.session.mentions import addressed, task_of
 from tests.delegation.harness import Stage
 from tests.engine_fixture import Say, call, delegate
-from tests.virtual import virtual
 
 NAMES = ("researcher", "coder")
 
 
-@pytest.mark.parametrize(
-    ("prompt", "name", "task"),
-    [
-        ("@researcher find it", "researcher", "find it"),
-        ("  @coder: mend it", "coder", "mend it"),
-        ("@coder,\nmend it", "coder", "mend it"),
-        ("@researcher", "researcher", ""),
-        ("@researcher.md says what?", "", ""),
-        ("@coder/x.py", "", ""),
-        ("@./coder", "", ""),
-        ("@src find it", "", ""),
-        ("ask @researcher", "", ""),
-        ("@Researcher find it", "", ""),
-        ("mail a@researcher x", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "name", "task"),
+                         [("@researcher find it", "researcher", "find it"), ("  @coder: mend it", "coder", "mend it"),
+                          ("@coder,\nmend it", "coder", "mend it"), ("@researcher", "researcher", ""),
+                          ("@researcher.md says what?", "", ""), ("@coder/x.py", "", ""), ("@./coder", "", ""),
+                          ("@src find it", "", ""), ("ask @researcher", "", ""), ("@Researcher find it", "", ""),
+                          ("mail a@researcher x", "", "")])  # fmt: skip
 def test_which_prompts_are_addressed(prompt: str, name: str, task: str) -> None:
     assert addressed(prompt, NAMES) == name
     if name:
         assert task_of(prompt) == task
 
 
-@virtual
 async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "find where retry is")]), Say("in x.py")], "a.1": [Say("x.py")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is the retry?")).result == "in x.py"
+        assert (await s.session.prompt("@researcher where is the retry?")).text == "in x.py"
         (heard,) = s.heard()
         assert (
             "[Note of the harness; no person wrote this] By @researcher the user asks for a sub-agent: hand this to 'researcher'"
@@ -49,26 +38,17 @@ async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
         assert heard.endswith("@researcher where is the retry?"), "what the person wrote stays as it was written"
 
 
-@virtual
 async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> None:
-    script = {
-        "a": [
-            Say("I know that myself"),
-            Say("", [delegate("coder", "another one")]),
-            Say("So there."),
-            Say("", [delegate("researcher", "x")]),
-            Say("fin"),
-        ],
-    }
+    script = {"a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."),
+                    Say("", [delegate("researcher", "x")]), Say("fin")]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is it?")).result == "fin"
+        assert (await s.session.prompt("@researcher where is it?")).text == "fin"
         complaints = [
             text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text
         ]
         assert len(complaints) == 2
 
 
-@virtual
 async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> None:
     async with stage.open({"a": [Say("no"), Say("no"), Say("no")]}) as s:
         outcome = await s.session.prompt("@researcher where is it?")
@@ -77,47 +57,34 @@ async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> 
         assert s.agents() == []
 
 
-@virtual
-async def test_a_try_that_was_refused_counts(stage: Stage) -> None:
-    async with stage.open(
-        {"a": [Say("", [delegate("researcher", "x")]), Say("I may not")]}, deny=("delegate_task(researcher)",)
-    ) as s:
+@pytest.mark.parametrize(("handed", "deny"),
+                         [(call("delegate_tasks",
+                                tasks=[{"profile": "coder", "task": "x"}, {"profile": "researcher", "task": "y"}]), ()),
+                          (delegate("researcher", "x", background=True), ()),
+                          (delegate("researcher", "x"), ("delegate_task(researcher)",))],
+                         ids=["batch", "background", "a refused try"])  # fmt: skip
+async def test_every_way_of_handing_it_over_counts(stage: Stage, handed: ToolCall, deny: tuple[str, ...]) -> None:
+    async with stage.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}, deny=deny) as s:
         outcome = await s.session.prompt("@researcher where is it?")
-        assert (outcome.status, outcome.result) == ("completed", "I may not")
+        assert (outcome.status, outcome.text) == ("completed", "fin")
 
 
-@pytest.mark.parametrize(
-    "handed",
-    [
-        call("delegate_tasks", tasks=[{"profile": "coder", "task": "x"}, {"profile": "researcher", "task": "y"}]),
-        delegate("researcher", "x", background=True),
-    ],
-)
-@virtual
-async def test_every_way_of_handing_it_over_counts(stage: Stage, handed: object) -> None:
-    async with stage.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}) as s:  # type: ignore[list-item]
-        assert (await s.session.prompt("@researcher where is it?")).result == "fin"
-
-
-@virtual
 async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "x")]), Say("one"), Say("from memory"),
                     Say("", [call("delegate_task", resume="a.1", task="and y?")]), Say("two"), Say("three")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
-        assert (await s.session.prompt("@researcher and y?")).result == "two"
-        assert (await s.session.prompt("thanks")).result == "three", "the next prompt is free again"
+        assert (await s.session.prompt("@researcher and y?")).text == "two"
+        assert (await s.session.prompt("thanks")).text == "three", "the next prompt is free again"
 
 
-@virtual
 async def test_it_goes_together_with_a_form_of_the_answer(stage: Stage) -> None:
     script = {"a": [Say("{}"), Say("", [delegate("researcher", "x")]), Say("words"), Say("{}")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).result == "{}"
+        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).text == "{}"
         assert len(s.requests()) == 4
 
 
-@virtual
 async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(stage: Stage) -> None:
     async with stage.open({}) as s:
         with pytest.raises(UsageError, match="@researcher what\\? Write the task behind the name"):
@@ -133,16 +100,6 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
         assert s.model.requests == []
 
 
-@virtual
-async def test_a_name_that_is_no_profile_is_text_and_may_be_a_file(stage: Stage) -> None:
-    stage.file("notes", "the notes\n")
-    async with stage.open({"a": [Say("fin")]}) as s:
-        assert (await s.session.prompt("@notes say what?")).result == "fin"
-        text, _, _ = await attached("@notes say what?", s.session.world.workspace, profiles=s.session.profiles)
-        assert "the notes" in text
-
-
-@virtual
 async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
     stage.file("researchers", "a file of that name\n")
     async with stage.open({}) as s:
@@ -157,7 +114,6 @@ async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
             assert "Did you mean" not in "".join(remarks)
 
 
-@virtual
 async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
     stage.file("researcher", "a file of that name\n")
     stage.file("x.txt", "content of x\n")
@@ -172,3 +128,5 @@ async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
         assert "a file of that name" in text
         text, _, _ = await attached("see @researcher", workspace, profiles=profiles)
         assert "a file of that name" in text, "only at the start it is a profile"
+        text, _, _ = await attached("@x.txt say what?", workspace, profiles=profiles)
+        assert "content of x" in text, "a name that is no profile may be a file"

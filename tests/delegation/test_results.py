@@ -2,99 +2,70 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import pytest
 
 from friday_cli.core.protocol.events import AgentStarted
 from friday_cli.core.protocol.messages import ToolCall
 from tests.delegation.harness import Stage
 from tests.engine_fixture import Say, call, delegate
-from tests.virtual import virtual
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"count": {"type": "integer"}},
-    "required": ["count"],
-    "additionalProperties": False,
-}
+SCHEMA = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"],
+          "additionalProperties": False}  # fmt: skip
 
 
 def done(result: str, status: str = "success", findings: Any = ()) -> ToolCall:
     return call("task_result", result=result, status=status, findings=list(findings))
 
 
-async def handed_in(stage: Stage, *turns: Say, schema: Any = SCHEMA) -> tuple[tuple[str, str], str, list[str]]:
+async def handed_in(stage: Stage, *turns: Say) -> tuple[tuple[str, str], str, list[str]]:
     """How a child ended that said `turns` where a form was demanded; what its parent read, and what it was told."""
-    script = {"a": [Say("", [delegate("researcher", "count", schema=schema)]), Say("fin")], "a.1": list(turns)}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        return (s.end("a.1") if s.agents() else ("", "")), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]
+    script = {"a": [Say("", [delegate("researcher", "count", schema=SCHEMA)]), Say("fin")], "a.1": list(turns)}
+    s = await stage.ran(script)
+    return s.end("a.1"), s.results()[0], [*s.results("a.1"), *s.heard("a.1")]
 
 
-@virtual
-async def test_data_that_fits_its_schema_is_handed_on(stage: Stage) -> None:
-    end, read, _ = await handed_in(stage, Say("", [done('{"count": 3}')]))
-    assert end == ("completed", "done")
-    assert read.startswith("ok: ## Result from 'researcher' (a.1): completed\n{\"count\": 3}\n")
-
-
-@virtual
 async def test_data_that_does_not_fit_is_sent_back_and_mended(stage: Stage) -> None:
     end, read, told = await handed_in(
-        stage, Say("", [done("three")]), Say("", [done('{"count": "3"}')]), Say("", [done('{"count": 3}')])
+        stage, *[Say("", [done(data)]) for data in ("three", '{"count": "3"}', '{"count": 3}')]
     )
     assert end == ("completed", "done")
-    assert told[0].startswith("error: task_result: the result has the wrong form: it is not JSON")
-    assert (
-        told[1]
-        == "error: task_result: the result has the wrong form: at $.count: '3' is not of type 'integer'. Hand it in again, mended."
-    )
+    wrong = "error: task_result: the result has the wrong form: "
+    assert told[0].startswith(f"{wrong}it is not JSON")
+    assert told[1] == f"{wrong}at $.count: '3' is not of type 'integer'. Hand it in again, mended."
     assert '{"count": 3}' in read
 
 
-@virtual
-async def test_a_final_text_is_held_to_the_form_as_well(stage: Stage) -> None:
-    end, _, told = await handed_in(stage, Say("three"), Say('```json\n{"count": 3}\n```'))
-    assert end == ("completed", "done")
-    assert any("The answer has the wrong form: it is not JSON" in text for text in told)
+FINE, FAILED = ("completed", "done"), ("failed", "reported")
 
 
-@virtual
-async def test_after_two_repairs_it_has_failed_and_what_it_said_is_kept(stage: Stage) -> None:
-    end, read, told = await handed_in(stage, *[Say(f"try {n}", [done("{}")]) for n in range(5)])
-    assert end == ("failed", "reported")
-    assert len([text for text in told if "Hand it in again" in text]) == 2
-    assert read.startswith("error: ## Result from 'researcher' (a.1): failed (reported)")
-    assert "The result has the wrong form: at $: 'count' is a required property" in read
-    assert "try 2" in read
+@pytest.mark.parametrize(("turns", "ended", "complaints", "words"), [
+    ([Say("", [done('{"count": 3}')])], FINE, 0, ["ok: ## Result from 'researcher' (a.1): completed\n{\"count\": 3}\n"]),
+    ([Say("three"), Say('```json\n{"count": 3}\n```')], FINE, 1, ['{"count": 3}']),
+    ([Say("", [done("there is nothing to count", "error")])], FAILED, 0, ["there is nothing to count"]),
+    ([Say(f"try {n}", [done("{}")]) for n in range(5)], FAILED, 3, [
+        "error: ## Result from 'researcher' (a.1): failed (reported)", "try 2",
+        "The result has the wrong form: at $: 'count' is a required property",
+    ]),
+], ids=["it fits", "a final text", "an error needs none", "after two repairs it has failed"])  # fmt: skip
+async def test_a_result_is_held_to_its_form(
+    stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
+) -> None:
+    end, read, told = await handed_in(stage, *turns)
+    assert (end, len([text for text in told if "wrong form" in text])) == (ended, complaints)
+    assert all(word in read for word in words), read
 
 
-@virtual
-async def test_an_error_needs_no_form(stage: Stage) -> None:
-    end, read, _ = await handed_in(stage, Say("", [done("there is nothing to count", "error")]))
-    assert end == ("failed", "reported")
-    assert "there is nothing to count" in read
-
-
-@virtual
 async def test_a_schema_that_is_none_is_refused_before_anything_starts(stage: Stage) -> None:
-    end, read, _ = await handed_in(stage, schema={"type": "nonsense"})
-    assert end == ("", "")
-    assert read.startswith("error: The JSON schema is not valid: ")
-
-
-@virtual
-async def test_refused_calls_set_nothing_aside(stage: Stage) -> None:
     bad = [delegate("researcher", "count", schema={"type": "nonsense"}) for _ in range(30)]
     async with stage.open({"a": [Say("", bad), Say("fin")]}, flags={"limits.max_tokens": 100_000}) as s:
         await s.session.prompt("go")
-        assert s.root.budget.tokens.kept == 0
+        assert s.agents() == []
+        assert all(read.startswith("error: The JSON schema is not valid: ") for read in s.results())
+        assert s.root.budget.tokens.kept == 0, "and sets nothing aside"
 
 
-# ---- findings -------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: Stage) -> None:
     stage.file("src/app.py", "one\ntwo\n")
     findings = [
@@ -107,82 +78,65 @@ async def test_findings_carry_evidence_and_the_harness_marks_what_it_saw(stage: 
     ]
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [call("read_file", path="src/app.py")]), Say("", [done("see the findings", findings=findings)])]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert [f.seen for f in s.finished("a.1").findings] == [True, True, False, False, False, False]
-        (read,) = s.results()
-        assert "- two is there\n  Evidence: src/app.py:2 [seen by the harness]" in read
-        assert "- three is there\n  Evidence: src/other.py:3 [NOT seen by the harness]" in read
-        session = s.session.id
+    s = await stage.ran(script)
+    assert [f.seen for f in s.finished("a.1").findings] == [True, True, False, False, False, False]
+    (read,) = s.results()
+    assert "- two is there\n  Evidence: src/app.py:2 [seen by the harness]" in read
+    assert "- three is there\n  Evidence: src/other.py:3 [NOT seen by the harness]" in read
     script = {"a": [Say("", [call("get_delegation_result", id="a.1")]), Say("fin")]}
-    async with stage.open(script, resume=session) as s:
-        await s.session.prompt("again")
-        assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
+    s = await stage.ran(script, resume=s.session.id, prompt="again")
+    assert "Evidence: src/app.py:2 [seen by the harness]" in s.results()[-1], "also for a later process"
 
 
-@virtual
 async def test_a_child_cannot_mark_its_own_evidence(stage: Stage) -> None:
     findings = [{"claim": "x", "evidence": "a.py:1", "seen": True}]
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
               "a.1": [Say("", [done("r", findings=findings)]), Say("", [done("x", findings=[{"claim": "x", "evidence": "a.py:1 [seen by the harness]"}])])]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert s.results("a.1")[0].startswith("error: task_result: bad arguments")
-        assert "[NOT seen by the harness]" in s.results()[0]
+    s = await stage.ran(script)
+    assert s.results("a.1")[0].startswith("error: task_result: bad arguments")
+    assert "[NOT seen by the harness]" in s.results()[0]
 
-
-# ---- long results ------------------------------------------------------------------------------------------
 
 LONG = "".join(f"fact {n}\n" for n in range(4000))
 
 
-@virtual
-async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_to_the_rest(stage: Stage) -> None:
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say(LONG)]}
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        (read,) = s.results()
-        assert len(read) < 25_000 < len(LONG)
-        assert "fact 0\n" in read
-        assert "fact 3999" in read
-        assert (
-            f"truncated: {len(LONG)} characters in all; get_delegation_result(id='a.1', offset=15600) goes on" in read
-        )
-        assert s.finished("a.1").result == LONG, "nothing is lost"
+@pytest.mark.parametrize("settings", ["", 'long_results = "summary"'])
+async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_to_the_rest(
+    stage: Stage, settings: str
+) -> None:
+    """Also where a summary is wanted and the summarizer fails."""
+    stage.config(f"[agents.delegation]\n{settings}\n")
+    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say(LONG)],
+              "a.2": [Say("", [done("cannot", "error")])]}  # fmt: skip
+    s = await stage.ran(script)
+    (read,) = s.results()
+    assert s.agents() == (["a.1", "a.2"] if settings else ["a.1"])
+    assert len(read) < 25_000 < len(LONG)
+    assert "fact 0\n" in read
+    assert "fact 3999" in read
+    assert f"truncated: {len(LONG)} characters in all; get_delegation_result(id='a.1', offset=15600) goes on" in read
+    assert s.finished("a.1").result == LONG, "nothing is lost"
 
 
-@virtual
 async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stage: Stage) -> None:
     stage.config('[agents.delegation]\nlong_results = "summary"\n')
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1", offset=38_000)]), Say("fin")],
               "a.1": [Say(LONG)], "a.2": [Say("4000 facts, numbered")]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        first, rest = s.results()
-        assert (
-            f"4000 facts, numbered\n[truncated: this is a summary of {len(LONG)} characters; get_delegation_result(id='a.1')"
-            in first
-        )
-        assert "fact 17" not in first
-        assert "fact 3999" in rest
-        (summarizer,) = s.of(AgentStarted, "a.2")
-        assert summarizer.profile == "summarizer"
-        assert LONG.strip() in s.requests("a.2")[0].messages[0].text
-        assert s.finished("a.2").receipt.warnings == (), "all it works on stood in its task: no tool was needed"
-        assert "Its task was:\nlook" in s.requests("a.2")[0].messages[0].text
+    s = await stage.ran(script)
+    first, rest = s.results()
+    assert (
+        f"4000 facts, numbered\n[truncated: this is a summary of {len(LONG)} characters; get_delegation_result(id='a.1')"
+        in first
+    )
+    assert "fact 17" not in first
+    assert "fact 3999" in rest
+    (summarizer,) = s.of(AgentStarted, "a.2")
+    assert summarizer.profile == "summarizer"
+    assert LONG.strip() in s.requests("a.2")[0].messages[0].text
+    assert s.finished("a.2").receipt.warnings == (), "all it works on stood in its task: no tool was needed"
+    assert "Its task was:\nlook" in s.requests("a.2")[0].messages[0].text
 
 
-@virtual
-async def test_where_the_summarizer_fails_head_and_tail_are_shown(stage: Stage) -> None:
-    stage.config('[agents.delegation]\nlong_results = "summary"\n')
-    script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")], "a.1": [Say(LONG)],
-              "a.2": [Say("", [done("cannot", "error")])]}  # fmt: skip
-    async with stage.open(script) as s:
-        await s.session.prompt("go")
-        assert "... truncated: " in s.results()[0]
-
-
-@virtual
 async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(stage: Stage) -> None:
     stage.file("x.txt", "the secret word\n")
     script = {"a": [Say("", [delegate("researcher", "look")]), Say("fin")],
@@ -194,9 +148,3 @@ async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_bac
         assert "inner thoughts" not in str(s.requests()[-1].messages)
         await s.session.prompt("and again")
         assert s.record("a.1").history == before
-
-
-@virtual
-async def test_a_result_is_json_when_data_was_asked_for(stage: Stage) -> None:
-    _, read, _ = await handed_in(stage, Say("", [done('{"count": 3}')]))
-    assert json.loads(read.splitlines()[1]) == {"count": 3}

@@ -11,7 +11,6 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, PermissionAsked
 from tests.delegation.harness import Actors, Scene, Stage, until
 from tests.engine_fixture import Say, batch, delegate
-from tests.virtual import virtual
 
 YES, NO = ApprovalAnswer("allow"), ApprovalAnswer("deny", reason="too many")
 
@@ -31,34 +30,22 @@ async def answered(s: Scene, *answers: ApprovalAnswer) -> list[str]:
     return [asked.reason for asked in s.of(PermissionAsked)[before:]]
 
 
-@virtual
-async def test_a_yes_holds_until_the_next_multiple(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nask_above = 4\n")
-    script = {"a": [Say("", tasks(n)) for n in (4, 1, 1, 2, 1, 3)]}
-    async with stage.open(script, attended=True) as s:
-        reasons = await answered(s, YES, YES)
-        assert reasons == ["more than 4 agents in one turn", "more than 8 agents in one turn"]
-        assert len(s.agents()) == 12
+@pytest.mark.parametrize(("settings", "price", "counts", "reasons"), [
+    ("ask_above = 4", None, (4, 1, 1, 2, 1, 3), ["more than 4 agents in one turn", "more than 8 agents in one turn"]),
+    ("ask_above = 0", None, (1, 1), ["more than 0 agents in one turn", "more than 1 agents in one turn"]),
+    ("ask_above_cost = 1.0", 1e-5, (2, 1, 1, 1), ["more than $1.00", "more than $2.00"]),
+    ("ask_above_cost = 1.0", None, (2, 2), ["possibly more than $1.00"]),
+], ids=["a number", "each one", "a price", "an unknown price, for the turn"])  # fmt: skip
+async def test_a_yes_holds_until_the_next_multiple(
+    stage: Stage, settings: str, price: float | None, counts: tuple[int, ...], reasons: list[str]
+) -> None:
+    stage.config(f"[agents.delegation]\n{settings}\n")
+    script = {"a": [Say("", tasks(n)) for n in counts]}
+    async with stage.open(Actors(script, price=price), attended=True) as s:
+        assert await answered(s, *[YES for _ in reasons]) == reasons
+        assert len(s.agents()) == sum(counts)
 
 
-@virtual
-async def test_the_next_turn_of_the_user_begins_anew(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nask_above = 2\n")
-    script = {"a": [Say("", tasks(3)), Say("fin"), Say("", tasks(3)), Say("fin")]}
-    async with stage.open(script, attended=True) as s:
-        assert len(await answered(s, YES)) == 1
-        assert len(await answered(s, YES)) == 1
-        assert len(s.agents()) == 6
-
-
-@virtual
-async def test_with_a_number_of_nought_each_one_asks(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nask_above = 0\n")
-    async with stage.open({"a": [Say("", tasks(1)), Say("", tasks(1)), Say("fin")]}, attended=True) as s:
-        assert len(await answered(s, YES, YES)) == 2
-
-
-@virtual
 async def test_what_was_refused_or_could_not_be_started_counts_neither_in_number_nor_in_price(stage: Stage) -> None:
     """Half a dollar each: two may be started for one, whatever was tried before."""
     stage.config("[agents.delegation]\nask_above = 4\nask_above_cost = 1.0\n")
@@ -72,24 +59,7 @@ async def test_what_was_refused_or_could_not_be_started_counts_neither_in_number
         assert len(s.agents()) == 2
 
 
-@virtual
-async def test_a_yes_to_a_price_holds_until_the_next_multiple_of_it(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
-    script = {"a": [Say("", tasks(n)) for n in (2, 1, 1, 1)] + [Say("fin")]}
-    async with stage.open(Actors(script, price=1e-5), attended=True) as s:
-        assert await answered(s, YES, YES) == ["more than $1.00", "more than $2.00"]
-
-
-@virtual
-async def test_a_yes_to_an_unknown_price_holds_for_the_turn(stage: Stage) -> None:
-    stage.config("[agents.delegation]\nask_above_cost = 1.0\n")
-    script = {"a": [Say("", tasks(2)), Say("", tasks(2)), Say("fin")]}
-    async with stage.open(script, attended=True) as s:
-        assert await answered(s, YES) == ["possibly more than $1.00"]
-
-
 @pytest.mark.parametrize(("answer", "count"), [(YES, 7), (NO, 4)])
-@virtual
 async def test_calls_of_one_reply_that_are_too_many_together_ask_once(
     stage: Stage, answer: ApprovalAnswer, count: int
 ) -> None:
@@ -101,15 +71,12 @@ async def test_calls_of_one_reply_that_are_too_many_together_ask_once(
         assert sum(result.startswith("error: The user said no to 1 more agent,") for result in s.results()) == 7 - count
 
 
-@virtual
 async def test_who_waits_for_the_answer_to_anothers_question_asks_itself_when_that_one_is_stopped(stage: Stage) -> None:
     stage.config("[agents.delegation]\nask_above = 2\n")
     stage.profile("lead", "subAgents: [researcher]")
-    script = {
-        "a": [Say("", [delegate("lead", "one"), delegate("lead", "two")]), Say("fin")],
-        "a.1": [Say("", [delegate("researcher", "a part of it")]), Say("x")],
-        "a.2": [Say("", [delegate("researcher", "a part of it")], delay_s=1), Say("x")],
-    }
+    script = {"a": [Say("", [delegate("lead", "one"), delegate("lead", "two")]), Say("fin")],
+              "a.1": [Say("", [delegate("researcher", "a part of it")]), Say("x")],
+              "a.2": [Say("", [delegate("researcher", "a part of it")], delay_s=1), Say("x")]}  # fmt: skip
     async with stage.open(script, attended=True) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(PermissionAsked, "a.1") and s.tree.known("a.2").status == "waiting_user")  # type: ignore[union-attr]

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import AgentStarted, IntentStated, QuestionAsked, Verdict
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
 from tests.delegation.harness import Actors, Scene, Stage, until
 from tests.engine_fixture import Say, call, delegate
-from tests.virtual import virtual
 
 PROFILE = ("writer", "allowedTools: [read_file, write_file, bash]", "supervision: supervised")
 JUDGE = "You supervise a sub-agent."
@@ -30,9 +30,8 @@ def write(name: str, text: str = "x") -> Any:
 
 
 def ruling(verdict: str, reason: str = "because", correction: str = "") -> Say:
-    return Say(
-        json.dumps({"verdict": verdict, "reason": reason, "correction": correction}), usage=Usage(input=100, output=7)
-    )
+    return Say(json.dumps({"verdict": verdict, "reason": reason, "correction": correction}),
+               usage=Usage(input=100, output=7))  # fmt: skip
 
 
 class Court:
@@ -55,36 +54,35 @@ def verdicts(s: Scene, path: str = "a.1") -> list[tuple[str, str]]:
     return [(v.verdict, v.by) for v in s.of(Verdict, path)]
 
 
-@virtual
-async def test_an_unsupervised_child_states_nothing_and_is_not_looked_at(stage: Stage) -> None:
+async def test_who_is_not_supervised_and_what_has_failed_anyway_is_not_looked_at(stage: Stage) -> None:
+    stage.profile(*PROFILE)
     court = Court([Say("", [write("out.txt")]), Say("I wrote it")], profile="coder")
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.of(IntentStated) == []
-        assert s.of(Verdict) == []
-        assert court.judged == []
+    s = await stage.ran(court)
+    assert (s.of(IntentStated), s.of(Verdict), court.judged) == ([], [], [])
+    court = Court([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
+    s = await stage.ran(court)
+    assert (s.end("a.1"), court.judged) == (("failed", "reported"), [])
+    stage.config('[agents.delegation]\nsupervision = "supervised"\n')
+    s = await stage.ran(Actors({"a": [Say("I wrote it")]}))
+    assert (s.finished("a").result, s.of(IntentStated)) == ("I wrote it", []), "a person sees what the root says"
 
 
-@virtual
 async def test_what_agrees_is_accepted_without_asking_a_model(stage: Stage) -> None:
     stage.profile(*PROFILE)
     court = Court([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt")])
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("completed", "done")
-        assert verdicts(s) == [("accept", "harness")]
-        assert court.judged == []
-        assert "state your intent" in s.heard("a.1")[1]
-        assert json.loads(s.of(IntentStated, "a.1")[0].text)["changes"] == ["out.txt"]
+    s = await stage.ran(court)
+    assert s.end("a.1") == ("completed", "done")
+    assert verdicts(s) == [("accept", "harness")]
+    assert court.judged == []
+    assert "state your intent" in s.heard("a.1")[1]
+    assert json.loads(s.of(IntentStated, "a.1")[0].text)["changes"] == ["out.txt"]
 
 
-@virtual
 async def test_a_continued_child_is_held_to_what_it_means_to_do_now(stage: Stage) -> None:
     """What it changed before it was continued was looked at then."""
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(), Say("It holds x.")]
-    )
+    court = Court([intent("out.txt"), Say("", [write("out.txt")]), Say("I wrote out.txt"), intent(),
+                   Say("It holds x.")])  # fmt: skip
     async with stage.open(court) as s:
         await s.session.prompt("go")
         await s.session.resume_agent("a.1", "what does it hold?")
@@ -92,117 +90,90 @@ async def test_a_continued_child_is_held_to_what_it_means_to_do_now(stage: Stage
         assert court.judged == []
 
 
-@virtual
 async def test_the_intent_comes_before_any_tool_can_run(stage: Stage) -> None:
     stage.profile(*PROFILE)
     court = Court([Say("at once", [write("out.txt")]), Say("nothing")], [ruling("accept")])
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        first, second, *_ = s.requests("a.1")
-        assert first.tool_choice == "none"
-        assert second.tool_choice == "auto"
-        assert not (stage.project / "out.txt").exists(), "a call in place of an intent is not run"
+    s = await stage.ran(court)
+    first, second, *_ = s.requests("a.1")
+    assert first.tool_choice == "none"
+    assert second.tool_choice == "auto"
+    assert not (stage.project / "out.txt").exists(), "a call in place of an intent is not run"
 
 
-@virtual
 async def test_a_wrong_result_is_redone_and_mended(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]), Say("I wrote out.txt, really")],
-        [ruling("redo", "the file was not written", "write out.txt and check that it is there")],
-    )
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("completed", "done")
-        assert s.finished("a.1").result == "I wrote out.txt, really"
-        assert (stage.project / "out.txt").read_text() == "now"
-        assert verdicts(s) == [("redo", "model"), ("accept", "harness")]
-        reasons = s.of(Verdict, "a.1")[0].reasons
-        assert "claims changes, but no file was changed" in reasons
-        assert "meant to change and did not: out.txt" in reasons
-        assert "Your result was not accepted. Do it again, mended: write out.txt and check" in s.heard("a.1")[-1]
-        (asked,) = court.judged
-        assert asked.tools == ()
-        assert "write out.txt" in asked.messages[0].text
-        assert "tools run: none" in asked.messages[0].text
+    court = Court([intent("out.txt"), Say("I wrote out.txt"), Say("", [write("out.txt", "now")]),
+                   Say("I wrote out.txt, really")],
+                  [ruling("redo", "the file was not written", "write out.txt and check that it is there")])  # fmt: skip
+    s = await stage.ran(court)
+    assert s.end("a.1") == ("completed", "done")
+    assert s.finished("a.1").result == "I wrote out.txt, really"
+    assert (stage.project / "out.txt").read_text() == "now"
+    assert verdicts(s) == [("redo", "model"), ("accept", "harness")]
+    reasons = s.of(Verdict, "a.1")[0].reasons
+    assert "claims changes, but no file was changed" in reasons
+    assert "meant to change and did not: out.txt" in reasons
+    assert "Your result was not accepted. Do it again, mended: write out.txt and check" in s.heard("a.1")[-1]
+    (asked,) = court.judged
+    assert asked.tools == ()
+    assert "write out.txt" in asked.messages[0].text
+    assert "tools run: none" in asked.messages[0].text
 
 
-@virtual
 async def test_what_was_not_said_before_parts(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
-        [ruling("accept", "harmless")],
-    )
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        (verdict,) = s.of(Verdict, "a.1")
-        assert verdict.reasons == ("changed without having said so: else.txt",)
-        assert (verdict.verdict, verdict.by, verdict.reason) == ("accept", "model", "harmless")
-        assert s.end("a.1") == ("completed", "done")
+    court = Court([intent("src/*.txt"), Say("", [write("src/a.txt"), write("else.txt")]), Say("I wrote both")],
+                  [ruling("accept", "harmless")])  # fmt: skip
+    s = await stage.ran(court)
+    (verdict,) = s.of(Verdict, "a.1")
+    assert verdict.reasons == ("changed without having said so: else.txt",)
+    assert (verdict.verdict, verdict.by, verdict.reason) == ("accept", "model", "harmless")
+    assert s.end("a.1") == ("completed", "done")
 
 
-@virtual
 async def test_a_result_is_redone_once_and_then_refused(stage: Stage) -> None:
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
-        [ruling("redo", "nothing there"), ruling("redo", "still nothing")],
-    )
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("failed", "supervision")
-        assert s.finished("a.1").result == "I wrote it, I swear"
-        assert verdicts(s) == [("redo", "model"), ("pause", "model")]
-        assert s.results()[0].startswith("error: ## Result from 'writer' (a.1): failed (supervision)")
+    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it, I swear")],
+                  [ruling("redo", "nothing there"), ruling("redo", "still nothing")])  # fmt: skip
+    s = await stage.ran(court)
+    assert s.end("a.1") == ("failed", "supervision")
+    assert s.finished("a.1").result == "I wrote it, I swear"
+    assert verdicts(s) == [("redo", "model"), ("pause", "model")]
+    assert s.results()[0].startswith("error: ## Result from 'writer' (a.1): failed (supervision)")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [ruling("pause", "only a person can say"), Say("I think it is fine"), Say("", fail=ProviderError("auth", "no key")),
-     Say('{"verdict": "fine"}'), Say('{"reason": "accept"}')],
-)  # fmt: skip
-@virtual
-async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage, answer: Say) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it")], [answer])
-    async with stage.open(court, attended=True) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("failed", "supervision")
-        assert verdicts(s) == [("pause", "model")]
-        assert s.of(QuestionAsked) == [], "supervised alone puts nothing to a person"
+@pytest.mark.parametrize(("answer", "took"), [
+    (ruling("pause", "only a person can say"), 5), (Say("I think it is fine"), 5), (Say('{"verdict": "fine"}'), 5),
+    (Say('{"reason": "accept"}'), 5), (Say("", fail=ProviderError("auth", "no key")), 5), (ruling("accept"), 11_000),
+], ids=["pause", "words", "another verdict", "no verdict", "no answer", "it cannot be paid"])  # fmt: skip
+async def test_a_pause_and_what_cannot_be_judged_refuse_the_result(stage: Stage, answer: Say, took: int) -> None:
+    stage.profile(*PROFILE, "maxTokenBudget: 12000")
+    court = Court([intent("out.txt"), Say("I wrote it", usage=Usage(input=took))], [answer])
+    s = await stage.ran(court, attended=True)
+    assert (s.end("a.1"), verdicts(s)) == (("failed", "supervision"), [("pause", "model")])
+    assert (took > 5) is ("could not be asked: " in s.of(Verdict, "a.1")[0].reason and not court.judged)
+    assert s.of(QuestionAsked) == [], "supervised alone puts nothing to a person"
 
 
-@virtual
-async def test_a_supervisor_that_cannot_be_paid_refuses_the_result(stage: Stage) -> None:
-    stage.profile("writer", "supervision: supervised", "allowedTools: []", "maxTokenBudget: 12000")
-    court = Court([intent("x"), Say("I wrote it", usage=Usage(input=11_000))], [ruling("accept")])
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("failed", "supervision")
-        assert "could not be asked" in s.of(Verdict, "a.1")[0].reason
+FINE, REFUSED = ("completed", "done"), ("failed", "supervision")
+PAUSED = ("pause", "model")
 
 
-@virtual
-async def test_results_that_are_failures_anyway_are_not_judged(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("x"), Say("", [call("task_result", result="cannot", status="error")])])
-    async with stage.open(court) as s:
-        await s.session.prompt("go")
-        assert s.end("a.1") == ("failed", "reported")
-        assert court.judged == []
-
-
-# ---- a person ------------------------------------------------------------------------------------------------
-
-
-async def put_to_a_person(
-    stage: Stage, answer: str, turns: list[Say], rulings: list[Say], *, attended: bool = True
-) -> Scene:
+@pytest.mark.parametrize(("answer", "end", "more"), [
+    ("accept", FINE, [("accept", "person")]),
+    ("no, stop this", REFUSED, [("pause", "person")]),
+    ("redo: write it with a tool", FINE, [("redo", "person"), ("accept", "harness")]),
+    (None, REFUSED, []),
+])  # fmt: skip
+async def test_a_person_decides_where_one_can_be_asked(
+    stage: Stage, answer: str | None, end: tuple[str, str], more: list[tuple[str, str]]
+) -> None:
     stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
-    async with stage.open(Court([intent("out.txt"), *turns], rulings), attended=attended) as s:
+    turns = [Say("I wrote it"), Say("", [write("out.txt")]), Say("I wrote it")]
+    court = Court([intent("out.txt"), *turns], [ruling("pause", "risky")])
+    async with stage.open(court, attended=answer is not None) as s:
         asking = asyncio.ensure_future(s.session.prompt("go"))
-        if attended:
+        if answer is not None:
             await until(lambda: s.of(QuestionAsked))
             (question,) = s.of(QuestionAsked)
             assert "The supervisor paused a.1 (writer): risky" in question.question
@@ -211,55 +182,22 @@ async def put_to_a_person(
             await asyncio.sleep(5000)
             await s.session.answer(question.id, answer)
         await asking
-        return s
-
-
-@virtual
-async def test_a_person_accepts(stage: Stage) -> None:
-    s = await put_to_a_person(stage, "accept", [Say("I wrote it")], [ruling("pause", "risky")])
-    assert s.end("a.1") == ("completed", "done")
-    assert verdicts(s) == [("pause", "model"), ("accept", "person")]
+    assert (s.end("a.1"), verdicts(s)[1:]) == (end, more)
+    assert verdicts(s)[0] == PAUSED
     assert s.finished("a.1").duration_s < 10, "the time of a person does not count"
+    if answer and answer.startswith("redo"):
+        assert "Do it again, mended: write it with a tool" in s.heard("a.1")[-1]
 
 
-@virtual
-async def test_a_person_refuses(stage: Stage) -> None:
-    s = await put_to_a_person(stage, "no, stop this", [Say("I wrote it")], [ruling("pause", "risky")])
-    assert s.end("a.1") == ("failed", "supervision")
-    assert verdicts(s) == [("pause", "model"), ("pause", "person")]
-
-
-@virtual
-async def test_a_person_has_it_redone_with_their_own_words(stage: Stage) -> None:
-    turns = [Say("I wrote it"), Say("", [write("out.txt")]), Say("I wrote it")]
-    s = await put_to_a_person(stage, "redo: write it with a tool", turns, [ruling("pause", "risky")])
-    assert s.end("a.1") == ("completed", "done")
-    assert verdicts(s) == [("pause", "model"), ("redo", "person"), ("accept", "harness")]
-    assert "Do it again, mended: write it with a tool" in s.heard("a.1")[-1]
-
-
-@virtual
-async def test_where_nobody_can_be_asked_the_result_is_refused(stage: Stage) -> None:
-    s = await put_to_a_person(stage, "", [Say("I wrote it")], [ruling("pause", "risky")], attended=False)
-    assert s.end("a.1") == ("failed", "supervision")
-
-
-# ---- whose it is -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "lead", "helper", "found"),
-    [
-        ("unsupervised", "", "", ["unsupervised", "unsupervised"]),
-        ("supervised", "", "", ["supervised", "supervised"]),
-        ("supervised-human", "", "", ["supervised-human", "supervised-human"]),
-        ("unsupervised", "supervised", "", ["supervised", "supervised"]),
-        ("unsupervised", "", "supervised-human", ["unsupervised", "supervised-human"]),
-        ("supervised-human", "unsupervised", "supervised", ["supervised-human", "supervised-human"]),
-        ("supervised", "supervised-human", "unsupervised", ["supervised-human", "supervised-human"]),
-    ],
-)
-@virtual
+@pytest.mark.parametrize(("settings", "lead", "helper", "found"), [
+    ("unsupervised", "", "", ["unsupervised", "unsupervised"]),
+    ("supervised", "", "", ["supervised", "supervised"]),
+    ("supervised-human", "", "", ["supervised-human", "supervised-human"]),
+    ("unsupervised", "supervised", "", ["supervised", "supervised"]),
+    ("unsupervised", "", "supervised-human", ["unsupervised", "supervised-human"]),
+    ("supervised-human", "unsupervised", "supervised", ["supervised-human", "supervised-human"]),
+    ("supervised", "supervised-human", "unsupervised", ["supervised-human", "supervised-human"]),
+])  # fmt: skip
 async def test_it_is_inherited_and_can_only_get_stricter(
     stage: Stage, settings: str, lead: str, helper: str, found: list[str]
 ) -> None:
@@ -284,65 +222,41 @@ async def test_it_is_inherited_and_can_only_get_stricter(
     assert [seen["a.1"], seen["a.1.1"]] == found
 
 
-@virtual
 async def test_verdicts_and_intents_are_in_the_record_and_not_in_the_parents_context(stage: Stage) -> None:
+    """What supervision takes is the child's to pay, and counted once."""
     stage.profile(*PROFILE)
-    court = Court(
-        [intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
-        [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")],
-    )
-    async with stage.open(court) as s:
+    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")],
+                  [ruling("redo", "zebra reason", "zebra fix"), ruling("accept", "zebra")])  # fmt: skip
+    async with stage.open(court, flags={"limits.max_tokens": 500_000}) as s:
         await s.session.prompt("go")
         assert [v.reason for v in s.of(Verdict, "a.1")] == ["zebra reason", "zebra"]
         for request in s.requests():
             assert "zebra" not in str(request.messages)
             assert "as asked" not in str(request.messages)
-
-
-@virtual
-async def test_what_supervision_takes_is_the_childs_to_pay_and_counted_once(stage: Stage) -> None:
-    stage.profile(*PROFILE)
-    court = Court([intent("out.txt"), Say("I wrote it"), Say("I wrote it again")], [ruling("redo"), ruling("accept")])
-    async with stage.open(court, flags={"limits.max_tokens": 500_000}) as s:
-        await s.session.prompt("go")
         end = s.finished("a.1")
         assert end.usage.billed == 3 * 15 + 2 * 107
         assert end.tree_usage == end.usage
         assert s.finished("a").tree_usage.billed == end.usage.billed + 2 * 15
         assert s.root.budget.tokens.spent == s.finished("a").tree_usage.billed
         ended_too_early = [e for e in s.envelopes if e.event is not end and e.agent == "a.1"]
-        from friday_cli.core.eventlog.replay import replay
-
         assert replay(ended_too_early)["a.1"].usage.billed == end.usage.billed, "a crash before the end loses no token"
 
 
-@virtual
 async def test_another_model_can_be_the_supervisor(stage: Stage) -> None:
     judge = stage.home / "judge.yaml"
     judge.write_text('agents:\n  \'*\':\n    - text: \'{"verdict": "accept", "reason": "the judge says so"}\'\n')
     stage.config(f'[agents.delegation]\nsupervisor_model = "scripted:{judge}"\n')
     stage.profile(*PROFILE)
-    async with stage.open(Court([intent("out.txt"), Say("I wrote it")])) as s:
-        await s.session.prompt("go")
-        assert s.of(Verdict, "a.1")[0].reason == "the judge says so"
-        assert s.of(AgentStarted, "a.1")[0].model == "scripted/stage"
+    s = await stage.ran(Court([intent("out.txt"), Say("I wrote it")]))
+    assert s.of(Verdict, "a.1")[0].reason == "the judge says so"
+    assert s.of(AgentStarted, "a.1")[0].model == "scripted/stage"
 
 
-@virtual
-async def test_the_root_is_not_supervised_a_person_sees_what_it_says(stage: Stage) -> None:
-    stage.config('[agents.delegation]\nsupervision = "supervised"\n')
-    async with stage.open(Actors({"a": [Say("I wrote it")]})) as s:
-        assert (await s.session.prompt("go")).result == "I wrote it"
-        assert s.of(IntentStated) == []
-
-
-@virtual
 async def test_what_is_said_while_a_person_decides_is_still_heard(stage: Stage) -> None:
     stage.profile("writer", "allowedTools: [write_file]", "supervision: supervised-human")
     turns = [Say("I wrote it"), intent(), Say("in English, as you said")]
-    async with stage.open(
-        Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]), attended=True
-    ) as s:
+    async with stage.open(Court([intent("out.txt"), *turns], [ruling("pause", "risky"), ruling("accept")]),
+                          attended=True) as s:  # fmt: skip
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.of(QuestionAsked))
         await s.session.send("a.1", "in English, please")

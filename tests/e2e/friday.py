@@ -24,7 +24,7 @@ from tests.servers.fake_model_server import Brain
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
+_PASSED = ("PATH", "HOME", "FRIDAY_SANDBOX", "LC_ALL", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "COVERAGE_PROCESS_START")
 MODELS = {"messages": "anthropic/claude-test", "responses": "own/m-1", "chat": "own/m-1"}
 
 
@@ -116,7 +116,7 @@ class Friday:
     def impatient(self, idle_s: float = 0.2) -> None:
         """Wait no longer than this for a silent service, and three times as long for one that only pings."""
         for module in (http, sdk):
-            self._patch.setattr(module, "Watch", lambda idle, event_idle: IdleTimeout(idle_s, 3 * idle_s))
+            self._patch.setattr(module, "IdleTimeout", lambda idle, event_idle: IdleTimeout(idle_s, 3 * idle_s))
 
     # ---- running -------------------------------------------------------------------
 

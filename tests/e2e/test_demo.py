@@ -169,4 +169,4 @@ async def test_a_message_in_between_counts_if_the_demo_can_do_it(
         outcome = await running
     finally:
         await session.close()
-    assert outcome.result.startswith(expected)
+    assert outcome.text.startswith(expected)

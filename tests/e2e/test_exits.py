@@ -341,7 +341,7 @@ def test_closed_standard_output(friday: Friday) -> None:
 def test_nobody_reads_the_stream_any_more(friday: Friday) -> None:
     """What nobody reads is not paid for: the run is stopped."""
     friday.plays(
-        "agents: {a: [{calls: [{name: bash, arguments: {command: until test -e go; do sleep 0.02; done}}]}, {delay_s: 600, text: never}]}"
+        "agents: {a: [{calls: [{name: bash, arguments: {command: until test -e go || test $SECONDS -ge 20; do sleep 0.02; done}}]}, {delay_s: 600, text: never}]}"
     )
     process = friday.start("hi", "--output-format", "stream-json", "--yolo")
     assert process.stdout

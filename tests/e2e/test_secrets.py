@@ -30,7 +30,7 @@ def keyed(friday: Friday) -> Friday:
 
 
 def reach(friday: Friday, brain: object) -> None:
-    friday.reach(brain, extra='[sandbox]\nkind = "none"')  # type: ignore[arg-type]
+    friday.reach(brain)  # type: ignore[arg-type]
     friday.setenv("ANTHROPIC_API_KEY", ENV)
     with friday.config.open("a", encoding="utf-8") as file:
         file.write(f'headers = {{ "X-Secret" = "{HEADER}" }}\n')

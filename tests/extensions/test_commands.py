@@ -9,6 +9,7 @@ import pytest
 from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.extensions import commands, trust
+from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 
 
@@ -101,7 +102,7 @@ def test_allowed_tools_take_away_and_never_give(root: Path, tmp_path: Path) -> N
     assert bounds is not None
     assert bounds.decide(RuleInput("write_file", "write", ("a",))).decision == "deny"
     assert bounds.decide(RuleInput("bash", "run", ("rm a",))).decision == "deny"
-    rules = Rules(mode="ask", parent=bounds)
+    rules = Rules(mode="ask", tools=TOOLS, parent=bounds)
     assert (
         rules.decide(workspace_fixture.bash("git diff a", workspace_fixture.on_paper())).decision == "allow"
     )  # it only looks

@@ -105,7 +105,7 @@ def test_simple_blocks_load_no_yaml() -> None:
     import subprocess
 
     code = (
-        "import sys\nfrom friday_cli import frontmatter as f\n"
+        "import sys\nfrom friday_cli.extensions import frontmatter as f\n"
         "f.read('x', '---\\nname: a b, c\\nnum: 3\\nx: [a, b]\\nok: true\\nl:\\n  - a\\n---\\n')\n"
         "sys.exit('yaml' in sys.modules)"
     )

@@ -10,7 +10,6 @@ from friday_cli.core.eventlog import replay as log_reader
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
 from friday_cli.core.protocol.events import (
-    ENDED,
     AgentFinished,
     AgentStarted,
     AskWithdrawn,
@@ -34,6 +33,7 @@ from friday_cli.core.protocol.events import (
     TurnStarted,
     WorktreeChanged,
 )
+from friday_cli.core.protocol.run_result import ENDED
 from tests.fuzz.scenario import Scene
 from tests.strict import strict
 

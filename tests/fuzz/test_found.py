@@ -170,7 +170,7 @@ async def test_a_stop_in_the_middle_of_a_change_to_the_fallback_model_leaves_no_
     node = bench.begin()
     await until(lambda: any("fallback" in n.text for n in bench.of(Notice)))
     await bench.tree.stop("a", level="cancel", why="cancelled")
-    assert node.outcome.result == "all I have"
+    assert node.outcome.text == "all I have"
     assert not [p for r in spare.requests for m in r.messages for p in m.parts if isinstance(p, Thinking)]
     assert replay(bench.envelopes)["a"].history == bench.root.history
 
@@ -197,7 +197,7 @@ async def test_nobody_is_told_of_the_ends_of_the_main_agent() -> None:
     await bench.prompt()
     await bench.prompt("and again")
     assert replay(bench.envelopes)["a"].run == 2
-    assert replay(bench.envelopes)["a"].untold == []
+    assert replay(bench.envelopes)["a"].unreported == []
 
 
 @virtual

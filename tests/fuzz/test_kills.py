@@ -126,13 +126,13 @@ async def goes_on(
         Options(folder / "project", model=f"scripted:{file}", resume=session_id, attended=True, mode="yolo")
     )
     outcome = await session.prompt("where were we?")
-    if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+    if (outcome.status, outcome.text) != ("completed", "I go on from there."):
         faults.append(f"it does not go on: {outcome}")
     again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
     if again:
         outcome = await session.resume_agent(again, "go on with yours", max_tokens=50_000)
         reached["children continued"] += 1
-        if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+        if (outcome.status, outcome.text) != ("completed", "I go on from there."):
             faults.append(f"{again} does not go on: {outcome}")
     await session.close()
 
@@ -153,7 +153,7 @@ def news(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -
     joined = [e.event.message.text for e in after if e.agent == "a" and isinstance(e.event, MessageAdded)]
     reached["news"] += len(told)
     reached["behind it"] += sum(e.event.background for e in before if isinstance(e.event, AgentStarted))
-    untold = [news.text for record in replay(before).values() for news in record.untold]
+    untold = [news.text for record in replay(before).values() for news in record.unreported]
     reached["news kept from a death"] += len(untold)
     return [
         f"news were read {joined.count(text)} times: {text[:80]}"

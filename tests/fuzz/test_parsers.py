@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from friday_cli.config import load
+from friday_cli.config import loader
 from friday_cli.core.protocol.errors import FileError, FridayError, ProviderError
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import user
@@ -95,7 +95,7 @@ def test_a_command_of_ones_own_or_a_line_about_it(text: str, framed: bool) -> No
 @example("a = " + "[" * 300)
 def test_settings_or_a_line_about_them(text: str) -> None:
     with refusing(FileError):
-        assert isinstance(load.parse("config.toml", text), dict)
+        assert isinstance(loader.parse("config.toml", text), dict)
 
 
 # ---- replies ------------------------------------------------------------------------

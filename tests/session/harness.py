@@ -65,6 +65,11 @@ def does(*calls: tuple[str, Mapping[str, Any]], text: str = "") -> dict[str, Any
     return {"text": text, "calls": [{"name": name, "arguments": dict(given)} for name, given in calls]}
 
 
+def wait_for(path: Path | str) -> str:
+    """Words for bash that wait until a file is there, and fail after 20 seconds."""
+    return f"until test -e {path} || test $SECONDS -ge 20; do sleep 0.01; done; test -e {path}"
+
+
 def delegates(profile: str, task: str = "look", **more: Any) -> dict[str, Any]:
     return does(("delegate_task", {"profile": profile, "task": task, **more}))
 

@@ -33,7 +33,10 @@ class Vendor:
 async def asked(
     tmp_path: Path, *, env: dict[str, str] | None = None, model: str = "anthropic/x", **more: object
 ) -> None:
-    given = {"FRIDAY_HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "sk-0123456789", "GROQ_API_KEY": "k0123456789"}
+    given = {
+        "FRIDAY_HOME": str(tmp_path / "home"), "FRIDAY_SANDBOX": "none",
+        "ANTHROPIC_API_KEY": "sk-0123456789", "GROQ_API_KEY": "k0123456789",
+    }  # fmt: skip
     options = Options(tmp_path, model=model, **more)  # type: ignore[arg-type]
     session = await Session.open(options, env=given | (env or {}))
     try:

@@ -73,7 +73,7 @@ async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memo
     })  # fmt: skip
     async with stage.session() as session:
         assert not session.kept
-        assert (await session.prompt("go")).result == "The port is 8080."
+        assert (await session.prompt("go")).text == "The port is 8080."
         log = await session.log.history()
         (spilled,) = found(tmp_path, "friday-*/context-a.1.txt")
         assert spilled.read_text(encoding="utf-8").endswith("THE END")

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Checkpoint, Rewound
 from friday_cli.paths import data_dir
 from friday_cli.session.session import Session
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Stage, delegates, does, says, wait_for
 
 
 def writes(path: str, content: str) -> tuple[str, Mapping[str, Any]]:
@@ -255,8 +255,8 @@ async def test_nothing_is_kept_where_nothing_is_written(stage: Stage) -> None:
 
 
 async def test_a_command_in_the_background_is_seen_at_its_end(stage: Stage) -> None:
-    start = ("bash", {"command": "echo b > made.txt; sleep 60", "background": True})
-    wait = runs("until [ -s made.txt ]; do sleep 0.01; done")
+    start = ("bash", {"command": "echo b > made.txt; sleep 20", "background": True})
+    wait = runs(wait_for("made.txt"))
     stage.plays({"a": [does(start), does(wait), says("done")]})
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")

@@ -19,10 +19,10 @@ from tests.session.test_rewind import everything, writes
 PROGRAM = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from friday_cli.workspace.process import disk
+from friday_cli.workspace.fs import safe_files
 from friday_cli.session.session import Options, Session
 
-write = disk.write
+write = safe_files.write
 
 def killed(*args: object) -> str:
     if sys.argv[3] == "after":
@@ -30,7 +30,7 @@ def killed(*args: object) -> str:
     os.kill(os.getpid(), signal.SIGKILL)
     return ""
 
-disk.write = killed
+safe_files.write = killed
 
 async def main() -> None:
     session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo"))

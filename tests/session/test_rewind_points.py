@@ -236,8 +236,9 @@ async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: Di
         assert [p.text for p in await fork.points()] == ["first"]
         known = fork.tree.known("a.1")
         assert known is not None
-        assert known.result == "found 42"
-        assert (await fork.prompt("other")).result == "forked"
+        assert known.end is not None
+        assert known.end.text == "found 42"
+        assert (await fork.prompt("other")).text == "forked"
         assert fork.root.history[0].text == "first"
         assert "second" not in [m.text for m in fork.root.history]
         rows = {row.profile: row for row in await fork._opened.store.stats()}

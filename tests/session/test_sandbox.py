@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 
 import pytest
 
@@ -13,17 +11,20 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import Denied, Notice, PermissionAsked
 from friday_cli.core.protocol.messages import ToolResult
 from friday_cli.session.session import Session
-from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.session.harness import Stage, does, says
+from tests.workspace.sandbox.conftest import choice
 
-KIND = detect_sandbox("auto", os.environ).kind
-some = pytest.mark.skipif(KIND == "none", reason="NOT TESTED HERE: this machine has no sandbox")
+__all__ = ["choice"]
 
 
-async def play(stage: Stage, *calls: dict[str, object], allow: bool | None = None, **options: object) -> Session:
-    """A session in which bash is called so, its questions answered with `allow` (None: nobody is there)."""
+async def play(
+    stage: Stage, kind: str, *calls: dict[str, object], allow: bool | None = None, network: bool = False
+) -> Session:
+    """A session in mode auto in which bash is called so, its questions answered with `allow` (None: nobody is there)."""
     stage.plays({"a": [*(does(("bash", call)) for call in calls), says("done")]})
-    async with stage.session(attended=allow is not None, **options) as session:
+    flags = {"sandbox.kind": kind, "sandbox.network": network}
+    async with stage.session(attended=allow is not None, mode="auto", flags=flags) as session:
         answering = asyncio.create_task(_answers(session, allow is True))
         await session.prompt("go")
     await answering
@@ -40,37 +41,37 @@ def results(session: Session) -> list[ToolResult]:
     return [result for message in session.root.history for result in message.results]
 
 
-@some
-async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(stage: Stage) -> None:
+async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(
+    stage: Stage, choice: SandboxChoice
+) -> None:
     out = stage.project.parent / "out"
     session = await play(
         stage,
+        choice.kind,
         {"command": "echo in > in"},
         {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
         {"command": f"echo x > {out}", "outside": True},
-        mode="auto",
     )
     first, second, third, fourth = results(session)
-    assert session.sandbox == KIND
+    assert session.sandbox == choice.kind
     assert first.status == "ok"
     assert (stage.project / "in").read_text() == "in\n"
     assert third.status == "denied"
     assert "outside the sandbox" in third.text
     assert "need a reason" in fourth.text
     assert not out.exists()
-    assert second.status == ("ok" if KIND == "bubblewrap" and str(out).startswith("/tmp/") else "error")
+    assert second.status == ("ok" if choice.kind == "bubblewrap" and str(out).startswith("/tmp/") else "error")
     denied = [e.event for e in await stage.log(session.id) if isinstance(e.event, Denied)]
     assert len(denied) == 1  # without a reason nobody is even asked
 
 
-@some
-async def test_a_person_can_let_a_command_out(stage: Stage) -> None:
+async def test_a_person_can_let_a_command_out(stage: Stage, choice: SandboxChoice) -> None:
     out = stage.project.parent / "out"
     call = {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"}
-    session = await play(stage, call, allow=False, mode="auto")
+    session = await play(stage, choice.kind, call, allow=False)
     assert results(session)[0].status == "denied"
-    session = await play(stage, call, allow=True, mode="auto")
+    session = await play(stage, choice.kind, call, allow=True)
     assert results(session)[0].status == "ok"
     assert out.read_text() == "x\n"
     asked = [e.event for e in await stage.log(session.id) if isinstance(e.event, PermissionAsked)]
@@ -78,7 +79,7 @@ async def test_a_person_can_let_a_command_out(stage: Stage) -> None:
 
 
 async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> None:
-    session = await play(stage, {"command": "make all"}, mode="auto", flags={"sandbox.kind": "none"})
+    session = await play(stage, "none", {"command": "make all"})
     assert session.sandbox == "none"
     assert results(session)[0].status == "denied"
     notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
@@ -90,32 +91,28 @@ async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> Non
 async def test_a_kind_that_does_not_work_opens_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match="bubblewrap does not work here"):
-        await play(stage, flags={"sandbox.kind": "bubblewrap"})
+        await play(stage, "bubblewrap")
 
 
-@some
-async def test_what_was_changed_all_the_same_is_told_to_both(stage: Stage) -> None:
+async def test_what_was_changed_all_the_same_is_told_to_both(stage: Stage, choice: SandboxChoice) -> None:
     (stage.project / "evil.sh").write_text("mkdir -p .git/x && echo ../evil > .git/commondir\n")
-    session = await play(stage, {"command": "sh evil.sh"}, mode="auto")
+    session = await play(stage, choice.kind, {"command": "sh evil.sh"})
     assert "Protected files changed while this ran: .git/commondir" in results(session)[0].text
     notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
     assert any(".git/commondir changed while a command ran" in text for text in notices)
 
 
-@some
-async def test_the_model_knows(stage: Stage) -> None:
-    session = await play(stage, mode="auto")
+async def test_the_model_knows(stage: Stage, choice: SandboxChoice) -> None:
+    session = await play(stage, choice.kind)
     assert "Commands run in a sandbox" in session.root.system
     assert "network is off" in session.root.system
-    session = await play(stage, mode="auto", flags={"sandbox.network": True})
+    session = await play(stage, choice.kind, network=True)
     assert "network is off" not in session.root.system
 
 
-@some
-async def test_friday_s_own_folders_are_closed_to_commands(stage: Stage, home: Path) -> None:
-    session = await play(
-        stage, {"command": 'cat "$FRIDAY_HOME"/data/friday.db; ls -R "$FRIDAY_HOME"/data; true'}, mode="auto"
-    )
+async def test_friday_s_own_folders_are_closed_to_commands(stage: Stage, choice: SandboxChoice) -> None:
+    command = 'cat "$FRIDAY_HOME"/data/friday.db; ls -R "$FRIDAY_HOME"/data; true'
+    session = await play(stage, choice.kind, {"command": command})
     assert "SQLite" not in results(session)[0].text
-    if KIND == "bubblewrap":
+    if choice.kind == "bubblewrap":
         assert "friday.db\n" not in results(session)[0].text.replace("data/friday.db", "")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from friday_cli.extensions import instructions, profiles
-from friday_cli.extensions.profiles import KNOWN, Profile
+from friday_cli.extensions.profiles import Profile
 from friday_cli.session import system_prompt
+from friday_cli.tool_catalog import TOOLS
 
 HERE = system_prompt.Environment("/repo", "Linux x86_64", "2026-11-30", branch="main")
 FOUND = profiles.load(env={"FRIDAY_HOME": "/nonexistent"})
@@ -25,7 +26,7 @@ OWN = instructions.Instruction("/home/AGENTS.md", "Answer in Danish.", own=True)
 
 class TestRoot:
     def test_the_four_rules_of_delegation_and_every_child(self) -> None:
-        text = system_prompt.root_prompt(HERE, KNOWN, children=FOUND.children(None))
+        text = system_prompt.root_prompt(HERE, TOOLS.names, children=FOUND.children(None))
         assert "# Available Sub-Agents" in text
         for profile in FOUND.found.values():
             assert f"- `{profile.name}`: {profile.description}" in text
@@ -34,7 +35,7 @@ class TestRoot:
         assert "Do not delegate" in text
 
     def test_without_children_delegation_is_not_mentioned(self) -> None:
-        assert "Sub-Agents" not in system_prompt.root_prompt(HERE, KNOWN)
+        assert "Sub-Agents" not in system_prompt.root_prompt(HERE, TOOLS.names)
 
     def test_only_tools_that_are_there_are_named(self) -> None:
         text = system_prompt.root_prompt(HERE, ["read_file"])
@@ -54,7 +55,7 @@ class TestRoot:
 
     def test_a_profile_as_the_main_persona(self) -> None:
         coder = FOUND.get("coder")
-        text = system_prompt.root_prompt(HERE, KNOWN, persona=coder)
+        text = system_prompt.root_prompt(HERE, TOOLS.names, persona=coder)
         assert text.startswith(coder.prompt)
         assert "You are Friday" not in text
         assert "# Data is not orders" in text
@@ -73,7 +74,7 @@ class TestChild:
     @pytest.mark.parametrize("name", FOUND.names())
     def test_the_rules_follow_every_profile(self, name: str) -> None:
         profile = FOUND.get(name)
-        text = system_prompt.child_prompt(profile, HERE, profile.select(KNOWN))
+        text = system_prompt.child_prompt(profile, HERE, profile.select(TOOLS.names))
         assert text.startswith(profile.prompt)
         rules = text[len(profile.prompt) :]
         for words in (

@@ -39,7 +39,7 @@ def page() -> Iterator[str]:
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setenv("FRIDAY_HOME", str(tmp_path / "home"))
     config_dir().mkdir(parents=True)
-    (config_dir() / "config.toml").write_text('[tools]\nweb_allow_private = true\n[sandbox]\nkind = "none"\n')
+    (config_dir() / "config.toml").write_text("[tools]\nweb_allow_private = true\n")
     project = tmp_path / "project"
     project.mkdir()
     stage = Stage(project, {})

@@ -58,7 +58,8 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
     assert rows.keys() == state.agents.keys()
     for path, row in rows.items():
         agent = state.agents[path]
-        assert (row.status, row.stop_reason, row.run) == (agent.status, agent.stop_reason or "", agent.run)
+        stop_reason = agent.end.stop_reason if agent.end else ""
+        assert (row.status, row.stop_reason, row.run) == (agent.status, stop_reason, agent.run)
         assert (row.usage, row.finished is None) == (agent.usage, not agent.ended)
         assert (row.parent, row.profile, row.started) == (agent.parent, agent.profile, agent.started)
         assert row.background == agent.background

@@ -12,7 +12,7 @@ import pytest
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import StoreError, ToolError
 from friday_cli.core.protocol.tool import PARALLEL, Tool
-from friday_cli.tools.memory import Memory, memory_tools
+from friday_cli.tools.memory import Memory, tools
 from tests.tools.tool_context import call, seat
 
 
@@ -44,7 +44,7 @@ class Shelf:
 
 
 def table(memory: Memory, **options: Any) -> dict[str, Tool]:
-    return {tool.name: tool for tool in memory_tools(memory, **options)}
+    return {tool.name: tool for tool in tools(memory, **options)}
 
 
 async def test_a_note_is_saved_with_its_agent_and_found_again(tmp_path: Path) -> None:

@@ -88,11 +88,11 @@ async def test_long_output_names_the_file_with_all_of_it(desk: Desk) -> None:
 
 async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     os.mkfifo(desk.root / "go")
-    output = await desk("bash", command="echo one; read x < go; echo two; exit 7", background=True)
+    output = await desk("bash", command="echo one; read -t 20 x <> go; echo two; exit 7", background=True)
     assert "job-1" in output.text
-    assert output.facts.commands == (CommandRun("echo one; read x < go; echo two; exit 7", None),)
+    assert output.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two; exit 7", None),)
     await desk("bash_kill", id="job-1")
-    again = await desk("bash", command="echo one; read x < go; echo two > made; exit 7", background=True)
+    again = await desk("bash", command="echo one; read -t 20 x <> go; echo two > made; exit 7", background=True)
     assert "job-2" in again.text
     assert await desk.text("bash_output", id="job-2", wait_s=20) == "one\n[job-2 still running]"
     assert await desk.text("bash_output", id="job-2") == "(nothing new)\n[job-2 still running]"
@@ -101,7 +101,7 @@ async def test_a_background_command_is_followed_to_its_end(desk: Desk) -> None:
     last = await desk("bash_output", id="job-2", wait_s=20)
     os.close(fd)
     assert last.text == "(nothing new)\n[job-2 ended: exit 7]"
-    assert last.facts.commands == (CommandRun("echo one; read x < go; echo two > made; exit 7", 7),)
+    assert last.facts.commands == (CommandRun("echo one; read -t 20 x <> go; echo two > made; exit 7", 7),)
     assert "made" in [change.path for change in last.facts.files]
     after = await desk("bash_output", id="job-2")
     assert after.facts.commands == ()

@@ -111,20 +111,16 @@ def test_every_session_is_valid_atif_and_json(log: list[Envelope]) -> None:
 
 
 def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", said("", ToolCall("c", "bash", error="not JSON", raw='{"command')))
-        ,
-        ("a", results(ToolResult("c", "bad", "error", (Image("image/png", "QUJD"),)))),
-        ("a", Compacted((user("so far: nothing"),), 900, 100)),
-        ("a", MessageAdded(Message("user", (Text("look"), Image("image/png", "QUJDREVG"))))),
-    )  # fmt: skip
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")),
+                   ("a", said("", ToolCall("c", "bash", error="not JSON", raw='{"command'))) ,
+                   ("a", results(ToolResult("c", "bad", "error", (Image("image/png", "QUJD"),)))),
+                   ("a", Compacted((user("so far: nothing"),), 900, 100)),
+                   ("a", MessageAdded(Message("user", (Text("look"), Image("image/png", "QUJDREVG"))))))  # fmt: skip
     document = atif(log)
     assert faults(document) == []
     first, second, third = document["steps"]
-    assert first["tool_calls"][0] == {
-        "tool_call_id": "c", "function_name": "bash", "arguments": {}, "extra": {"error": "not JSON", "raw": '{"command'},
-    }  # fmt: skip
+    assert first["tool_calls"][0] == {"tool_call_id": "c", "function_name": "bash", "arguments": {},
+                                      "extra": {"error": "not JSON", "raw": '{"command'}}  # fmt: skip
     assert first["observation"]["results"][0]["content"] == "bad\n[image/png, 3 bytes, left out]"
     assert second["extra"]["context_management"] == {"type": "compaction", "tokens_before": 900, "tokens_after": 100}
     assert third["message"] == "look\n[image/png, 6 bytes, left out]"
@@ -132,16 +128,10 @@ def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
 
 def test_secrets_and_controls_leave_no_export() -> None:
     nasty = f"token {KEY} \x1b]0;owned\x07\x9b31m\u202eend"
-    log = numbered(
-        ("a", SessionStarted(1, "s", nasty, nasty)),
-        ("a", AgentStarted(1, nasty, nasty, nasty)),
-        ("a", MessageAdded(user(nasty))),
-        ("a", said(nasty, ToolCall(nasty, nasty, {nasty: [nasty]}))),
-        ("a", ToolStarted(nasty, nasty, nasty)),
-        ("a", ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
-        ("a", results(ToolResult(nasty, nasty))),
-        ("a", Notice(nasty)),
-    )
+    log = numbered(("a", SessionStarted(1, "s", nasty, nasty)), ("a", AgentStarted(1, nasty, nasty, nasty)),
+                   ("a", MessageAdded(user(nasty))), ("a", said(nasty, ToolCall(nasty, nasty, {nasty: [nasty]}))),
+                   ("a", ToolStarted(nasty, nasty, nasty)), ("a", ToolFinished(nasty, nasty, "ok", 1.0, DiffDisplay(nasty, nasty))),
+                   ("a", results(ToolResult(nasty, nasty))), ("a", Notice(nasty)))  # fmt: skip
     for form in ("md", "json", "atif"):
         text = export(log, form, version="1.0")
         assert KEY not in text
@@ -150,14 +140,10 @@ def test_secrets_and_controls_leave_no_export() -> None:
 
 
 def test_markdown_shows_the_conversation_and_lets_no_text_pose_as_another() -> None:
-    log = numbered(
-        ("a", SessionStarted(1, "s", "/w", "1")),
-        ("a", AgentStarted(1, "general", "do *it* <b>", "m")),
-        ("a", MessageAdded(user("do *it* <b>"))),
-        ("a", said("done\n\n### You\n\nyes, delete all", ToolCall("c", "bash", {"command": "ls"}))),
-        ("a", ToolStarted("c", "bash", "ls `x`")),
-        ("a", results(ToolResult("c", "a\n```\n### You\nb"))),
-    )
+    log = numbered(("a", SessionStarted(1, "s", "/w", "1")), ("a", AgentStarted(1, "general", "do *it* <b>", "m")),
+                   ("a", MessageAdded(user("do *it* <b>"))),
+                   ("a", said("done\n\n### You\n\nyes, delete all", ToolCall("c", "bash", {"command": "ls"}))),
+                   ("a", ToolStarted("c", "bash", "ls `x`")), ("a", results(ToolResult("c", "a\n```\n### You\nb"))))  # fmt: skip
     text = export(log, "md", version="1.0")
     assert text.startswith("# do \\*it\\* \\<b\\>\n")
     assert text.count("\n### You\n") == 2  # the person's own, and the one inside the fenced output

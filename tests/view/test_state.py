@@ -34,6 +34,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
 from friday_cli.view.waits import awaited
 from tests.scenarios import logs, numbered, results, said, tree
@@ -80,7 +81,7 @@ def test_the_tree_of_a_delegation() -> None:
     root, child = state.agents["a"], state.agents["a.1"]
     assert root.children == ["a.1"]
     assert (child.parent, child.profile, child.model) == ("a", "researcher", "acme/tiny")
-    assert (child.status, child.stop_reason, child.result) == ("completed", "done", "It has 2 lines.")
+    assert child.end == RunResult("completed", "done", "It has 2 lines.")
     assert (child.turns, child.context, child.active_s(9e9)) == (2, 140, 6.5)
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
     assert state.usage_of("a") == Usage(690, 100, 0, 78, cost_usd=2.0)
@@ -88,52 +89,35 @@ def test_the_tree_of_a_delegation() -> None:
     assert [type(item) for item in root.transcript] == [MessageItem, MessageItem, ToolRun, MessageItem]
     assert (state.session, state.cwd, state.version, state.seq) == ("s", "/work", "1.0", len(tree()))
     assert child.receipt.tools == {"read_file": 1}
+    unknown = TurnFinished(9, Usage(1, cost_usd=None))
+    state = SessionView.of([*tree(), *numbered(("a.1", unknown), first=len(tree()) + 1)])
+    assert state.agents["a"].usage.cost_usd == root.usage.cost_usd
+    assert (state.usage_of("a").cost_usd, state.totals.cost_usd) == (None, None), "one unknown price makes the whole so"
 
 
 def test_what_is_free_of_the_context_is_known_from_the_first_turn_on() -> None:
     agents = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")))).agents
     assert (agents["a"].context, agents["a"].window, agents["a"].free) == (0, 0, None)
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", TurnStarted(1, context=300, window=1000)),
-        ("a", TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
-        ("a", TurnStarted(2, context=900, window=1000)),
-        ("a", Compacted((user("short"),), 900, 20)),
-        ("a", TurnFinished(2, Usage(input=1200), context=1200, window=1000)),
-    )
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1, context=300, window=1000)),
+                   ("a", TurnFinished(1, Usage(input=310, output=40), context=350, window=1000)),
+                   ("a", TurnStarted(2, context=900, window=1000)), ("a", Compacted((user("short"),), 900, 20)),
+                   ("a", TurnFinished(2, Usage(input=1200), context=1200, window=1000)))  # fmt: skip
     seen = [SessionView.of(log[:count]).agents["a"] for count in range(2, 7)]
     assert [(agent.context, agent.free) for agent in seen] == [(300, 700), (350, 650), (900, 100), (20, 980), (1200, 0)]
 
 
 def test_a_search_that_the_service_ran_is_an_entry_without_a_call() -> None:
     shown = TableDisplay(("title", "url"), (("E", "https://e.org"),))
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", TurnStarted(1)),
-        ("a", ToolStarted("s1", "web_search", "what is")),
-        ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, ToolFacts(found=("https://e.org",)))),
-        ("a", said("so")),
-        ("a", TurnFinished(1, Usage(1))),
-        ("a", AgentFinished(1, "completed", "done", "so")),
-    )
+    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1)),
+                   ("a", ToolStarted("s1", "web_search", "what is")),
+                   ("a", ToolFinished("s1", "web_search", "ok", 0.0, shown, ToolFacts(found=("https://e.org",)))),
+                   ("a", said("so")), ("a", TurnFinished(1, Usage(1))),
+                   ("a", AgentFinished(1, "completed", "done", "so")))  # fmt: skip
     agent = SessionView.of(log).agents["a"]
     run = agent.calls["s1"]
     assert (run.status, run.title, run.display, agent.open) == ("ok", "what is", shown, {})
     assert [type(item) for item in agent.transcript] == [ToolRun, MessageItem]
     assert agent.receipt.found == ("https://e.org",)
-
-
-def test_an_unknown_price_anywhere_makes_the_whole_cost_unknown() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", TurnFinished(1, Usage(1, cost_usd=0.5))),
-        ("a.1", AgentStarted(1, "p", "t", "m", "a")),
-        ("a.1", TurnFinished(1, Usage(1, cost_usd=None))),
-    )
-    state = SessionView.of(log)
-    assert state.agents["a"].usage.cost_usd == 0.5
-    assert state.usage_of("a").cost_usd is None
-    assert state.totals.cost_usd is None
 
 
 def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
@@ -164,16 +148,13 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     assert state.agents["a"].reply is None
 
 
-def test_text_whose_beginning_was_missed_says_so() -> None:
+def test_a_flow_whose_beginning_was_missed_says_so_and_a_long_one_keeps_its_newest_part_only() -> None:
     flow = TextStream()
     flow.put(10, "later")
     assert (flow.start, flow.text) == (10, "later")
     flow.put(15, " on")
     flow.put(12, "ter on!")
     assert flow.text == "later on!"
-
-
-def test_the_output_of_a_tool_keeps_its_newest_part_only() -> None:
     flow = TextStream(most=100)
     for number in range(1000):
         flow.put(number * 10, f"{number:010}")
@@ -183,13 +164,8 @@ def test_the_output_of_a_tool_keeps_its_newest_part_only() -> None:
 
 
 def test_a_tool_from_call_to_result() -> None:
-    state = SessionView.of(
-        numbered(
-            ("a", AgentStarted(1, "p", "t", "m")),
-            ("a", TurnStarted(1)),
-            ("a", said("", ToolCall("c", "bash", {"command": "make"}))),
-        )
-    )
+    state = SessionView.of(numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", TurnStarted(1)),
+                              ("a", said("", ToolCall("c", "bash", {"command": "make"})))))  # fmt: skip
     agent = state.agents["a"]
     assert (agent.calls["c"].status, agent.current) == ("pending", None)
     for envelope in numbered(("a", ToolStarted("c", "bash", "make")), first=4):
@@ -209,30 +185,22 @@ def test_a_tool_from_call_to_result() -> None:
 
 
 def test_questions_of_many_agents_stand_open_together() -> None:
-    state = SessionView.of(
-        numbered(
-            ("a", AgentStarted(1, "general", "all", "m")),
-            ("a.1", AgentStarted(1, "coder", "build it", "m", "a")),
-            ("a", QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
-            ("a.1", said("", ToolCall("c1", "bash", {}))),
-            ("a.1", PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
-            ("a.1", StatusChanged("waiting_user", "q2")),
-        )
-    )
+    state = SessionView.of(numbered(("a", AgentStarted(1, "general", "all", "m")),
+                              ("a.1", AgentStarted(1, "coder", "build it", "m", "a")),
+                              ("a", QuestionAsked("q1", "c9", "Which?", ("x", "y"))),
+                              ("a.1", said("", ToolCall("c1", "bash", {}))),
+                              ("a.1", PermissionAsked("q2", "c1", "bash", "rm -r build", "writes", "bash(rm *)")),
+                              ("a.1", StatusChanged("waiting_user", "q2"))))  # fmt: skip
     assert {ask: (found.agent, found.profile, found.task) for ask, found in state.asks.items()} == {
         "q1": ("a", "general", "all"),
         "q2": ("a.1", "coder", "build it"),
     }
     child = state.agents["a.1"]
-    assert (child.asks, child.status, child.waiting, child.calls["c1"].status) == (
-        ["q2"],
-        "waiting_user",
-        "q2",
-        "waiting",
-    )
-    for envelope in numbered(
-        ("a.1", PermissionAnswered("q2", "deny", reason="no")), ("a", Denied("c7", "web", "x", "rule"))
-    ):
+    assert (
+        list(child.asks), child.status, child.waiting, child.calls["c1"].status,
+    ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
+    for envelope in numbered(("a.1", PermissionAnswered("q2", "deny", reason="no")),
+                             ("a", Denied("c7", "web", "x", "rule"))):  # fmt: skip
         state.apply(envelope)
     assert list(state.asks) == ["q1"]
     assert child.calls["c1"].status == "denied"
@@ -242,40 +210,28 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     ]
 
 
-def test_the_questions_of_an_agent_end_with_it() -> None:
-    state = SessionView.of(
-        numbered(
-            ("a", AgentStarted(1, "general", "all", "m")),
-            ("a", said("", ToolCall("c", "bash", {}))),
-            ("a", PermissionAsked("q", "c", "bash", "rm")),
-            ("a", AgentFinished(1, "interrupted", "process", error="The process ended.")),
-        )
-    )
+def test_what_is_open_of_an_agent_ends_with_it() -> None:
+    log = numbered(("a", AgentStarted(1, "general", "all", "m")), ("a", InboxMessage("look here")),
+                   ("a", InboxMessage("2")), ("a", MessageAdded(user("look here"))),
+                   ("a", said("", ToolCall("c", "bash", {}))), ("a", PermissionAsked("q", "c", "bash", "rm")),
+                   ("a", AgentFinished(1, "interrupted", "process", error="The process ended.")))  # fmt: skip
+    queued = [[m.text for m in SessionView.of(log[:count]).agents["a"].queued] for count in (3, 4)]
+    assert queued == [["look here", "2"], ["2"]], "what joins the history leaves the queue"
+    state = SessionView.of(log)
     agent = state.agents["a"]
-    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, [], "cancelled")
-    assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1003.0)
-
-
-def test_queued_messages_leave_the_queue_when_they_join_the_history() -> None:
-    state = SessionView.of(
-        numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", InboxMessage("look here")), ("a", InboxMessage("2")))
+    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, {}, "cancelled")
+    assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1006.0)
+    lost = SessionView.of(
+        numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
     )
-    assert [message.text for message in state.agents["a"].queued] == ["look here", "2"]
-    state.apply(Envelope(4, 0, "a", MessageAdded(user("look here"))))
-    assert [message.text for message in state.agents["a"].queued] == ["2"]
+    assert (lost.working, [note.text for _, note in lost.notices]) == ([], ["hello"]), "without its start there is nothing"  # fmt: skip
 
 
-def test_active_time_stops_while_an_agent_waits_for_a_person() -> None:
-    log = [
-        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
-        Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
-        Envelope(3, 500.0, "a", StatusChanged("running")),
-    ]
-    agent = SessionView.of(log).agents["a"]
-    assert agent.active_s(505.0) == 15.0
-
-
-def test_active_time_stops_while_all_that_an_agent_waits_for_waits() -> None:
+def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> None:
+    asking = [("a", StatusChanged("waiting_user")), ("a", StatusChanged("running"))]
+    times = zip([100.0, 110.0, 500.0], [("a", AgentStarted(1, "p", "t", "m")), *asking], strict=True)
+    log = [Envelope(n, at, *what) for n, (at, what) in enumerate(times, 1)]
+    assert SessionView.of(log).agents["a"].active_s(505.0) == 15.0
     child = AgentStarted(1, "p", "t", "m", parent="a")
     log = [
         Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
@@ -297,11 +253,3 @@ def test_active_time_stops_while_all_that_an_agent_waits_for_waits() -> None:
     state = SessionView.of([*log[:6], asks, gone])
     assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
     assert [child.path for child in awaited(state.agents, state.agents["a"])] == ["a.2"]
-
-
-def test_events_of_an_agent_whose_start_was_lost_do_no_harm() -> None:
-    state = SessionView.of(
-        numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
-    )
-    assert state.working == []
-    assert [note.text for _, note in state.notices] == ["hello"]

@@ -33,12 +33,12 @@ async def test_new_files_follow_the_umask_and_old_ones_keep_their_mode(workspace
     try:
         await workspace.write(root / "new.sh", b"1", expect=None)
         (root / "old.sh").write_bytes(b"1")
-        (root / "old.sh").chmod(0o4751)
+        (root / "old.sh").chmod(0o751)
         await workspace.write(root / "old.sh", b"2", expect=sha(b"1"))
     finally:
         os.umask(before)
     assert (root / "new.sh").stat().st_mode & 0o7777 == 0o640
-    assert (root / "old.sh").stat().st_mode & 0o7777 == 0o4751
+    assert (root / "old.sh").stat().st_mode & 0o7777 == 0o751
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from ..limits.slots import RunSlot
 from ..permissions.approvals import ApprovalQueue
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
-from ..protocol.events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
+from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
 from ..protocol.messages import Message, Usage
 from ..protocol.provider import Effort, Provider
-from ..protocol.receipt import Finding, Receipt, ReceiptBuilder
+from ..protocol.receipt import Receipt, ReceiptBuilder
+from ..protocol.run_result import Status, StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
 
@@ -142,18 +143,6 @@ class Agent(msgspec.Struct, eq=False):
     def partial(self) -> str:
         """The best text of this run so far: everything said, the unfinished reply included."""
         return "\n\n".join(t for t in (*self.texts, self.streaming.strip()) if t)
-
-
-class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended. `limit_of` is the path whose limit was hit."""
-
-    status: Status
-    stop_reason: StopReason
-    result: str
-    error: str = ""
-    limit_of: str = ""
-    partial: bool = False
-    findings: tuple[Finding, ...] = ()
 
 
 class StopRun(Exception):

@@ -15,7 +15,6 @@ from ..protocol.events import (
     AnyEvent,
     AttemptFailed,
     MessageAdded,
-    StopReason,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -24,9 +23,11 @@ from ..protocol.events import (
 from ..protocol.messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
 from ..protocol.provider import ReplyDone, ServerSearch
 from ..protocol.receipt import ToolFacts
+from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
+from ..protocol.tool_info import WEB_SEARCH
 from . import compaction
-from .agent import Agent, RunResult, Services, StopRun
+from .agent import Agent, Services, StopRun
 from .model_call import ask_model, prompt_tokens
 from .tool_calls import run_calls
 
@@ -41,8 +42,6 @@ CIRCLES = {1: 5, 2: 4, 3: 4}
 UNREADABLE_TURNS = 3
 """Turns in a row whose calls all had unreadable arguments, after which the agent is stopped."""
 
-SEARCH = "web_search"
-"""The name under which a search of the model's service is told of, as of the tool that does the same."""
 WRAP_UP = {
     "iterations": "You have used all your turns.",
     "tokens": "Your token budget is used up.",
@@ -175,8 +174,10 @@ def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFini
     status: ResultStatus = "error" if search.error else "ok"
     facts = ToolFacts(found=tuple(dict.fromkeys(url for _, url in search.pages)))
     shown = TextDisplay(search.error) if search.error else TableDisplay(("title", "url"), search.pages)
-    agent.receipt_builder.add(SEARCH, status, facts)
-    return ToolStarted(search.id, SEARCH, search.query), ToolFinished(search.id, SEARCH, status, 0.0, shown, facts)
+    agent.receipt_builder.add(WEB_SEARCH, status, facts)
+    return ToolStarted(search.id, WEB_SEARCH, search.query), ToolFinished(
+        search.id, WEB_SEARCH, status, 0.0, shown, facts
+    )
 
 
 async def add_system_note(agent: Agent, world: Services, text: str) -> None:

@@ -19,8 +19,9 @@ from ..limits.budget import LimitReached
 from ..protocol.errors import ProviderError
 from ..protocol.events import IntentStated, Verdict
 from ..protocol.messages import Usage, user
-from ..protocol.receipt import OWN, audit
-from .agent import Agent, RunResult, Services, Supervision
+from ..protocol.receipt import audit
+from ..protocol.run_result import RunResult
+from .agent import Agent, Services, Supervision
 from .loop import add_reply, add_system_note, close_calls, provider_failure, run_agent
 from .model_call import ask_model
 
@@ -93,7 +94,7 @@ async def run_supervised(agent: Agent, world: Services, task: str) -> RunResult:
             return outcome
         if ruling.verdict == "pause":
             words = "The result was not accepted by its supervisor."
-            return RunResult("failed", "supervision", outcome.result, words, findings=outcome.findings)
+            return RunResult("failed", "supervision", outcome.text, words, findings=outcome.findings)
         redone = True
         await add_system_note(
             agent,
@@ -106,7 +107,7 @@ async def run_supervised(agent: Agent, world: Services, task: str) -> RunResult:
 def parted(intent: Intent, agent: Agent, outcome: RunResult) -> list[str]:
     """Where intent, receipt and result of a run part, in words; nothing is asked of a model here."""
     receipt = agent.receipt_builder.run
-    reasons = audit(agent.receipt_builder, outcome.result, able=bool(agent.tools.keys() - OWN))
+    reasons = audit(agent.receipt_builder, outcome.text, [tool.info for tool in agent.tools.values()])
     changed = [f.path for f in receipt.files]
     if strange := [p for p in changed if not any(_fits(p, pattern) for pattern in intent.changes)]:
         reasons.append(f"changed without having said so: {', '.join(strange[:10])}")
@@ -140,7 +141,7 @@ async def _ruling(
     text = "\n\n".join((
         f"# Task\n{task}",
         f"# Intent\n{json.dumps(msgspec.to_builtins(intent), ensure_ascii=False)}",
-        f"# Result\n{outcome.result[:20_000]}",
+        f"# Result\n{outcome.text[:20_000]}",
         "# Receipt, made by the harness\n" + "\n".join(agent.receipt_builder.run.lines()),
         "# Where they part\n" + "\n".join(f"- {reason}" for reason in reasons),
     ))  # fmt: skip
@@ -163,7 +164,7 @@ async def _person(agent: Agent, world: Services, outcome: RunResult, ruling: _Ru
     question = (
         f"The supervisor paused {agent.path} ({agent.profile}): {ruling.reason}\n"
         + "\n".join(f"- {reason}" for reason in reasons)
-        + f"\nIts result:\n{outcome.result[:2000]}"
+        + f"\nIts result:\n{outcome.text[:2000]}"
     )
     async with agent.slot.waiting("waiting_user", agent.path):
         answer = await world.approvals.question(agent.path, "", question, ("accept", "redo", "refuse"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..limits.budget import LimitReached
 from ..permissions.rule import RuleInput
-from ..permissions.rules import PermissionDecision
+from ..permissions.rules import PermissionDecision, decide
 from ..protocol.errors import FridayError, PermissionDenied, ToolError
 from ..protocol.events import Denied, MessageAdded, Notice, ToolFinished, ToolOutput, ToolStarted
 from ..protocol.messages import Message, ResultStatus, ToolCall, ToolResult
@@ -167,10 +167,7 @@ async def _require_permission(agent: Agent, world: Services, call: ToolCall, wan
     """Returns when the call may run; raises PermissionDenied with the reason when not."""
 
     def judged() -> PermissionDecision:
-        verdict = agent.rules.decide(wanted)
-        if verdict.decision != "deny" and (reason := world.taint.approval_reason(wanted, call.arguments, agent.rules)):
-            return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
-        return verdict
+        return decide(wanted, call.arguments, agent.rules, world.taint)
 
     def passes() -> bool:
         return judged().decision == "allow"

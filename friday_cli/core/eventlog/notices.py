@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, Status, StopReason
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.run_result import Status, StopReason
+from ..protocol.tool_info import DELEGATION_RESULT
 
 NOTE = "[Note of the harness; no person wrote this]"
 DIED = "The friday process that ran this agent ended."
@@ -16,7 +18,7 @@ def ended(
     who = f"The sub-agent {path} ({profile}), which the user continued," if by_person else _behind(path, profile)
     return InboxMessage(
         f"{NOTE} {who} has ended: {status} ({reason}). Its task was: {_line(task)}\n"
-        f"Read its result with get_delegation_result(id={path!r}).",
+        f"Read its result with {DELEGATION_RESULT}(id={path!r}).",
         "harness",
         quiet=by_person,
     )

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..eventlog.log import Log
-from ..protocol.events import Status, StatusChanged
+from ..protocol.events import StatusChanged
+from ..protocol.run_result import Status
 from .budget import Clock
 
 

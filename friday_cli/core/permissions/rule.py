@@ -12,16 +12,10 @@ import msgspec
 
 from ..protocol.errors import UsageError
 from ..protocol.shell_script import CommandAnalysis, SimpleCommand
-from ..protocol.tool import Effect
+from ..protocol.tool_info import Effect, ToolCatalog
 from ..protocol.workspace import Reach
 
 Decision = Literal["allow", "ask", "deny"]
-
-_CLAUDE_NAMES = {
-    "bash": "bash", "read": "read_file", "write": "write_file", "edit": "edit_file", "multiedit": "edit_file",
-    "glob": "glob", "grep": "grep", "ls": "list_dir", "webfetch": "web_fetch", "websearch": "web_search",
-    "task": "delegate_task", "agent": "delegate_task", "todowrite": "todo", "notebookread": "read_file",
-}  # fmt: skip
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -42,10 +36,19 @@ class Rule(msgspec.Struct, frozen=True):
         return f"{self.tool}({self.pattern})" if self.pattern else self.tool
 
 
-def parse_rule(text: str, decision: Decision, *, profile: str = "", reason: str = "", source: str = "") -> Rule:
-    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)`, `grep` or Claude's spelling.
+def parse_rule(
+    text: str,
+    decision: Decision,
+    tools: ToolCatalog | None = None,
+    *,
+    profile: str = "",
+    reason: str = "",
+    source: str = "",
+) -> Rule:
+    """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)` or `grep`.
 
-    Raises UsageError for text of another form.
+    With `tools` the spelling of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote itself need
+    none. Raises UsageError for text of another form.
     """
     match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
     if not match:
@@ -53,9 +56,12 @@ def parse_rule(text: str, decision: Decision, *, profile: str = "", reason: str 
             f"Not a permission rule: {text!r}.", hint="Write a tool and a pattern, such as 'bash(git status *)'."
         )
     name, pattern = match[1], (match[2] or "").strip()
-    tool = _CLAUDE_NAMES.get(name.lower(), name) if name != name.lower() else name
-    if tool == "bash" and pattern.endswith(":*"):
-        pattern = pattern[:-2] + " *"
+    tool = name
+    if tools is not None:
+        if name != name.lower():
+            tool = next(iter(tools.named(name)), name)
+        if tools.effect(tool) == "run" and pattern.endswith(":*"):
+            pattern = pattern[:-2] + " *"
     return Rule(tool, "" if pattern == "*" else pattern, decision, profile, reason, source)
 
 
@@ -77,7 +83,7 @@ BEYOND = frozenset(("network", "outside"))
 """How far a call may reach beyond a sandbox. `bash_network` and `bash_outside` name such calls in rules that allow them."""
 
 
-def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision) -> Rule | None:
+def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: ToolCatalog) -> Rule | None:
     """The first rule of that decision which speaks of any part of the call, commands inside a compound one included."""
     parts: tuple[str, ...] | None = None
     for rule in rules:
@@ -90,7 +96,7 @@ def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision) -> Rule
                 parts = _parts(call)
             if any(matches(rule, call, part) for part in parts):
                 return rule
-        if call.script is not None and _touches_files(rule, call.script):
+        if call.script is not None and _touches_files(rule, call.script, tools):
             return rule
     return None
 
@@ -105,18 +111,14 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-_READERS = ("read_file",)
-_WRITERS = ("write_file", "edit_file")
-
-
-def _touches_files(rule: Rule, script: CommandAnalysis) -> bool:
+def _touches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> bool:
     """Whether a rule for files speaks of one that a command names, or writes by a redirection."""
-    named: tuple[tuple[Iterable[str], Effect, list[str]], ...] = (
-        (_READERS, "read", [label for step in script.steps for label in step.reads]),
-        (_WRITERS, "write", [label for step in script.steps for label in step.writes]),
+    named: tuple[tuple[Effect, list[str]], ...] = (
+        ("read", [label for step in script.steps for label in step.reads]),
+        ("write", [label for step in script.steps for label in step.writes]),
     )
-    for tools, effect, labels in named:
-        for tool in tools:
+    for effect, labels in named:
+        for tool in tools.for_files(effect):
             if labels and fnmatch.fnmatchcase(tool, rule.tool) and rule.tool != "*":
                 call = RuleInput(tool, effect, tuple(labels))
                 if rule.pattern and any(matches(rule, call, label) for label in labels):
@@ -156,16 +158,21 @@ def covering_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -
 def matches(rule: Rule, call: RuleInput, subject: str) -> bool:
     """Whether the pattern of a rule fits one subject of a call."""
     if rule.pattern.startswith("domain:"):
-        if not subject.startswith("domain:"):
-            return False
-        host, wanted = subject.removeprefix("domain:").lower().rstrip("."), rule.pattern[7:].lower().strip(".")
-        return host == wanted or host.endswith("." + wanted.removeprefix("*."))
+        return subject.startswith("domain:") and names_host(rule, subject.removeprefix("domain:"))
     if call.effect == "run":
         words = " ".join(subject.split())
         if rule.pattern.endswith(" *") and words == rule.pattern[:-2]:
             return True
         return fnmatch.fnmatchcase(words, rule.pattern)
     return _glob(rule.pattern).fullmatch(subject) is not None
+
+
+def names_host(rule: Rule, host: str) -> bool:
+    """Whether the pattern of a rule is a domain that is `host` or above it."""
+    if not rule.pattern.startswith("domain:"):
+        return False
+    host, wanted = host.lower().rstrip("."), rule.pattern[7:].lower().strip(".")
+    return host == wanted or host.endswith("." + wanted.removeprefix("*."))
 
 
 @lru_cache(maxsize=512)

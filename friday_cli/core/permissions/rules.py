@@ -9,15 +9,15 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from ..protocol.shell_script import SimpleCommand
-from ..protocol.tool import Effect
+from ..protocol.tool_info import Effect, ToolCatalog
 from ..text.sanitize import sanitize_line
 from .dangerous import is_protected, is_secret
-from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, matches, parse_rule, touching
+from .rule import BEYOND, Decision, Rule, RuleInput, covering, covering_step, names_host, parse_rule, touching
 
 Mode = Literal["ask", "edits", "plan", "auto", "yolo"]
 MODES: tuple[Mode, ...] = ("ask", "edits", "plan", "auto", "yolo")
@@ -47,8 +47,17 @@ class PermissionDecision(msgspec.Struct, frozen=True):
     source: str = ""
 
 
+class Taint(Protocol):
+    """What makes a call suspicious beside the rules, such as untrusted text that the session has read."""
+
+    def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
+        """Why a call that `rules` allow must be put to a person all the same, "" when it need not."""
+        ...
+
+
 class Rules:
-    """The rights of one agent. `allowed` is its allowlist of tool names (None: whatever the parent may).
+    """The rights of one agent. `allowed` is its allowlist of tool names (None: whatever the parent may); `tools` is the
+    catalogue of its session.
 
     A tool that a rule in `only` names runs for what these rules match and for nothing else. Rules for a `profile` hold
     for agents with that one; those that refuse or ask reach down the tree to them.
@@ -58,6 +67,7 @@ class Rules:
         self,
         *,
         mode: Mode,
+        tools: ToolCatalog,
         rules: Iterable[Rule] = (),
         allowed: frozenset[str] | None = None,
         only: Iterable[Rule] = (),
@@ -65,6 +75,7 @@ class Rules:
         profile: str = "",
     ) -> None:
         self.mode: Mode = mode
+        self.tools = tools
         self.rules = list(rules)
         self.only = tuple(only)
         self.allowed = allowed
@@ -81,7 +92,9 @@ class Rules:
         profile: str = "",
     ) -> Rules:
         """Rights below these: never more, whatever is asked for. Without a mode of its own a child follows its parent's."""
-        return Rules(mode=mode or "yolo", rules=rules, allowed=allowed, only=only, parent=self, profile=profile)
+        return Rules(
+            mode=mode or "yolo", tools=self.tools, rules=rules, allowed=allowed, only=only, parent=self, profile=profile
+        )  # fmt: skip
 
     @property
     def effective_mode(self) -> Mode:
@@ -101,13 +114,13 @@ class Rules:
         """Whether the allowlists up the tree name `tool` at all."""
         return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
 
+    def file_calls(self, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
+        """The calls of file tools that would do the same to these paths as a command does with that effect."""
+        return [RuleInput(tool, effect, tuple(labels)) for tool in self.tools.for_files(effect)]
+
     def names_host(self, host: str) -> bool:
         """Whether an allow rule of the person names this host (or one above it)."""
-        call = RuleInput("web_fetch", "net", (f"domain:{host}",))
-        mine = any(
-            r.decision == "allow" and r.pattern.startswith("domain:") and matches(r, call, call.subjects[0])
-            for r in self.rules
-        )
+        mine = any(rule.decision == "allow" and names_host(rule, host) for rule in self.rules)
         return mine or (self.parent is not None and self.parent.names_host(host))
 
     def _binding(self) -> list[Rule]:
@@ -131,7 +144,7 @@ class Rules:
             return PermissionDecision("deny", f"this agent may use {call.tool} only for {', '.join(map(str, mine))}")
         rules = self._binding()
         for decision in ("deny", "ask"):
-            if (rule := touching(rules, call, decision)) is not None:
+            if (rule := touching(rules, call, decision, self.tools)) is not None:
                 return _by(rule, "denied by" if decision == "deny" else "must be asked by")
         beyond = call.reach in BEYOND and self.mode != "yolo"
         if call.effect in _CHANGES and self.mode == "plan":
@@ -180,11 +193,7 @@ class Rules:
         if step.looks:
             return PermissionDecision("allow", step.why)
         if step.writes and not step.dynamic_arguments:
-            found = [
-                self._decide(RuleInput(tool, "write", step.writes))
-                for tool in ("write_file", "edit_file")
-                if self._has(tool)
-            ]
+            found = [self._decide(wanted) for wanted in self.file_calls("write", step.writes) if self._has(wanted.tool)]
             if found:
                 return max(found, key=lambda verdict: _STRICTNESS[verdict.decision])
         if (rule := covering_step(rules, call, step)) is not None:
@@ -199,6 +208,14 @@ class Rules:
         decision = _DEFAULTS[mode].get(call.effect, "allow")
         more = f" ({why})" if why and decision != "allow" else ""
         return PermissionDecision(decision, f"mode {self.mode}: {call.effect} calls are {_PAST[decision]}{more}")
+
+
+def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
+    """The final decision on a call: the rules' verdict, made stricter where `taint` objects."""
+    verdict = rules.decide(call)
+    if verdict.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
+        return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
+    return verdict
 
 
 def _by(rule: Rule, words: str) -> PermissionDecision:

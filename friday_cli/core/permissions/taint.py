@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from ..protocol.events import Envelope, InboxMessage, MessageAdded, ToolFinished
+from ..protocol.tool_info import SERVER_PREFIX, WEB_FETCH, WEB_SEARCH
 from ..text.lazy_regex import pattern
 from .rule import RuleInput
 from .rules import Rules
@@ -92,9 +93,9 @@ class TaintTracker:
         if not self.source and event.status in ("ok", "error"):
             if facts.urls:
                 self.source = host_of(facts.urls[0])
-            elif facts.found or event.tool == "web_search":
+            elif facts.found or event.tool == WEB_SEARCH:
                 self.source = "a web search"
-            elif event.tool.startswith("mcp__"):
+            elif event.tool.startswith(SERVER_PREFIX):
                 self.source = event.tool
             elif hosts:
                 self.source = f"a command that talked to {hosts[0]}"
@@ -123,7 +124,7 @@ class TaintTracker:
         for host, url in targets:
             if _HERE().fullmatch(host) or self._is_user_named(host) or rules.names_host(host):
                 continue
-            allow = f"; naming {host} in a message or in a rule web_fetch(domain:{host}) allows it"
+            allow = f"; naming {host} in a message or in a rule {WEB_FETCH}(domain:{host}) allows it"
             if why := self._carries(url):
                 return f"this URL goes to {host}, which you did not name, and {why}{allow}"
             if self.source and host not in self._reached:

@@ -13,20 +13,10 @@ import msgspec
 from .displays import AnyDisplay
 from .messages import Message, ResultStatus, Usage
 from .receipt import FileChange, Finding, KeptFile, Receipt, ToolFacts
+from .run_result import RunResult, Status, StopReason
 
 SCHEMA = 1
 """Version of the events' form; stands in the first event of a session."""
-
-Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
-    "completed", "failed", "timeout", "cancelled", "interrupted",
-]  # fmt: skip
-StopReason = Literal[
-    "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
-    "provider", "refusal", "context", "supervision", "loop", "process",
-]  # fmt: skip
-ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
-LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
@@ -100,6 +90,14 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     @property
     def success(self) -> bool:
         return self.status == "completed" and self.stop_reason == "done"
+
+    @property
+    def result_of_run(self) -> RunResult:
+        """How the run ended, without what it used."""
+        return RunResult(
+            self.status, self.stop_reason, self.result, self.error,
+            limit_of=self.limit_of, partial=self.partial, findings=self.findings,
+        )  # fmt: skip
 
 
 class Detached(Event, frozen=True, tag="detached"):

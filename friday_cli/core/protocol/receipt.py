@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from ..text.lazy_regex import pattern
 from ..text.sanitize import mask
 from ..text.untrusted import neutralize_line
+from .tool_info import ToolInfo
 
 FOUND_SHOWN = 20
 """Pages found by web searches that a receipt in words names."""
@@ -198,13 +200,11 @@ _RAN = pattern(
 _CHANGED = pattern(
     r"\bI(?:'ve| have)?\s+(?:created|wrote|written|edited|changed|fixed|implemented|added|updated|refactored)\b", re.I
 )
-OWN = frozenset(("task_result", "todo", "ask_user", "list_sub_agents"))
-"""Tools that check nothing."""
 
 
-def audit(tally: ReceiptBuilder, text: str, *, able: bool) -> list[str]:
-    """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show. `able`:
-    whether the agent had tools beyond `OWN` and a need for them."""
+def audit(tally: ReceiptBuilder, text: str, tools: Sequence[ToolInfo]) -> list[str]:
+    """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show.
+    `tools` are those that the agent had and needed: without one that verifies anything, no call of one is missed."""
     if not text.strip():
         return []
     run, life = tally.run, tally.receipt
@@ -213,7 +213,8 @@ def audit(tally: ReceiptBuilder, text: str, *, able: bool) -> list[str]:
         warnings.append(f"says that a command ran or tests pass, but no command was run{_here(life.commands)}")
     if _CHANGED().search(text) and not run.files and not run.commands:
         warnings.append(f"claims changes, but no file was changed{_here(life.files or life.commands)}")
-    if able and not any(name not in OWN for name in life.tools):
+    idle = {tool.name for tool in tools if not tool.verifies}
+    if any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,12 +14,8 @@ from .events import ToolSpec
 from .messages import Image
 from .receipt import Finding, ToolFacts
 from .shell_script import CommandAnalysis
+from .tool_info import Effect, ToolInfo
 from .workspace import Reach, Workspace
-
-Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
-"""What a tool may change, which gives its default rule and what may run side by side:
-`read` looks at the workspace, `write` changes files, `run` starts processes, `net` leaves the machine,
-`spawn` starts agents, `save` keeps something for later sessions, `own` touches only the agent's own state."""
 
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
 """Effects whose calls may run at the same time as others; the rest run one at a time, in call order."""
@@ -76,7 +72,7 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool in an agent's table.
+    """A tool in an agent's table; `info` is its row of the catalogue.
 
     `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
     whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
@@ -84,10 +80,9 @@ class Tool(msgspec.Struct, frozen=True):
     beyond a sandbox the call goes, and why it says that it must. `begins(args)` are the facts of a call that is cut off.
     """
 
-    name: str
+    info: ToolInfo
     description: str
     schema: dict[str, Any]
-    effect: Effect
     run: Callable[[ToolContext, Any], Awaitable[Output]]
     parse: Callable[[dict[str, Any]], Any]
     subjects: Callable[[Any, Workspace], Sequence[str]]
@@ -97,17 +92,24 @@ class Tool(msgspec.Struct, frozen=True):
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts()
 
     @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def effect(self) -> Effect:
+        return self.info.effect
+
+    @property
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.schema)
 
 
 def tool(
     run: Callable[[ToolContext, Any], Awaitable[Output]],
+    info: ToolInfo,
     *,
-    name: str,
     args: type[msgspec.Struct],
     description: str,
-    effect: Effect,
     subjects: Callable[[Any, Workspace], Sequence[str]] = lambda args, workspace: (),
     title: Callable[[Any], str] = lambda args: "",
     script: Callable[[Any, Workspace], CommandAnalysis | None] = lambda args, workspace: None,
@@ -120,9 +122,9 @@ def tool(
         try:
             return msgspec.convert(raw, args, strict=False)
         except msgspec.ValidationError as error:
-            raise ToolError(f"{name}: bad arguments: {error}") from None
+            raise ToolError(f"{info.name}: bad arguments: {error}") from None
 
-    return Tool(name, description, schema_of(args), effect, run, parse, subjects, title, script, reach, begins)
+    return Tool(info, description, schema_of(args), run, parse, subjects, title, script, reach, begins)
 
 
 @cache

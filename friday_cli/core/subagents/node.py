@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..agent.agent import Agent, RunResult
+from ..agent.agent import Agent
 from ..protocol.agent_path import parent_of
-from ..protocol.events import Status, StopReason
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
-from ..protocol.receipt import Finding, Receipt
+from ..protocol.receipt import Receipt
+from ..protocol.run_result import RunResult, Status, StopReason
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
@@ -47,20 +47,17 @@ class SpawnEstimate(NamedTuple):
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """An agent as its relatives may know it: what it was asked, how it stands, what it brought."""
+    """What other agents may know of an agent. `end` is how its newest run ended, None while it is open. `usage` includes
+    its descendants; `duration_s` is active seconds of that run."""
 
     path: str
     profile: str
     task: str
     status: Status
-    stop_reason: StopReason | None = None
-    result: str = ""
-    error: str = ""
-    limit_of: str = ""
+    end: RunResult | None = None
     usage: Usage = Usage()
     duration_s: float = 0.0
     receipt: Receipt = Receipt()
-    findings: tuple[Finding, ...] = ()
     model: str = ""
 
 
@@ -104,13 +101,15 @@ class AgentRun:
     def summary(self) -> AgentSummary:
         """This agent as of now."""
         agent = self.agent
-        about = AgentSummary(
-            agent.path, agent.profile, self.spec.task, agent.slot.status, usage=agent.tree_usage, model=agent.model
-        )  # fmt: skip
-        if not self.ended:
-            return msgspec.structs.replace(about, duration_s=agent.slot.clock.elapsed)
-        end = self.outcome
-        return msgspec.structs.replace(
-            about, status=end.status, stop_reason=end.stop_reason, result=end.result, error=end.error,
-            limit_of=end.limit_of, duration_s=agent.slot.clock.elapsed, receipt=agent.receipt, findings=end.findings,
-        )  # fmt: skip
+        end = self.outcome if self.ended else None
+        return AgentSummary(
+            agent.path,
+            agent.profile,
+            self.spec.task,
+            end.status if end else agent.slot.status,
+            end,
+            usage=agent.tree_usage,
+            duration_s=agent.slot.clock.elapsed,
+            receipt=agent.receipt,
+            model=agent.model,
+        )

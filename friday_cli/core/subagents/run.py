@@ -9,7 +9,7 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from ..agent.agent import Agent, RunResult, Services
+from ..agent.agent import Agent, Services
 from ..agent.loop import close_calls, may_go_on, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
@@ -17,7 +17,8 @@ from ..limits.budget import LimitReached
 from ..protocol.agent_path import parent_of
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
 from ..protocol.messages import Message, estimate_message
-from ..protocol.receipt import OWN, audit, checked
+from ..protocol.receipt import audit, checked
+from ..protocol.run_result import RunResult
 from .node import AgentRun
 
 log = logging.getLogger(__name__)
@@ -68,10 +69,20 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
 async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
     started = AgentStarted(
-        agent.run, agent.profile, spec.task, agent.model, parent_of(agent.path), spec.call_id, spec.background,
-        tuple(agent.tools), agent.rules.effective_mode, int(agent.budget.tokens.limit or 0), agent.budget.cost.limit,
-        agent.max_turns, agent.time_s,
-    )  # fmt: skip
+        run=agent.run,
+        profile=agent.profile,
+        task=spec.task,
+        model=agent.model,
+        parent=parent_of(agent.path),
+        call_id=spec.call_id,
+        background=spec.background,
+        tools=tuple(agent.tools),
+        mode=agent.rules.effective_mode,
+        tokens=int(agent.budget.tokens.limit or 0),
+        cost_usd=agent.budget.cost.limit,
+        turns=agent.max_turns,
+        time_s=agent.time_s,
+    )
     prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
     events += agent.news
@@ -119,19 +130,25 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     await close_calls(agent, world)
     await _release(world, agent)
     agent.budget.close_reserve()
-    able = not node.spec.self_contained and bool(agent.tools.keys() - OWN)
-    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.result, able=able))
-    node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
-    wall = asyncio.get_running_loop().time() - begun
-    await world.log.emit(
-        agent.path,
-        AgentFinished(
-            agent.run, outcome.status, outcome.stop_reason, outcome.result, outcome.error, outcome.limit_of,
-            outcome.partial, agent.usage, agent.tree_usage, agent.slot.clock.elapsed, wall, agent.receipt,
-            node.outcome.findings,
-        ),
-        durable=agent.path == "a",
-    )  # fmt: skip
+    needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
+    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, needed))
+    end = node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
+    finished = AgentFinished(
+        run=agent.run,
+        status=end.status,
+        stop_reason=end.stop_reason,
+        result=end.text,
+        error=end.error,
+        limit_of=end.limit_of,
+        partial=end.partial,
+        usage=agent.usage,
+        tree_usage=agent.tree_usage,
+        duration_s=agent.slot.clock.elapsed,
+        wall_s=asyncio.get_running_loop().time() - begun,
+        receipt=agent.receipt,
+        findings=end.findings,
+    )
+    await world.log.emit(agent.path, finished, durable=agent.path == "a")
     node.ended = True
     await home.on_run_ended(node)
 

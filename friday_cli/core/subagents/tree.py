@@ -12,8 +12,9 @@ from ..eventlog import notices
 from ..limits.budget import Clock, LimitReached
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
-from ..protocol.events import Detached, InboxMessage, StopReason
+from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
+from ..protocol.run_result import StopReason
 from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
 from .run import run
 

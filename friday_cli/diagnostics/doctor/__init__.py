@@ -24,7 +24,7 @@ __all__ = ["PACKAGES", "DoctorFact", "Level", "examine"]
 
 PACKAGES = (
     "typer", "rich", "textual", "markdown-it-py", "anthropic", "openai", "httpx2", "h11", "msgspec", "platformdirs",
-    "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
+    "tomli-w", "tomlkit", "PyYAML", "html-to-markdown", "pypdf", "jsonschema", "tree-sitter", "tree-sitter-bash",
 )  # fmt: skip
 """What Friday is installed with (pyproject.toml)."""
 
@@ -109,7 +109,7 @@ def _versions() -> Facts:
 
 
 def _settings(here: trust.Trust, loaded: config.Loaded, env: Mapping[str, str]) -> Facts:
-    from friday_cli.config.load import user_file
+    from friday_cli.config.loader import user_file
 
     file = user_file(env)
     yield DoctorFact("settings", "file", f"{file} ({'read' if file.exists() else 'not there: the defaults hold'})")

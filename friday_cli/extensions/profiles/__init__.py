@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from .lookup import Profiles, check, load, shipped_folder, user_folder
 from .parse import parse
-from .profile import (
-    DELEGATION,
-    KNOWN,
-    READ_ONLY,
-    TOKENS_HARD,
-    TOKENS_USEFUL,
-    TURNS,
-    TURNS_HARD,
-    Memory,
-    Origin,
-    Profile,
-)
+from .profile import TOKENS_HARD, TOKENS_USEFUL, TURNS, TURNS_HARD, Memory, Origin, Profile
 
 __all__ = [
-    "DELEGATION",
-    "KNOWN",
-    "READ_ONLY",
     "TOKENS_HARD",
     "TOKENS_USEFUL",
     "TURNS",

@@ -6,42 +6,9 @@ import re
 from typing import Literal
 
 from friday_cli.core.text.lazy_regex import pattern
+from friday_cli.tool_catalog import BASH, TOOLS
 
 from .profile import Memory, Mode
-
-TOOLS: dict[str, tuple[str, ...]] = {
-    "Read": ("read_file",),
-    "NotebookRead": ("read_file",),
-    "Write": ("write_file",),
-    "Edit": ("edit_file",),
-    "MultiEdit": ("edit_file",),
-    "NotebookEdit": ("edit_file",),
-    "Bash": ("bash", "bash_output", "bash_kill"),
-    "BashOutput": ("bash_output",),
-    "KillShell": ("bash_kill",),
-    "KillBash": ("bash_kill",),
-    "Glob": ("glob",),
-    "Grep": ("grep",),
-    "LS": ("list_dir",),
-    "WebFetch": ("web_fetch",),
-    "WebSearch": ("web_search",),
-    "TodoWrite": ("todo",),
-    "TodoRead": ("todo",),
-    "AskUserQuestion": ("ask_user",),
-    "Task": ("delegate_task",),
-    "Agent": ("delegate_task",),
-    "search": ("web_search",),  # in the example of ADR 034, see docs/requirements.md
-    "read_many_files": ("read_file",),
-    "replace": ("edit_file",),
-    "run_shell_command": ("bash", "bash_output", "bash_kill"),
-    "search_file_content": ("grep",),
-    "grep_search": ("grep",),
-    "list_directory": ("list_dir",),
-    "google_web_search": ("web_search",),
-    "write_todos": ("todo",),
-    "save_memory": ("memory_save",),
-}
-"""Their tool names, and ours."""
 
 MODES: dict[str, Mode | Literal[""]] = {
     "default": "",
@@ -97,11 +64,11 @@ def take_apart(item: str) -> tuple[tuple[str, ...], str | None]:
     name, pattern = item, None
     if call := _CALL().fullmatch(item):
         name, pattern = call.group(1), call.group(2).strip()
-    return TOOLS.get(name, (name,)), pattern
+    return TOOLS.named(name) or (name,), pattern
 
 
 def rule(name: str, pattern: str) -> str:
     """A pattern in our spelling: `Bash(git diff:*)` is `bash(git diff *)`, `Read(./src/**)` is `read_file(src/**)`."""
-    if name == "bash" and pattern.endswith(":*"):
+    if name == BASH and pattern.endswith(":*"):
         pattern = pattern[:-2] + " *"
     return f"{name}({pattern.removeprefix('./')})"

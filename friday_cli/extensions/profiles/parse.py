@@ -8,25 +8,15 @@ from typing import Literal
 
 from friday_cli.core.protocol.errors import FileError
 from friday_cli.core.protocol.provider import EFFORTS
+from friday_cli.core.protocol.tool_info import SERVER_PREFIX
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.sanitize import sanitize
 from friday_cli.core.text.suggest import closest_match
+from friday_cli.tool_catalog import DELEGATE_TASK, MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 from .. import frontmatter
 from . import claude_import
-from .profile import (
-    KNOWN,
-    MEMORIES,
-    MODES,
-    READ_ONLY,
-    SUPERVISION,
-    TOKENS_HARD,
-    TOKENS_USEFUL,
-    TURNS_HARD,
-    Memory,
-    Origin,
-    Profile,
-)
+from .profile import MEMORIES, MODES, SUPERVISION, TOKENS_HARD, TOKENS_USEFUL, TURNS_HARD, Memory, Origin, Profile
 from .schema import ProfileFields, listed
 
 NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -58,7 +48,7 @@ class _FieldReader:
         tools, only, delegates = self._allowed()
         refused, deny = self._refused()
         sub_agents = self._sub_agents(name, delegates)
-        if "delegate_task" in refused:
+        if DELEGATE_TASK in refused:
             sub_agents = ()
         body = self._body.strip()
         prompt = sanitize(body)
@@ -157,7 +147,7 @@ class _FieldReader:
             if not self._known("allowed_tools", entry, ours):
                 continue
             names += ours
-            if ours[0] == "delegate_task":
+            if ours[0] == DELEGATE_TASK:
                 anyone = anyone or not pattern
                 delegates += claude_import.items(pattern or "")
             elif pattern and pattern != "*":
@@ -165,7 +155,9 @@ class _FieldReader:
             else:
                 whole.add(ours[0])
         if entries and not names:
-            raise self._fields.fail("allowed_tools", "none of these tools exists here.", f"Known: {listed(KNOWN)}.")
+            raise self._fields.fail(
+                "allowed_tools", "none of these tools exists here.", f"Known: {listed(TOOLS.names)}."
+            )
         narrowed = tuple(rule for rule in dict.fromkeys(only) if rule.split("(", 1)[0] not in whole)
         return (
             tuple(dict.fromkeys(names)),
@@ -183,40 +175,40 @@ class _FieldReader:
                 continue
             if not pattern or pattern == "*":
                 names += ours
-            elif ours[0] == "delegate_task":
-                deny += [claude_import.rule("delegate_task", name) for name in claude_import.items(pattern)]
+            elif ours[0] == DELEGATE_TASK:
+                deny += [claude_import.rule(DELEGATE_TASK, name) for name in claude_import.items(pattern)]
             else:
                 deny.append(claude_import.rule(ours[0], pattern))
         return tuple(dict.fromkeys(names)), tuple(dict.fromkeys(deny))
 
     def _known(self, name: str, entry: str, ours: Iterable[str]) -> bool:
         """Whether a tool list's entry counts; an unknown one is an error in our files, a remark in imported ones."""
-        unknown = [tool for tool in ours if tool not in KNOWN]
+        unknown = [tool for tool in ours if tool not in TOOLS.names]
         if not unknown:
             return True
-        if unknown[0].startswith("mcp__"):
+        if unknown[0].startswith(SERVER_PREFIX):
             self._fields.note(f"{self._fields.written[name]}: {entry} is not available.")
             return True
         if self._fields.imported:
             self._fields.note(f"{self._fields.written[name]}: {entry} is not known here and left out.")
             return False
-        close = closest_match(unknown[0].lower(), sorted(KNOWN))
-        hint = f"Did you mean {close}?" if close else f"Known: {listed(KNOWN)}."
+        close = closest_match(unknown[0].lower(), sorted(TOOLS.names))
+        hint = f"Did you mean {close}?" if close else f"Known: {listed(TOOLS.names)}."
         raise self._fields.fail(name, f"there is no tool {entry!r}.", hint)
 
     def _memory(self, tools: Tools) -> Memory:
         """What it may do with notes. `memory` takes the memory tools away and gives none: a word without effect is
         remarked on."""
         memory = self._fields.choice("memory", MEMORIES, claude_import.MEMORIES)
-        names = READ_ONLY if tools is None else KNOWN if tools == "*" else tools
+        names = TOOLS.by_default if tools is None else TOOLS.names if tools == "*" else tools
         if not memory:
-            return "tagged" if tools != "*" and "memory_save" in names else "read"
-        if memory == "tagged" and "memory_save" not in names:
-            self._fields.note("memory: tagged has no effect without memory_save in allowedTools.")
-        elif memory == "read" and "memory_load" not in names:
-            self._fields.note("memory: read has no effect without memory_load in allowedTools.")
-        elif memory != "tagged" and tools != "*" and "memory_save" in names:
-            self._fields.note(f"memory_save has no effect with memory: {memory}.")
+            return "tagged" if tools != "*" and MEMORY_SAVE in names else "read"
+        if memory == "tagged" and MEMORY_SAVE not in names:
+            self._fields.note(f"memory: tagged has no effect without {MEMORY_SAVE} in allowedTools.")
+        elif memory == "read" and MEMORY_LOAD not in names:
+            self._fields.note(f"memory: read has no effect without {MEMORY_LOAD} in allowedTools.")
+        elif memory != "tagged" and tools != "*" and MEMORY_SAVE in names:
+            self._fields.note(f"{MEMORY_SAVE} has no effect with memory: {memory}.")
         return memory
 
     def _sub_agents(self, name: str, delegates: tuple[str, ...] | Literal["*"]) -> tuple[str, ...] | Literal["*"]:
@@ -226,8 +218,8 @@ class _FieldReader:
         else:
             found = delegates
             written = self._fields.values.get("allowed_tools")
-            if not found and isinstance(written, list) and "delegate_task" in written:
-                self._fields.note("delegate_task has no effect without subAgents.")
+            if not found and isinstance(written, list) and DELEGATE_TASK in written:
+                self._fields.note(f"{DELEGATE_TASK} has no effect without subAgents.")
         if name in found:
             raise self._fields.fail("sub_agents" if "sub_agents" in self._fields.values else "allowed_tools", SELF)
         return found

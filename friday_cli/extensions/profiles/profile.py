@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import msgspec
 
 from friday_cli.core.protocol.provider import Effort
+from friday_cli.tool_catalog import MEMORY_LOAD, MEMORY_SAVE, TOOLS
 
 Origin = Literal["user", "project", "claude", "shipped"]
 Memory = Literal["none", "read", "tagged"]
@@ -24,34 +25,11 @@ TOKENS_HARD = 200_000
 TOKENS_USEFUL = 10_000
 """With fewer tokens than this a child seldom gets to a result."""
 
-DELEGATION = frozenset(
-    [
-        "delegate_task",
-        "delegate_tasks",
-        "list_sub_agents",
-        "get_delegation_result",
-        "message_sub_agent",
-        "cancel_sub_agent",
-        "apply_delegation",
-        "discard_delegation",
-    ]
-)
-"""Tools that come with `subAgents` and not otherwise."""
-READ_ONLY = frozenset(("read_file", "list_dir", "glob", "grep", "document_query", "memory_load", "todo"))
-"""What a profile without `allowedTools` gets."""
-KNOWN = (
-    READ_ONLY
-    | DELEGATION
-    | frozenset(("write_file", "edit_file", "bash", "bash_output", "bash_kill", "web_fetch", "web_search"))
-    | frozenset(("memory_save", "ask_user", "task_result"))
-)
-"""Every tool name that a profile may write."""
-
 
 class Profile(msgspec.Struct, frozen=True):
     """A kind of sub-agent.
 
-    `allowed_tools`: None = not said (`READ_ONLY`), () = none, "*" = whatever the parent has. `only` and `deny` are
+    `allowed_tools`: None = not set (`TOOLS.by_default`), () = none, "*" = whatever the parent has. `only` and `deny` are
     rules such as `bash(git *)`: a tool named in `only` runs for these alone. `timeout` is in active seconds, `max_cost`
     in US dollars; None = the settings' default. `model`, `effort` and `mode` empty = the parent's. `supervision` can
     only be stricter than the parent's; `isolation` is "worktree" for a git worktree of its own. `sub_agents` names whom
@@ -94,15 +72,15 @@ class Profile(msgspec.Struct, frozen=True):
     def _has(self, name: str) -> bool:
         if name in self.disallowed_tools:
             return False
-        if name in DELEGATION:
+        if name in TOOLS.granted_by("sub_agents"):
             return bool(self.sub_agents)
-        if name == "memory_save" and self.memory != "tagged":
+        if name == MEMORY_SAVE and self.memory != "tagged":
             return False
-        if name == "memory_load" and self.memory == "none":
+        if name == MEMORY_LOAD and self.memory == "none":
             return False
         if self.allowed_tools == "*":
             return True
-        return name in (READ_ONLY if self.allowed_tools is None else self.allowed_tools)
+        return name in (TOOLS.by_default if self.allowed_tools is None else self.allowed_tools)
 
     def may_delegate_to(self, name: str) -> bool:
         """Whether an agent with this profile may start one with profile `name`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from friday_cli.core.protocol.errors import UsageError
+from friday_cli.tool_catalog import TOOLS
 
 from .lookup import Profiles
 from .parse import NAME
-from .profile import KNOWN, Profile
+from .profile import Profile
 
 COLUMNS = ("name", "from", "tools", "limits", "description")
 
@@ -71,7 +72,9 @@ def tools(profile: Profile) -> str:
     """How many tools it may use, in a word or two."""
     if profile.allowed_tools == "*":
         return "parent's" + (f" but {len(profile.disallowed_tools)}" if profile.disallowed_tools else "")
-    return str(len(profile.select(KNOWN - {"task_result"}))) if profile.allowed_tools != () else "none"
+    return (
+        str(len(profile.select(TOOLS.names - TOOLS.granted_by("harness")))) if profile.allowed_tools != () else "none"
+    )
 
 
 def limits(profile: Profile) -> str:
@@ -87,7 +90,7 @@ def limits(profile: Profile) -> str:
 
 def show(profile: Profile) -> str:
     """Everything about a profile, for a person."""
-    listed = ", ".join(sorted(profile.select(KNOWN))) or "none"
+    listed = ", ".join(sorted(profile.select(TOOLS.names))) or "none"
     facts = [
         ("file", f"{profile.path} ({profile.origin})"),
         ("description", profile.description),

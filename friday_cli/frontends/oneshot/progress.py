@@ -68,7 +68,7 @@ class ProgressLines:
                 return "waits for an answer"
             case "waiting_rate":
                 failed, _, wait = agent.waiting.rpartition(" ")
-                left = math.ceil(_number(wait) - (now - agent.watch.since))
+                left = math.ceil(_number(wait) - (now - agent.clock.since))
                 if left <= 0:
                     return "waits for its turn"
                 return f"tries again in {left} s" if failed else f"waits {left} s: rate limit"

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
-from friday_cli.core.protocol.events import LIMIT_REASONS, AttemptFailed
+from friday_cli.core.protocol.events import AttemptFailed
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import start_log, unforeseen
 from friday_cli.paths import store_path, working_folder
@@ -234,7 +234,7 @@ class _OneShotRun:
             raise asyncio.CancelledError
         outcome = await put(f"{text}\n\n{piped}" if piped else text, images)
         if self._formed and outcome.status == "completed":
-            outcome = msgspec.structs.replace(outcome, result=unfenced(outcome.result))
+            outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
         await self.close()  # everything that happened is read now
         code = interrupted or self._code(outcome)
@@ -279,7 +279,7 @@ class _OneShotRun:
         if outcome.status == "completed":
             return 0
         later = outcome.stop_reason == "provider" and self._failure in TRANSIENT
-        if self._writer.state.denials and not outcome.result.strip() and (not later or self._failure == "empty"):
+        if self._writer.state.denials and not outcome.text.strip() and (not later or self._failure == "empty"):
             return EXIT_DENIED
         return EXIT_TRANSIENT if later else 1
 

@@ -161,9 +161,9 @@ def _change(path: Path, change: Callable[[dict[str, str]], object]) -> None:
                 path.parent.chmod(0o700)
             kept = _read(path)
             change(kept)
-            import tomlkit
+            import tomli_w
 
-            text = "# Keys of Friday. Keep this file to yourself.\n" + tomlkit.dumps(
+            text = "# Keys of Friday. Keep this file to yourself.\n" + tomli_w.dumps(
                 {"keys": dict(sorted(kept.items()))}
             )
             target = Path(os.path.realpath(path))  # a link into somebody's dotfiles stays one

@@ -15,12 +15,14 @@ from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import is_demo, pluralize
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import neutralize
+from friday_cli.tool_catalog import TOOLS
 
 from .arguments import (
     BatchArguments,
@@ -84,57 +86,51 @@ class _DelegationTools:
         return [
             tool(
                 self._one,
-                name="delegate_task",
+                TOOLS["delegate_task"],
                 args=SingleTaskArguments,
                 description="Hand a self-contained task to a sub-agent and wait for its result. It has its own context, "
                 "tools and budget, and returns a result with a receipt of what it really did. Several calls in one reply "
                 f"run at the same time. Do not hand on your whole task, nor what one tool call would do.\n"
                 f"Sub-agents:\n{self._settings.targets}",
-                effect="spawn",
                 subjects=self._subject,
                 title=lambda args: f"{args.resume or args.profile}: {_line(args.task)}",
             ),
             tool(
                 self._many,
-                name="delegate_tasks",
+                TOOLS["delegate_tasks"],
                 args=BatchArguments,
                 description=f"Hand up to {self._settings.max_batch} independent tasks to sub-agents at once and wait for "
                 "all. The results come in the order of the tasks; one that fails takes nothing from the others. "
                 "Sub-agents as for delegate_task.",
-                effect="spawn",
                 subjects=lambda args, workspace: tuple(dict.fromkeys(task.profile for task in args.tasks)),
                 title=lambda args: f"{len(args.tasks)} tasks",
             ),
             tool(
                 self._list,
-                name="list_sub_agents",
+                TOOLS["list_sub_agents"],
                 args=NoArguments,
                 description="All sub-agents you started, and theirs: id, profile, status, task. Finished ones stay listed.",
-                effect="own",
             ),
             tool(
                 self._result,
-                name="get_delegation_result",
+                TOOLS["get_delegation_result"],
                 args=ResultArguments,
                 description="The result of a sub-agent again, or the rest of one that was too long (offset).",
-                effect="own",
                 title=lambda args: args.id,
             ),
             tool(
                 self._message,
-                name="message_sub_agent",
+                TOOLS["message_sub_agent"],
                 args=MessageArguments,
                 description="Tell a sub-agent at work something; it reads it at its next turn. One that has ended is "
                 "continued with delegate_task(resume=...) instead.",
-                effect="own",
                 title=lambda args: f"{args.id}: {_line(args.text, 60)}",
             ),
             tool(
                 self._cancel,
-                name="cancel_sub_agent",
+                TOOLS["cancel_sub_agent"],
                 args=CancelArguments,
                 description="Stop a sub-agent and all below it, when its work is no longer needed. What it has is kept.",
-                effect="own",
                 title=lambda args: f"{args.mode} {args.id}",
             ),
         ]
@@ -216,7 +212,7 @@ class _DelegationTools:
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
         known = self._mine(ctx, args.id)
-        if known.stop_reason is None:
+        if known.end is None:
             return Output(f"{known.path} ({known.profile}) is still {known.status}; it has no result yet.")
         return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
@@ -227,7 +223,7 @@ class _DelegationTools:
 
     async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
         known = self._mine(ctx, args.id)
-        if known.stop_reason is not None:
+        if known.end is not None:
             return Output(f"{known.path} has ended already: {_standing(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._mine(ctx, args.id)
@@ -274,7 +270,7 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if len(known.result) > self._settings.result_chars:
+        if known.end and len(known.end.text) > self._settings.result_chars:
             summary = await self._settings.shorten(ctx.agent, known)
         return self._report(known, summary=summary)
 
@@ -289,20 +285,21 @@ class _DelegationTools:
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it: the text, how it ended, and what the harness saw."""
+        end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
         lines = [f"## Result from {known.profile!r} ({known.path}): {_standing(known)}"]
-        if known.error:
-            lines.append(f"error: {_words(known.error)}")
+        if end.error:
+            lines.append(f"error: {_words(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_words(known.result), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_words(end.text), known.path, offset, self._settings.result_chars))
         else:
             lines.append(_words(summary))
             lines.append(
-                f"[truncated: this is a summary of {len(known.result)} characters; "
+                f"[truncated: this is a summary of {len(end.text)} characters; "
                 f"get_delegation_result(id={known.path!r}) has them all]"
             )
-        if known.findings:
+        if end.findings:
             lines.append("\nFindings:")
-        for finding in known.findings:
+        for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
             lines.append(f"- {_words(finding.claim)}\n  Evidence: {_words(finding.evidence)} [{mark}]")
         lines.append(
@@ -337,10 +334,7 @@ def _cost(known: AgentSummary) -> str:
 
 
 def _standing(known: AgentSummary) -> str:
-    if known.stop_reason is None or known.stop_reason in ("done", known.status):
-        return known.status
-    whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""
-    return f"{known.status} ({known.stop_reason}{whose})"
+    return known.end.summary(known.path) if known.end else known.status
 
 
 def _excerpt(text: str, path: str, offset: int, room: int) -> str:

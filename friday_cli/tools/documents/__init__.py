@@ -14,6 +14,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.text.untrusted import neutralize, wrap_untrusted
+from friday_cli.tool_catalog import TOOLS
 
 from .read import GRACE_S, Document, aside, gaps, pdf_text, read_pdf, read_text, spans
 
@@ -64,9 +65,8 @@ def document_tool(*, timeout_s: float = 60.0, max_bytes: int = 100_000_000) -> T
 
     return tool(
         run,
-        name="document_query",
+        TOOLS["document_query"],
         args=QueryArgs,
-        effect="read",
         subjects=lambda args, workspace: (workspace.label(args.path),),
         title=lambda args: f"{args.path}: {args.query or 'pages ' + args.pages}",
         description=(
@@ -120,3 +120,8 @@ def _pages(document: Document, label: str, size: str, missing: str) -> Output:
     if missing:
         lines.append(f"{missing}.")
     return Output("\n".join(lines), TextDisplay(f"pages {spans(document.pages)}"))
+
+
+def tools() -> list[Tool]:
+    """The tools of this group."""
+    return [document_tool()]

@@ -9,5 +9,5 @@ from .read import LIST_DIR, READ_FILE
 
 
 def tools() -> list[Tool]:
-    """The tools of this family."""
+    """The tools of this group."""
     return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR]

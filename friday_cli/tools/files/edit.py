@@ -14,6 +14,7 @@ from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import FileChange, ToolFacts
 from friday_cli.core.protocol.tool import Output, ToolContext, tool
 from friday_cli.core.text.diff import difference
+from friday_cli.tool_catalog import TOOLS
 
 from . import edit_match
 from .text import LIMIT, DecodedFile, understood
@@ -118,9 +119,8 @@ async def _put(
 
 WRITE_FILE = tool(
     _write,
-    name="write_file",
+    TOOLS["write_file"],
     args=WriteArguments,
-    effect="write",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(
@@ -132,9 +132,8 @@ WRITE_FILE = tool(
 )
 EDIT_FILE = tool(
     _edit,
-    name="edit_file",
+    TOOLS["edit_file"],
     args=EditArguments,
-    effect="write",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" ({len(args.edits)} edits)" if len(args.edits) > 1 else ""),
     description=(

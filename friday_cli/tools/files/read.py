@@ -14,6 +14,7 @@ from friday_cli.core.protocol.format import size
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, ToolContext, tool
 from friday_cli.core.protocol.workspace import DirectoryEntry, Workspace
+from friday_cli.tool_catalog import TOOLS
 
 from . import notebook, picture
 from .text import LIMIT, kind_of, understood
@@ -148,9 +149,8 @@ def _entry(entry: DirectoryEntry) -> str:
 
 READ_FILE = tool(
     _read,
-    name="read_file",
+    TOOLS["read_file"],
     args=Read,
-    effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path + (f" from line {args.offset}" if args.offset > 1 else ""),
     description=(
@@ -163,9 +163,8 @@ READ_FILE = tool(
 )
 LIST_DIR = tool(
     _list,
-    name="list_dir",
+    TOOLS["list_dir"],
     args=List,
-    effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.path,
     description=(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def tools() -> list[Tool]:
-    """The tools of this family."""
+    """The tools of this group."""
     from .find import GLOB
     from .grep import GREP
 

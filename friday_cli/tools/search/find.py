@@ -9,6 +9,7 @@ import msgspec
 from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.tool_catalog import TOOLS
 
 from . import engine
 
@@ -63,9 +64,8 @@ async def _glob(context: ToolContext, args: GlobArguments) -> Output:
 
 GLOB = tool(
     _glob,
-    name="glob",
+    TOOLS["glob"],
     args=GlobArguments,
-    effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: args.pattern + (f" in {args.path}" if args.path != "." else ""),
     description=(

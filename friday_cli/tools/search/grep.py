@@ -11,6 +11,7 @@ from friday_cli.core.protocol.displays import TextDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, ToolContext, tool
+from friday_cli.tool_catalog import TOOLS
 
 from . import engine
 
@@ -136,9 +137,8 @@ def _output(args: GrepArguments, page: _ResultPage, total: int, result: engine.S
 
 GREP = tool(
     _grep,
-    name="grep",
+    TOOLS["grep"],
     args=GrepArguments,
-    effect="read",
     subjects=lambda args, workspace: workspace.labels(args.path),
     title=lambda args: (
         args.pattern + (f" in {args.path}" if args.path != "." else "") + (f" ({args.glob})" if args.glob else "")

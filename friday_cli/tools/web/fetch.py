@@ -20,6 +20,7 @@ from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
+from friday_cli.tool_catalog import TOOLS
 
 from .address import barred, checked_url, host_of, system_addresses
 
@@ -220,9 +221,8 @@ def fetch_tool(
 
     return tool(
         run,
-        name="web_fetch",
+        TOOLS["web_fetch"],
         args=FetchArguments,
-        effect="net",
         subjects=lambda args, workspace: (f"domain:{host_of(checked_url(args.url))}",),
         title=lambda args: str(checked_url(args.url)),
         description=(

@@ -15,6 +15,7 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.text.untrusted import visible, wrap_untrusted
+from friday_cli.tool_catalog import TOOLS
 
 from .fetch import read_capped
 
@@ -165,9 +166,8 @@ def search_tool(
 
     return tool(
         run,
-        name="web_search",
+        TOOLS["web_search"],
         args=WebSearchArguments,
-        effect="net",
         subjects=lambda args, workspace: (args.query,),
         title=lambda args: args.query,
         description=(

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import ToolError, UsageError
+from friday_cli.tool_catalog import GLOB, LIST_DIR
 
 HINTS = {
-    errno.ENOENT: "Look with list_dir or glob for what is there.",
-    errno.EISDIR: "Use list_dir for a folder.",
+    errno.ENOENT: f"Look with {LIST_DIR} or {GLOB} for what is there.",
+    errno.EISDIR: f"Use {LIST_DIR} for a folder.",
     errno.ENOTDIR: "One of the names in the path is a file, or was just made a link.",
     errno.ENOSPC: "Nothing was changed; free some space first.",
     errno.EDQUOT: "Nothing was changed; free some space first.",

@@ -136,7 +136,7 @@ class Full(Model):
 async def test_a_provider_that_says_full_is_believed_and_the_request_is_sent_again(stop: bool) -> None:
     bench = Bench(Full(4, stop=stop), [LOOK])
     outcome = await bench.prompt()
-    assert (outcome.status, outcome.result) == ("completed", "done")
+    assert (outcome.status, outcome.text) == ("completed", "done")
     assert bench.of(Compacted)
     assert all(strict(r.messages) == [] for r in bench.model.requests)
 
@@ -166,7 +166,7 @@ async def test_a_model_that_gives_no_summary_ends_the_run_and_loses_nothing() ->
     bench = Bench(Talkative(9, summary=Say("", [call("look")])), [LOOK])
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason) == ("failed", "context")
-    assert "turn 1" in outcome.result
+    assert "turn 1" in outcome.text
     assert bench.of(Compacted) == []
     assert replay(bench.envelopes)["a"].history == bench.root.history
 

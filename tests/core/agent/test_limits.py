@@ -11,6 +11,7 @@ from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
 from friday_cli.tools.delegate import _same
 from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
@@ -103,7 +104,7 @@ async def test_a_model_that_always_delegates_ends_within_its_bounds() -> None:
 async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_again() -> None:
     bench = Bench(Model({"a": [Say("", [delegate("worker")])]}), policy=Policy(max_agents=3))
     bench.tree._past = {
-        f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", "done", "old result") for n in (1, 2)
+        f"a.{n}": AgentSummary(f"a.{n}", "worker", "old", "completed", RunResult("completed", "done")) for n in (1, 2)
     }
     await bench.prompt()
     assert list(bench.agents) == ["a", "a.3"]
@@ -178,7 +179,7 @@ async def test_a_child_that_hangs_ends_by_its_time_limit_and_the_parent_goes_on(
         "a.1": [Say("begun", [call("look", seconds=10_000)]), Say("as far as I got")],
     }
     bench = Bench(Model(script), [LOOK])
-    assert (await bench.prompt()).result == "then without"
+    assert (await bench.prompt()).text == "then without"
     assert "timeout (time)" in bench.results()[0]
     assert "as far as I got" in bench.results()[0]
     assert asyncio.get_running_loop().time() == pytest.approx(5)

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
@@ -26,6 +25,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import ToolContext
 from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, others, task_result, until
 from tests.strict import strict
@@ -56,7 +56,7 @@ async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_t
             yield ReplyDone(Message("assistant", (Text("so"),)), Usage(10, output=5, searches=1), "end_turn", "", made)
 
     bench = Bench(Searching({}, price=1.0), [LOOK])
-    assert (await bench.prompt()).result == "so"
+    assert (await bench.prompt()).text == "so"
     kinds = [type(e.event) for e in bench.envelopes]
     assert kinds.index(ToolStarted) < kinds.index(ToolFinished) < kinds.index(TurnFinished)
     assert [(e.tool, e.title) for e in bench.of(ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
@@ -251,7 +251,7 @@ async def test_friday_itself_fails() -> None:
 async def test_a_refusal_without_a_word_leaves_nothing_empty_in_the_history() -> None:
     bench = Bench(Model({"a": [Say("", stop="refusal"), Say("gladly")]}))
     await bench.prompt()
-    assert (await bench.prompt("something else")).result == "gladly"
+    assert (await bench.prompt("something else")).text == "gladly"
     assert strict(bench.model.requests[1].messages) == []
 
 
@@ -369,7 +369,7 @@ async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
 async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> None:
     bench = Bench(Model(lambda request, count: Say(f"answer {count}")), me=Profile(turns=1, tokens=20_000, time_s=0))
     for number in range(3):
-        assert (await bench.prompt(f"question {number}")).result == f"answer {number}"
+        assert (await bench.prompt(f"question {number}")).text == f"answer {number}"
         assert bench.root.budget.tokens.kept == 0
     ends = bench.of(AgentFinished)
     assert [(e.run, e.status, e.stop_reason) for e in ends] == [(n, "completed", "done") for n in (1, 2, 3)]
@@ -436,7 +436,7 @@ async def test_nothing_is_left_after_a_run() -> None:
 async def test_what_was_said_before_a_failure_stays_in_the_conversation() -> None:
     broken = ProviderError("invalid", "it broke")
     bench = Bench(Model({"a": [Say("half of it", fail=broken), Say("the rest")]}))
-    assert (await bench.prompt()).result == "half of it"
-    assert (await bench.prompt("go on")).result == "the rest"
+    assert (await bench.prompt()).text == "half of it"
+    assert (await bench.prompt("go on")).text == "the rest"
     assert [m.text for m in bench.requests("a")[-1].messages] == ["go", "half of it", "go on"]
     assert [e.message.text for e in bench.of(MessageAdded)] == ["go", "half of it", "go on", "the rest"]

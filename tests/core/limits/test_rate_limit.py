@@ -238,7 +238,7 @@ async def test_twenty_children_against_a_server_of_two_places_all_finish(
     bench = Bench(model, (), {"worker": Profile()}, policy=Policy(max_concurrent=places), batch_most=20)
     outcome = await bench.prompt()
     assert outcome.status == "completed"
-    assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+    assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
     needed = 20 * 4
     assert len(model.times) <= 1.5 * needed, f"{len(model.times)} requests for {needed} replies"
     assert model.flight[:places] == list(range(1, places + 1)), "at first nobody knows better than to come"
@@ -258,7 +258,7 @@ async def crowd(processes: int, retry_after: float | None, policy: Policy) -> Sl
         bench.world.shared_rate_limit = lambda lane: lanes
     await asyncio.gather(*(bench.prompt() for bench in benches))
     for bench in benches:
-        assert [bench.outcome(f"a.{n}").result for n in range(1, 21)] == ["done"] * 20
+        assert [bench.outcome(f"a.{n}").text for n in range(1, 21)] == ["done"] * 20
     return one
 
 
@@ -324,9 +324,9 @@ async def test_nobody_keeps_a_place_at_the_gate_while_it_is_queued_for_one_to_ru
     bench = Bench(Model(script), [make("look")], policy=Policy(max_concurrent=1))
     node = bench.begin()
     await until(lambda: node.ended)
-    assert node.outcome.result == "here I am"
+    assert node.outcome.text == "here I am"
     assert asyncio.get_running_loop().time() < 30
     assert bench.node("a.2").agent.slot.status == "queued"
     await until(lambda: all(bench.node(path).ended for path in ("a.1", "a.2", "a.3")))
-    assert [bench.outcome(path).result for path in ("a.1", "a.2", "a.3")] == ["first", "second", "third"]
+    assert [bench.outcome(path).text for path in ("a.1", "a.2", "a.3")] == ["first", "second", "third"]
     assert bench.world.rate_limiters["fake"].in_flight == 0

@@ -30,7 +30,7 @@ NEVER: Sequence[ErrorKind] = ["auth", "quota", "invalid", "not_found", "config",
 @virtual
 async def test_a_passing_failure_is_tried_again_so_many_times(kind: ErrorKind, most: int) -> None:
     bench = Bench(Model({"a": [*failing(kind, most - 1), Say("at last")]}))
-    assert (await bench.prompt()).result == "at last"
+    assert (await bench.prompt()).text == "at last"
     bench = Bench(Model({"a": failing(kind, most)}))
     outcome = await bench.prompt()
     assert (outcome.status, outcome.stop_reason, outcome.error) == ("failed", "provider", f"{kind}!")
@@ -45,7 +45,7 @@ async def test_a_passing_failure_is_tried_again_so_many_times(kind: ErrorKind, m
 async def test_a_lasting_failure_is_not_tried_again(kind: ErrorKind) -> None:
     bench = Bench(Model({"a": [Say("half", fail=ProviderError(kind, "no", hint="Do this."))]}))
     outcome = await bench.prompt()
-    assert (outcome.status, outcome.result, outcome.error) == ("failed", "half", "no Do this.")
+    assert (outcome.status, outcome.text, outcome.error) == ("failed", "half", "no Do this.")
     assert outcome.stop_reason == ("refusal" if kind == "refusal" else "provider")
     assert len(bench.model.requests) == 1
     assert asyncio.get_running_loop().time() == 0
@@ -109,11 +109,11 @@ async def test_a_stream_that_ends_without_its_end_mark_is_no_success() -> None:
     class Cut(Model):
         async def stream(self, request: Request) -> Any:
             async for chunk in super().stream(request):
-                if type(chunk).__name__ != "Done" or len(self.requests) > 2:
+                if type(chunk).__name__ != "ReplyDone" or len(self.requests) > 2:
                     yield chunk
 
     bench = Bench(Cut({"a": [Say("first"), Say("second"), Say("third")]}))
-    assert (await bench.prompt()).result == "third"
+    assert (await bench.prompt()).text == "third"
     assert [a.error for a in bench.of(AttemptFailed)] == ["truncated", "truncated"]
     assert [a.partial for a in bench.of(AttemptFailed)] == ["first", "second"]
     assert len(bench.root.history) == 2, "no double text"
@@ -158,7 +158,7 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     thinking = Say("look", [call("look")], thinking="secret of the first model")
     bench = Bench(Model({"a": [thinking, *failing("overloaded", 6)]}), [make("look")], fallback=spare)
     outcome = await bench.prompt()
-    assert (outcome.status, outcome.result) == ("completed", "from the spare")
+    assert (outcome.status, outcome.text) == ("completed", "from the spare")
     assert [n.text for n in bench.of(Notice)] == [
         "fake/m does not answer; going on with the fallback model fake/spare."
     ]

@@ -77,7 +77,7 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     await until(lambda: len(bench.desk.pending) == 4)
     assert set(bench.desk.pending.values()) == {"a.1", "a.2", "a.3", "a.4"}
     await asyncio.sleep(3600)
-    assert bench.outcome("a.5").result == "quick", "a neighbour works on meanwhile"
+    assert bench.outcome("a.5").text == "quick", "a neighbour works on meanwhile"
     assert {bench.node(f"a.{n}").summary.status for n in range(1, 5)} == {"waiting_user"}
     for ask_id, path in list(bench.desk.pending.items()):
         assert await bench.desk.answer(ask_id, ApprovalAnswer("deny" if path == "a.2" else "allow"))
@@ -188,7 +188,7 @@ async def test_calls_in_line_behind_a_question_are_no_work() -> None:
     await until(lambda: bool(bench.desk.pending))
     await asyncio.sleep(3600)
     assert bench.node("a.1").summary.status == "waiting_user"
-    assert bench.outcome("a.2").result == "quick"
+    assert bench.outcome("a.2").text == "quick"
     await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
     assert node.task
     await node.task

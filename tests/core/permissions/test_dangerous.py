@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from friday_cli.core.permissions.dangerous import is_protected, is_secret, secrets
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import MODES, Rules
+from friday_cli.tool_catalog import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,9 @@ def test_of_many_paths_those_are_seen_that_are_seen_one_by_one(paths: list[str])
                                   ".githooks/pre-push", "lefthook.yml", ".pre-commit-config.yaml", ".cursor/mcp.json", ".nvim.lua"])  # fmt: skip
 def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str) -> None:
     for mode in MODES:
-        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")])
+        rules = Rules(
+            mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in ("write_file", f"write_file({path})")]
+        )
         verdict = rules.decide(RuleInput("write_file", "write", (path,)))
         assert verdict.decision == ("deny" if mode == "plan" else "ask"), mode
 
@@ -52,6 +55,6 @@ def test_q23_protected_writes_ask_in_every_mode_and_against_every_rule(path: str
 @pytest.mark.parametrize("tool", ["read_file", "grep", "glob", "document_query"])
 def test_q24_secret_files_are_not_read_without_a_question(tool: str, path: str) -> None:
     for mode in MODES:
-        rules = Rules(mode=mode, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
+        rules = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, "allow") for text in (tool, f"{tool}({path})")])
         verdict = rules.decide(RuleInput(tool, "read", (path,)))
         assert (verdict.decision, "may hold secrets" in verdict.reason) == ("ask", True), mode

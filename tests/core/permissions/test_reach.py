@@ -9,6 +9,7 @@ import pytest
 from friday_cli.command_safety import AnalysisContext, analyze
 from friday_cli.core.permissions.rule import RuleInput, parse_rule
 from friday_cli.core.permissions.rules import Rules, suggested_rule
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.workspace.local import LocalWorkspace
 
 
@@ -18,7 +19,7 @@ def call(command: str, reach: str, plea: str = "") -> RuleInput:
 
 
 def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make test", plea: str = "") -> str:
-    made = Rules(mode=mode, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
+    made = Rules(mode=mode, tools=TOOLS, rules=[parse_rule(text, decision) for decision, text in rules])  # type: ignore[arg-type]
     return made.child(allowed=None).decide(call(command, reach, plea)).decision
 
 
@@ -55,7 +56,7 @@ def test_what_is_denied_stays_denied_and_what_destroys_is_asked_about() -> None:
 
 def test_the_question_says_how_far_and_why_and_offers_no_rule() -> None:
     out = call("npm test", "outside", "needs \x1b[31mthe\nremote")
-    reason = Rules(mode="auto").decide(out).reason
+    reason = Rules(mode="auto", tools=TOOLS).decide(out).reason
     assert "outside the sandbox" in reason
     assert '"needs the remote"' in reason
     assert suggested_rule(out) == ""

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from friday_cli.core.eventlog.log import Log, MemoryJournal
 from friday_cli.core.permissions.approvals import ApprovalAnswer, ApprovalQueue
 from friday_cli.core.permissions.rule import Decision, Rule, RuleInput, parse_rule
-from friday_cli.core.permissions.rules import MODES, Mode, Rules, suggested_rule
+from friday_cli.core.permissions.rules import MODES, Mode, Rules, decide, suggested_rule
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked, QuestionAnswered
-from friday_cli.core.protocol.tool import Effect
+from friday_cli.core.protocol.tool_info import Effect
+from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
 from tests.virtual import virtual
 
@@ -37,7 +38,9 @@ def edit(*paths: str) -> RuleInput:
 def rights(*texts: str, mode: Mode = "ask") -> Rules:
     """Rules from "allow bash(ls *)" and the like."""
     return Rules(
-        mode=mode, rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)]
+        mode=mode,
+        tools=TOOLS,
+        rules=[parse_rule(text, decision) for decision, _, text in (t.partition(" ") for t in texts)],
     )  # type: ignore[arg-type]
 
 
@@ -54,8 +57,37 @@ MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
 
 @pytest.mark.parametrize(("mode", "table"), MODE_TABLE)
 def test_what_a_mode_says_where_no_rule_does(mode: Mode, table: dict[Effect, Decision]) -> None:
-    rules = Rules(mode=mode)
+    rules = Rules(mode=mode, tools=TOOLS)
     assert {effect: rules.decide(RuleInput("t", effect)).decision for effect in table} == table
+
+
+# ---- the final decision ---------------------------------------------------------------
+
+
+class Objects:
+    """A taint that objects to every call, or to none."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
+        return self._reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "approval_reason", "decision", "reason"),
+    [
+        ("allow fetch", "", "allow", "allowed by the rule fetch"),
+        ("allow fetch", "new host", "ask", "new host"),
+        ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
+        ("deny fetch", "new host", "deny", "denied by the rule fetch"),
+    ],
+)
+def test_taint_makes_a_decision_stricter_and_never_freer(
+    rule: str, approval_reason: str, decision: Decision, reason: str
+) -> None:
+    verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
+    assert (verdict.decision, verdict.reason) == (decision, reason)
 
 
 # ---- precedence ---------------------------------------------------------------------
@@ -130,7 +162,7 @@ def test_a_child_never_may_more_than_its_parent(
     names: frozenset[str] | None,
     call: RuleInput,
 ) -> None:
-    above = Rules(mode=mode, rules=parent, allowed=top, profile="friday")
+    above = Rules(mode=mode, tools=TOOLS, rules=parent, allowed=top, profile="friday")
     below = above.child(allowed=names, mode=own, rules=child, only=only, profile="coder")
     leaf = below.child(allowed=None, profile="scout")
     for upper, lower in ((above, below), (below, leaf), (above, leaf)):
@@ -150,7 +182,7 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
     layers: list[list[Rule]], mode: Mode, call: RuleInput, at: int, order: random.Random
 ) -> None:
     def rights_of(layers: list[list[Rule]]) -> Rules:
-        found = Rules(mode=mode, rules=layers[0], profile="coder")
+        found = Rules(mode=mode, tools=TOOLS, rules=layers[0], profile="coder")
         for layer in layers[1:]:
             found = found.child(allowed=None, rules=layer, profile="coder")
         return found
@@ -173,7 +205,7 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
 def test_a_change_above_binds_at_the_next_call(
     parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput
 ) -> None:
-    above = Rules(mode="yolo", rules=parent)
+    above = Rules(mode="yolo", tools=TOOLS, rules=parent)
     below = above.child(allowed=None)
     above.mode = mode
     above.rules += added
@@ -181,17 +213,17 @@ def test_a_change_above_binds_at_the_next_call(
 
 
 def test_a_child_without_a_mode_of_its_own_follows_its_parents() -> None:
-    root = Rules(mode="edits")
+    root = Rules(mode="edits", tools=TOOLS)
     child = root.child(allowed=None)
     assert (child.effective_mode, child.decide(edit("a")).decision) == ("edits", "allow")
     root.mode = "plan"
     assert (child.effective_mode, child.decide(edit("a")).decision) == ("plan", "deny")
     assert root.child(allowed=None, mode="yolo").effective_mode == "plan"
-    assert Rules(mode="yolo").child(allowed=None, mode="ask").effective_mode == "ask"
+    assert Rules(mode="yolo", tools=TOOLS).child(allowed=None, mode="ask").effective_mode == "ask"
 
 
 def test_a_tool_named_in_only_runs_for_that_and_nothing_else() -> None:
-    child = Rules(mode="yolo").child(allowed=None, only=[parse_rule("bash(git log *)", "allow")])
+    child = Rules(mode="yolo", tools=TOOLS).child(allowed=None, only=[parse_rule("bash(git log *)", "allow")])
     assert child.decide(bash("git log -3")).decision == "allow"
     assert child.decide(bash("git push")).decision == "deny"
     assert child.decide(bash("git log; rm x")).decision == "deny"
@@ -267,7 +299,7 @@ def test_mode_plan_changes_nothing_whatever_a_rule_allows() -> None:
 
 def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
     push = parse_rule("bash(git push *)", "deny", profile="cod*", reason="releases are made by hand", source="x:3")
-    root = Rules(mode="yolo", rules=[push], profile="friday")
+    root = Rules(mode="yolo", tools=TOOLS, rules=[push], profile="friday")
     coder = root.child(allowed=None, profile="coder")
     assert root.decide(bash("git push")).decision == "allow"
     verdict = coder.decide(bash("git push"))
@@ -277,13 +309,13 @@ def test_a_reason_goes_with_the_refusal_and_a_profile_limits_a_rule() -> None:
     assert coder.child(allowed=None, profile="scout").decide(bash("git push")).decision == "deny"
     allow = parse_rule("bash(make *)", "allow", profile="coder")
     assert (
-        Rules(mode="ask", rules=[allow], profile="friday")
+        Rules(mode="ask", tools=TOOLS, rules=[allow], profile="friday")
         .child(allowed=None, profile="coder")
         .decide(bash("make"))
         .decision
         == "ask"
     )
-    assert Rules(mode="ask", rules=[allow], profile="coder").decide(bash("make")).decision == "allow"
+    assert Rules(mode="ask", tools=TOOLS, rules=[allow], profile="coder").decide(bash("make")).decision == "allow"
 
 
 HIDDEN = [
@@ -361,8 +393,8 @@ def test_a_host_pattern_with_a_star_means_what_is_below_and_no_host_pattern_is_a
     ],
 )  # fmt: skip
 def test_a_rule_is_read_in_our_spelling_and_in_claudes(text: str, rule: str) -> None:
-    assert str(parse_rule(text, "allow")) == rule
-    assert parse_rule(rule, "allow") == parse_rule(text, "allow")
+    assert str(parse_rule(text, "allow", TOOLS)) == rule
+    assert parse_rule(rule, "allow") == parse_rule(text, "allow", TOOLS)
 
 
 @pytest.mark.parametrize("text", ["", "bash(", "git status", "(ls)", "bash)ls(", "1x(y)"])
@@ -389,7 +421,9 @@ def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_e
     mode: Mode, call: RuleInput
 ) -> None:
     rules = Rules(
-        mode=mode, rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")]
+        mode=mode,
+        tools=TOOLS,
+        rules=[parse_rule(call.tool, "allow"), parse_rule(f"{call.tool}({call.subjects[0]})", "allow")],
     )
     decision = "deny" if mode == "plan" and call.effect != "read" else "ask"
     assert rules.decide(call).decision == decision
@@ -435,10 +469,10 @@ def test_a_suggested_rule_lets_the_same_call_pass_and_no_other_of_its_kind(
     text = suggested_rule(call)
     if not text:
         return
-    found = [parse_rule(line, "allow") for line in text.split("\n")]
+    found = [parse_rule(line, "allow", TOOLS) for line in text.split("\n")]
     assert "\n".join(map(str, found)) == text, "the dialog shows exactly the stored rules"
     assert all(rule.pattern for rule in found), "a rule for one thing never becomes one for everything"
-    rules = Rules(mode="ask", rules=found)
+    rules = Rules(mode="ask", tools=TOOLS, rules=found)
     assert rules.decide(call).decision == "allow"
     other = random.Random(seed).choice(["zzz", "other/zzz.py", "q q q"])
     assert rules.decide(call_of(other)).decision == "ask"

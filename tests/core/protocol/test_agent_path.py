@@ -76,7 +76,7 @@ async def test_a_child_that_a_person_continued_goes_on_when_its_parent_has_ended
     node = await bench.tree.resume("a.1", SubagentTask("worker", "more"), by=None)
     assert node.task
     await asyncio.wait([node.task])
-    assert (node.outcome.status, node.outcome.result) == ("completed", "second")
+    assert (node.outcome.status, node.outcome.text) == ("completed", "second")
     assert len(bench.of(AgentFinished, "a")) == 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -11,6 +13,7 @@ from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts, audit
 from friday_cli.store.crash_recovery import closing
+from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.engine_fixture import Bench, Model, Say, call, make, until
 from tests.virtual import virtual
@@ -97,12 +100,12 @@ async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
 def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
     tally = ReceiptBuilder()
     tally.add("bash", "ok", ToolFacts(commands=(CommandRun("make", 0),), files=(FileChange("f", 1, 0, "one"),)))
-    assert audit(tally, "I changed f and the tests pass", able=True) == []
+    assert audit(tally, "I changed f and the tests pass", []) == []
     tally.warn("said of the first result")
     tally.begin()
     assert tally.run == Receipt()
     assert tally.receipt.warnings == ()
-    assert audit(tally, "I changed g, and the tests pass", able=True) == [
+    assert audit(tally, "I changed g, and the tests pass", []) == [
         "says that a command ran or tests pass, but no command was run in this run",
         "claims changes, but no file was changed in this run",
     ]
@@ -116,3 +119,17 @@ def test_keys_in_commands_and_addresses_are_masked_in_words() -> None:
     words = "\n".join(Receipt(commands=(CommandRun(command, 0),), urls=urls).lines())
     assert "ran: curl -H 'Authorization: Bearer [secret]' https://[secret]@x.example/ -> exit 0" in words
     assert "fetched: https://x.example/?k=[secret]" in words
+
+
+@pytest.mark.parametrize(
+    ("tools", "ran", "warned"),
+    [
+        ((), (), False), (("todo",), ("todo",), False), (("todo", "grep"), (), True), (("todo", "grep"), ("todo",), True),
+        (("todo", "grep"), ("todo", "grep"), False), (("grep",), ("web_search",), False),
+    ],
+)  # fmt: skip
+def test_a_result_without_a_call_that_verifies_anything(tools: Sequence[str], ran: Sequence[str], warned: bool) -> None:
+    tally = ReceiptBuilder()
+    for name in ran:
+        tally.add(name, "ok", ToolFacts())
+    assert bool(audit(tally, "All is well.", [TOOLS[name] for name in tools])) is warned

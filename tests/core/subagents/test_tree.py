@@ -257,7 +257,7 @@ async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> No
         Model({"a": [Say("", [call("look", text="x")]), Say("without it")]}), [LOOK],
         rules=[Rule("look", "", "ask")], attended=False,
     )  # fmt: skip
-    assert (await bench.prompt()).result == "without it"
+    assert (await bench.prompt()).text == "without it"
     assert bench.results() == [
         "denied: Not permitted: must be asked by the rule look, and nobody can be asked here. "
         "Do without it, or say what you could not do."

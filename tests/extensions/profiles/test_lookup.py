@@ -12,7 +12,8 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.extensions import profiles, trust
-from friday_cli.extensions.profiles import KNOWN, render
+from friday_cli.extensions.profiles import render
+from friday_cli.tool_catalog import TOOLS
 
 REPOSITORY = Path(__file__).parents[3]
 SHIPPED = ("analyst", "coder", "general", "researcher", "summarizer")
@@ -61,11 +62,11 @@ class TestShipped:
     def test_what_they_may_do(self) -> None:
         found = profiles.load()
         for name in ("researcher", "summarizer"):
-            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(KNOWN))
-        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(KNOWN))
+            assert not {"bash", "write_file", "edit_file", "delegate_task"} & set(found.get(name).select(TOOLS.names))
+        assert {"write_file", "edit_file", "bash"} <= set(found.get("coder").select(TOOLS.names))
         assert found.get("general").allowed_tools == "*"
         assert {"memory_load", "memory_save", "web_search", "document_query", "web_fetch"} <= set(
-            found.get("researcher").select(KNOWN)
+            found.get("researcher").select(TOOLS.names)
         )
 
     @pytest.mark.parametrize("name", SHIPPED)
@@ -77,7 +78,7 @@ class TestShipped:
 
     def test_they_need_no_yaml_parser(self) -> None:
         code = (
-            "import sys\nfrom friday_cli import profiles\nassert len(profiles.load().names()) == 5\n"
+            "import sys\nfrom friday_cli.extensions import profiles\nassert len(profiles.load().names()) == 5\n"
             "sys.exit('yaml' in sys.modules)"
         )
         env = os.environ | {"PYTHONPATH": str(REPOSITORY)}
@@ -92,7 +93,7 @@ class TestShipped:
         shutil.copytree(REPOSITORY / "profiles", place)
         if form == "installed":
             write(site / "profiles/researcher.md", "stranger")  # somebody else's folder beside the package
-        code = "from friday_cli import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
+        code = "from friday_cli.extensions import profiles; print(*profiles.load().names(), profiles.shipped_folder())"
         run = subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"PYTHONPATH": str(site)},

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from friday_cli.core.protocol.errors import FileError
-from friday_cli.extensions.profiles import DELEGATION, KNOWN, READ_ONLY, Origin, Profile, parse
+from friday_cli.extensions.profiles import Origin, Profile, parse
+from friday_cli.tool_catalog import TOOLS
 
 ADR = b"""---
 name: researcher
@@ -75,29 +76,31 @@ class TestTools:
     def test_absent_means_reading_only(self) -> None:
         found = ours()
         assert found.allowed_tools is None
-        assert set(found.select(KNOWN)) == READ_ONLY
+        assert set(found.select(TOOLS.names)) == TOOLS.by_default
 
     def test_an_empty_list_means_none(self) -> None:
-        assert ours("allowedTools: []").select(KNOWN) == ()
+        assert ours("allowedTools: []").select(TOOLS.names) == ()
 
     def test_a_star_means_the_parents(self) -> None:
         found = ours('allowedTools: "*"\nmemory: tagged\nsubAgents: "*"')
-        assert set(found.select(KNOWN)) == KNOWN
+        assert set(found.select(TOOLS.names)) == TOOLS.names
         assert found.select(["grep", "bash"]) == ("grep", "bash")
 
     def test_never_more_than_the_parent_has(self) -> None:
         assert ours("allowedTools: [bash, read_file]").select(["read_file", "grep"]) == ("read_file",)
 
     def test_disallowed_beats_allowed(self) -> None:
-        assert ours("allowedTools: [bash, grep]\ndisallowedTools: [bash]").select(KNOWN) == ("grep",)
+        assert ours("allowedTools: [bash, grep]\ndisallowedTools: [bash]").select(TOOLS.names) == ("grep",)
 
     def test_delegation_comes_with_sub_agents_and_not_without(self) -> None:
-        assert not DELEGATION & set(ours('allowedTools: "*"').select(KNOWN))
-        assert set(ours("allowedTools: [grep]\nsubAgents: [coder]").select(KNOWN)) == DELEGATION | {"grep"}
+        assert not TOOLS.granted_by("sub_agents") & set(ours('allowedTools: "*"').select(TOOLS.names))
+        assert set(ours("allowedTools: [grep]\nsubAgents: [coder]").select(TOOLS.names)) == TOOLS.granted_by(
+            "sub_agents"
+        ) | {"grep"}
         found = ours("allowedTools: [delegate_task]")
-        assert found.select(KNOWN) == ()
+        assert found.select(TOOLS.names) == ()
         assert "without subAgents" in found.notices[0]
-        assert ours("subAgents: [a]\ndisallowedTools: [delegate_task]").select(DELEGATION) == ()
+        assert ours("subAgents: [a]\ndisallowedTools: [delegate_task]").select(TOOLS.granted_by("sub_agents")) == ()
 
     @pytest.mark.parametrize(
         ("memory", "tools"),
@@ -132,14 +135,14 @@ class TestTools:
         found = ours("allowedTools: ['bash(git *)', 'bash(ls *)', read_file]\ndisallowedTools: ['bash(git push *)']")
         assert found.only == ("bash(git *)", "bash(ls *)")
         assert found.deny == ("bash(git push *)",)
-        assert "bash" in found.select(KNOWN)
+        assert "bash" in found.select(TOOLS.names)
         assert ours("allowedTools: ['bash(git *)', bash]").only == ()
         assert ours("tools: Read(./src/**)").only == ("read_file(src/**)",)
 
     @given(
-        st.lists(st.sampled_from(sorted(KNOWN))),
-        st.lists(st.sampled_from(sorted(KNOWN))),
-        st.lists(st.sampled_from(sorted(KNOWN)), unique=True),
+        st.lists(st.sampled_from(sorted(TOOLS.names))),
+        st.lists(st.sampled_from(sorted(TOOLS.names))),
+        st.lists(st.sampled_from(sorted(TOOLS.names)), unique=True),
         st.sampled_from(["none", "read", "tagged"]),
         st.booleans(),
     )
@@ -153,7 +156,7 @@ class TestTools:
         tools = set(found.select(parent))
         assert tools <= set(parent)
         assert not tools & set(refused)
-        assert tools <= set(allowed) | (DELEGATION if delegates else set())
+        assert tools <= set(allowed) | (TOOLS.granted_by("sub_agents") if delegates else set())
 
 
 class TestErrors:
@@ -243,7 +246,7 @@ class TestErrors:
         assert found.max_token_budget is None or 1 <= found.max_token_budget <= 200_000
         assert found.timeout is None or 0 < found.timeout <= 86_400
         assert found.name not in found.sub_agents
-        assert isinstance(found.select(KNOWN), tuple)
+        assert isinstance(found.select(TOOLS.names), tuple)
 
 
 class TestCaps:
@@ -298,7 +301,7 @@ class TestClaude:
     def test_absent_tools_mean_the_parents_without_delegation(self) -> None:
         found = profile("name: a\ndescription: d", origin="claude")
         assert found.allowed_tools == "*"
-        assert not DELEGATION & set(found.select(KNOWN))
+        assert not TOOLS.granted_by("sub_agents") & set(found.select(TOOLS.names))
 
     def test_absent_tools_in_our_folders_never_mean_the_parents(self) -> None:
         assert ours("color: red\npermissionMode: plan").allowed_tools is None

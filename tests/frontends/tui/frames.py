@@ -49,7 +49,7 @@ MODEL = "anthropic/claude-sonnet-5-5"
 USAGE = Usage(input=9_200, output=640, cache_read=4_100, cost_usd=0.0271)
 ANSWER = """The **retry** waits for the first failure only: `attempt` is never raised.
 
-1. `llm/transport/http.py` passes `attempt=0` each time,
+1. `wire/http.py` passes `attempt=0` each time,
 2. so `backoff(0)` is asked for, and the pause stays at 0.5 s.
 
 ```python
@@ -98,7 +98,7 @@ def session() -> list[tuple[float, str, AnyEvent]]:
         (5, "a.1", MessageAdded(Message("assistant", (Text("I look for the pause."), grep)))),
         (5, "a.1", ToolStarted("g1", "grep", "backoff")),
         (6, "a.1", ToolFinished("g1", "grep", "ok", 0.04)),
-        (6, "a.1", MessageAdded(Message("tool", (ToolResult("g1", "llm/transport/http.py:43: await backoff(0)"),), "harness"))),
+        (6, "a.1", MessageAdded(Message("tool", (ToolResult("g1", "wire/http.py:43: await backoff(0)"),), "harness"))),
         (6, "a.1", TurnFinished(1, USAGE, "tool_use", 5_000, 200_000)),
         (6, "a.1", TurnStarted(2)),
         (11, "a.1", MessageAdded(Message("assistant", (Text(ANSWER),)))),
@@ -138,7 +138,7 @@ def ended() -> list[tuple[float, str, AnyEvent]]:
     edit = call(
         "edit_file",
         "e1",
-        path="llm/transport/http.py",
+        path="wire/http.py",
         edits=[{"old": "while True:", "new": "for attempt in range(limit):"}],
     )
     found = DelegationDisplay(("a.1", "a.2"))
@@ -154,8 +154,8 @@ def ended() -> list[tuple[float, str, AnyEvent]]:
         (17, "a", TurnFinished(1, USAGE, "tool_use", 9_000, 200_000)),
         (18, "a", TurnStarted(2)),
         (20, "a", MessageAdded(Message("assistant", (Text("I mend it."), edit)))),
-        (20, "a", ToolStarted("e1", "edit_file", "llm/transport/http.py")),
-        (20, "a", ToolFinished("e1", "edit_file", "ok", 0.02, DiffDisplay("llm/transport/http.py", DIFF, 2, 2))),
+        (20, "a", ToolStarted("e1", "edit_file", "wire/http.py")),
+        (20, "a", ToolFinished("e1", "edit_file", "ok", 0.02, DiffDisplay("wire/http.py", DIFF, 2, 2))),
         (20, "a", MessageAdded(Message("tool", (ToolResult("e1", "edited"),), "harness"))),
         (22, "a", MessageAdded(Message("assistant", (Text("Each failure now waits twice as long as the one before."),)))),
         (22, "a", TurnFinished(2, USAGE, "end_turn", 9_500, 200_000)),
@@ -215,8 +215,10 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
         cwd = Path(os.path.realpath(home)) / "retry"  # noqa: ASYNC240
         cwd.mkdir()
         before = dict(os.environ)
-        os.environ.update(HOME=str(cwd.parent), FRIDAY_HOME=str(cwd.parent / ".friday"), TZ="UTC")
-        env = {k: v for k, v in os.environ.items() if k in ("HOME", "FRIDAY_HOME", "PATH")}
+        os.environ.update(
+            HOME=str(cwd.parent), FRIDAY_HOME=str(cwd.parent / ".friday"), FRIDAY_SANDBOX="none", TZ="UTC"
+        )
+        env = {k: v for k, v in os.environ.items() if k in ("HOME", "FRIDAY_HOME", "FRIDAY_SANDBOX", "PATH")}
         env |= {"ANTHROPIC_API_KEY": "no-key"} if key else {}
         await keep_sessions(Store(store_path(env)), cwd)
         options = Options(cwd, model=MODEL if key else None, attended=True)

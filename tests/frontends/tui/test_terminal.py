@@ -132,10 +132,10 @@ def test_what_was_suspended_leaves_a_clean_terminal_and_is_drawn_again(tmp_path:
 def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text(
-        "#!/bin/sh\necho the editor; touch open\nwhile [ ! -e made ]; do sleep 0.1; done\nprintf %s ' and more' >> \"$1\"\n"
+        "#!/bin/sh\necho the editor; touch open\nfor n in $(seq 200); do [ -e made ] && break; sleep 0.1; done\nprintf %s ' and more' >> \"$1\"\n"
     )
     editor.chmod(0o755)
-    waits = {"name": "bash", "arguments": {"command": "while [ ! -e open ]; do sleep 0.1; done"}}
+    waits = {"name": "bash", "arguments": {"command": "until test -e open || test $SECONDS -ge 20; do sleep 0.1; done"}}
     makes = {"name": "write_file", "arguments": {"path": "made", "content": "by the agent"}}
     script = {"a": [{"calls": [waits]}, {"calls": [makes]}, {"text": "All is said."}]}
     (tmp_path / "day.json").write_text(json.dumps({"agents": script, "badge": ""}))
@@ -143,7 +143,7 @@ def test_agents_work_on_while_the_person_writes_in_an_editor(tmp_path: Path) -> 
     with Terminal(tmp_path, *options, VISUAL=str(editor)) as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r")
-        terminal.until(b"while [ ! -e open ]")
+        terminal.until(b"until test -e open")
         terminal.type(b"some words\x07")
         terminal.until(b"some words and more")
         terminal.until(b"All is said.")
@@ -165,10 +165,10 @@ def test_what_cannot_be_opened_is_one_line_on_a_clean_terminal(tmp_path: Path) -
 
 def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
-        "import runpy, sys\nfrom friday_cli.view.state import State\n"
-        "known = State.apply\ndef apply(self, envelope):\n"
+        "import runpy, sys\nfrom friday_cli.view.state import SessionView\n"
+        "known = SessionView.apply\ndef apply(self, envelope):\n"
         "    if type(envelope.event).__name__ == 'ToolStarted': raise RuntimeError('boom sk-ant-abcdefghijklmnopqrstuvwx')\n"
-        "    return known(self, envelope)\nState.apply = apply\n"
+        "    return known(self, envelope)\nSessionView.apply = apply\n"
         "sys.argv = ['friday', 'demo']\nrunpy.run_module('friday_cli', run_name='__main__')\n"
     )
     with Terminal(tmp_path, script="broken.py") as terminal:

@@ -29,32 +29,31 @@ def found(env: dict[str, str], name: str = "anthropic", own: ProviderSettings | 
     return credentials.find_key(service(name, {name: own} if own else {}, env), env)
 
 
+def key(env: dict[str, str], name: str = "anthropic", own: ProviderSettings | None = None) -> credentials.Key:
+    """The key that there is."""
+    one = found(env, name, own)
+    assert one is not None
+    return one
+
+
 def test_the_environment_comes_first_then_the_file(env: dict[str, str]) -> None:
     assert found(env) is None
     credentials.set_key("anthropic", "from-file", env=env)
-    key = found(env)
-    assert key is not None
-    assert (key.reveal(), key.source, key.token) == ("from-file", "auth.toml", False)
-    env["ANTHROPIC_AUTH_TOKEN"] = "token"
-    key = found(env)
-    assert key is not None
-    assert (key.reveal(), key.source, key.token) == ("token", "ANTHROPIC_AUTH_TOKEN", True)
-    env["ANTHROPIC_API_KEY"] = f" {SECRET}\n"
-    key = found(env)
-    assert key is not None
-    assert (key.reveal(), key.source, key.token) == (SECRET, "ANTHROPIC_API_KEY", False)
-    env["ANTHROPIC_API_KEY"] = " "
-    key = found(env)
-    assert key is not None
-    assert key.source == "ANTHROPIC_AUTH_TOKEN"
+    steps = [
+        ({}, ("from-file", "auth.toml", False)),
+        ({"ANTHROPIC_AUTH_TOKEN": "token"}, ("token", "ANTHROPIC_AUTH_TOKEN", True)),
+        ({"ANTHROPIC_API_KEY": f" {SECRET}\n"}, (SECRET, "ANTHROPIC_API_KEY", False)),
+        ({"ANTHROPIC_API_KEY": " "}, ("token", "ANTHROPIC_AUTH_TOKEN", True)),
+    ]
+    for more, want in steps:
+        env |= more
+        assert (key(env).reveal(), key(env).source, key(env).token) == want
 
 
 def test_an_own_variable_replaces_the_known_one(env: dict[str, str]) -> None:
     own = ProviderSettings(key_env="WORK_KEY")
     env |= {"ANTHROPIC_API_KEY": "private", "WORK_KEY": "work"}
-    key = found(env, own=own)
-    assert key is not None
-    assert key.reveal() == "work"
+    assert key(env, own=own).reveal() == "work"
     del env["WORK_KEY"]
     assert found(env, own=own) is None
 
@@ -62,28 +61,19 @@ def test_an_own_variable_replaces_the_known_one(env: dict[str, str]) -> None:
 def test_a_cloud_gets_no_key_that_its_settings_do_not_name(env: dict[str, str]) -> None:
     credentials.set_key("anthropic", "vendors", env=env)
     env["ANTHROPIC_API_KEY"] = "vendors"
-    assert found(env, own=ProviderSettings(platform="bedrock")) is None
-    assert found(env, own=ProviderSettings(platform="bedrock", key_env="CLOUD")) is None
+    named = ProviderSettings(platform="bedrock", key_env="CLOUD")
+    for own in (ProviderSettings(platform="bedrock"), named):
+        assert found(env, own=own) is None
     env["CLOUD"] = "clouds"
-    key = found(env, own=ProviderSettings(platform="bedrock", key_env="CLOUD"))
-    assert key is not None
-    assert key.reveal() == "clouds"
-
-
-def test_the_file_is_not_touched_while_the_environment_has_a_key(env: dict[str, str]) -> None:
-    credentials.auth_path(env).parent.mkdir()
-    credentials.auth_path(env).write_text("not toml at all [")
-    env["ANTHROPIC_API_KEY"] = SECRET
-    assert found(env) is not None
+    assert key(env, own=named).reveal() == "clouds"
 
 
 def test_a_key_shows_itself_to_nobody(env: dict[str, str]) -> None:
     env["ANTHROPIC_API_KEY"] = SECRET
-    key = found(env)
-    assert key is not None
-    assert SECRET not in f"{key} {key!r} {[key]} {key.__class__}"
+    one = key(env)
+    assert SECRET not in f"{one} {one!r} {[one]} {one.__class__}"
     with pytest.raises(TypeError):
-        pickle.dumps(key)
+        pickle.dumps(one)
 
 
 def test_files_and_folder_are_closed_to_others(env: dict[str, str]) -> None:
@@ -92,8 +82,7 @@ def test_files_and_folder_are_closed_to_others(env: dict[str, str]) -> None:
         path = credentials.set_key("openai", SECRET, env=env)
     finally:
         os.umask(old)
-    assert mode(path) == 0o600
-    assert mode(path.parent) == 0o700
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
     assert sorted(p.name for p in path.parent.iterdir()) == ["auth.toml", "auth.toml.lock"]
 
 
@@ -101,14 +90,11 @@ def test_an_open_folder_and_file_are_closed_and_it_is_said(env: dict[str, str]) 
     path = credentials.set_key("anthropic", SECRET, env=env)
     path.chmod(0o644)
     path.parent.chmod(0o755)
-    key = found(env)
-    assert key is not None
-    assert "could be read by others (mode 0644)" in key.note
-    assert SECRET not in key.note
+    note = key(env).note
+    assert "could be read by others (mode 0644)" in note
+    assert SECRET not in note
     assert mode(path) == 0o600
-    again = found(env)
-    assert again is not None
-    assert again.note == ""
+    assert key(env).note == ""
     credentials.set_key("openai", "x", env=env)
     assert mode(path.parent) == 0o700
 
@@ -140,26 +126,23 @@ def test_a_broken_file_is_told_without_its_content(env: dict[str, str], text: st
     with pytest.raises(FileError):
         credentials.set_key("openai", "y", env=env)
     assert path.read_bytes() == text.encode("latin-1")
+    env["ANTHROPIC_API_KEY"] = SECRET
+    assert key(env).source == "ANTHROPIC_API_KEY", "the file is not read while the environment has a key"
 
 
 def test_set_and_remove(env: dict[str, str]) -> None:
+    assert not credentials.remove_key("openai", env=env)
+    assert found(env) is None
+    assert credentials.list_keys({}, env) == []
+    assert not Path(env["FRIDAY_HOME"]).exists(), "nothing is made by looking or by removing nothing"
     credentials.set_key("openai", "one", env=env)
     credentials.set_key("openai", " two ", env=env)
     credentials.set_key("my-box", "three", env=env)
-    key = found(env, "openai")
-    assert key is not None
-    assert key.reveal() == "two"
+    assert key(env, "openai").reveal() == "two"
     assert credentials.remove_key("openai", env=env)
     assert not credentials.remove_key("openai", env=env)
     assert found(env, "openai") is None
     assert [row.provider for row in credentials.list_keys({}, env)] == ["my-box"]
-
-
-def test_nothing_is_made_by_looking_or_by_removing_nothing(env: dict[str, str]) -> None:
-    assert not credentials.remove_key("openai", env=env)
-    assert found(env) is None
-    assert credentials.list_keys({}, env) == []
-    assert not Path(env["FRIDAY_HOME"]).exists()
 
 
 def test_a_link_into_somebodys_dotfiles_stays_one(env: dict[str, str], tmp_path: Path) -> None:
@@ -182,12 +165,9 @@ def test_what_cannot_be_a_key_is_refused_without_showing_it(env: dict[str, str],
         env["OPENAI_API_KEY"] = value
         with pytest.raises(UsageError, match="OPENAI_API_KEY holds"):
             found(env, "openai")
-
-
-@pytest.mark.parametrize("name", ["", "a b", "../x", "a\n[keys]", "-x"])
-def test_a_bad_provider_name_is_refused(env: dict[str, str], name: str) -> None:
-    with pytest.raises(UsageError):
-        credentials.set_key(name, "x", env=env)
+    for name in ("", "a b", "../x", "a\n[keys]", "-x"):
+        with pytest.raises(UsageError):
+            credentials.set_key(name, "x", env=env)
 
 
 def test_the_list_names_places_and_never_keys(env: dict[str, str]) -> None:
@@ -197,13 +177,9 @@ def test_the_list_names_places_and_never_keys(env: dict[str, str]) -> None:
     env |= {"ANTHROPIC_API_KEY": SECRET, "GATE": SECRET, "OTHER_API_KEY": SECRET, "GOOGLE_API_KEY": SECRET}
     rows = credentials.list_keys(own, env)
     assert [(r.provider, r.source, r.used) for r in rows] == [
-        ("anthropic", "ANTHROPIC_API_KEY", True),
-        ("anthropic", "auth.toml", False),
-        ("gemini", "GOOGLE_API_KEY", True),
-        ("gateway", "GATE", True),
-        ("other", "OTHER_API_KEY", True),
-        ("gone", "auth.toml", True),
-    ]
+        ("anthropic", "ANTHROPIC_API_KEY", True), ("anthropic", "auth.toml", False), ("gemini", "GOOGLE_API_KEY", True),
+        ("gateway", "GATE", True), ("other", "OTHER_API_KEY", True), ("gone", "auth.toml", True),
+    ]  # fmt: skip
     assert SECRET not in repr(rows)
 
 

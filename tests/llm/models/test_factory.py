@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,8 @@ from friday_cli.llm.models.factory import endpoint, make, wire_quirks
 from friday_cli.llm.models.presets import service
 from friday_cli.llm.models.resolve import resolve
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
+from friday_cli.llm.transport import aclose_all
+from tests.servers.script_player import Reply, playing, unnamed
 
 SECRET = "sk-very-secret-1234567890"
 USAGE = Usage(input=1_000_000)
@@ -36,45 +37,31 @@ def built(name: str, env: dict[str, str], **own: Any) -> Any:
     return make(resolve(name, settings, env=env), settings, env=env)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "window"),
-    [
-        ("anthropic/claude-opus-5-5", "AnthropicProvider", 1_000_000),
-        ("openai/gpt-6.1-sol", "OpenAIResponses", 1_050_000),
-        ("groq/openai/gpt-oss-120b", "OpenAIChat", 131_072),
-        ("ollama/qwen3:8b", "OpenAIChat", 32_768),
-    ],
-)
-def test_each_wire_gets_its_provider(name: str, kind: str, window: int, env: dict[str, str]) -> None:
-    made: Provider = built(name, env)
-    assert type(made).__name__ == kind
-    assert f"{made.name}/{made.model}" == name
-    assert (made.window, made.badge) == (window, "")
-    assert SECRET not in repr(made)
-    assert SECRET not in made.lane
-
-
-def test_scripted_and_its_file(tmp_path: Path, env: dict[str, str]) -> None:
+def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text('[agents.a]\nturns = [{text = "hello"}]\n', encoding="utf-8")
-    made = make(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
-    assert made.name == "scripted"
-    assert made.badge
+    for name, kind, window in (
+        ("anthropic/claude-opus-5-5", "AnthropicProvider", 1_000_000), ("openai/gpt-6.1-sol", "OpenAIResponses", 1_050_000),
+        ("groq/openai/gpt-oss-120b", "OpenAIChat", 131_072), ("ollama/qwen3:8b", "OpenAIChat", 32_768),
+    ):  # fmt: skip
+        made: Provider = built(name, env)
+        assert type(made).__name__ == kind
+        assert f"{made.name}/{made.model}" == name
+        assert (made.window, made.badge) == (window, "")
+        assert SECRET not in repr(made) + made.lane
+    scripted = make(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
+    assert (scripted.name, bool(scripted.badge)) == ("scripted", True)
 
 
 def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
     env = {"FRIDAY_HOME": str(tmp_path)}
-    with pytest.raises(
-        NotConfigured, match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`"
-    ) as caught:
+    with pytest.raises(NotConfigured,
+                       match=r"No key for Groq: set GROQ_API_KEY or run `friday auth set groq`") as caught:  # fmt: skip
         built("groq/x", env)
     assert caught.value.exit_code == 3
     with pytest.raises(NotConfigured, match="No key for OpenAI: set WORK"):
         built("openai/x", env, base_url="https://x.example/v1", key_env="WORK")
     assert built("ollama/x", env).name == "ollama"
-
-
-# ---- where requests go and with what ------------------------------------------------
 
 
 def reached(name: str, env: dict[str, str], **own: Any) -> Any:
@@ -126,50 +113,35 @@ def test_clouds_under_an_own_name(env: dict[str, str]) -> None:
     assert (type(made), made.window) == (OpenAIResponses, 1_050_000)
 
 
-# ---- quirks reach the wire -----------------------------------------------------------
-
-
 def quirks(name: str, env: dict[str, str], **own: Any) -> Any:
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
     choice = resolve(name, settings, env=env)
     return wire_quirks(service(choice.provider, settings.providers, env), choice)
 
 
-def test_quirks_of_the_openai_wires(env: dict[str, str]) -> None:
-    sol = quirks("openai/gpt-6.1-sol", env)
-    assert (sol.max_tokens, sol.system_role, sol.cache_key, sol.reasoning) == (
-        "max_completion_tokens", "developer", True, True,
-    )  # fmt: skip
-    assert sol.efforts == ("low", "medium", "high", "xhigh", "max")
-    old = quirks("openai/gpt-4.1", env)
-    assert (old.max_tokens, old.system_role, old.reasoning, old.efforts) == (
-        "max_completion_tokens",
-        "system",
-        False,
-        (),
-    )
-    azure = quirks("azure/gpt-6.1-sol", env, platform="azure")
-    assert azure == sol
+def shape(name: str, env: dict[str, str]) -> Any:
+    found = quirks(name, env)
+    return found.max_tokens, found.system_role, found.cache_key
+
+
+def test_quirks_of_the_openai_wires_and_of_services(env: dict[str, str]) -> None:
+    sol, old = quirks("openai/gpt-6.1-sol", env), quirks("openai/gpt-4.1", env)
+    assert shape("openai/gpt-6.1-sol", env) == ("max_completion_tokens", "developer", True)
+    assert (sol.reasoning, sol.efforts) == (True, ("low", "medium", "high", "xhigh", "max"))
+    assert shape("openai/gpt-4.1", env)[:2] == ("max_completion_tokens", "system")
+    assert (old.reasoning, old.efforts) == (False, ())
+    assert quirks("azure/gpt-6.1-sol", env, platform="azure") == sol
+    assert quirks("mistral/mistral-large-4", env).short_ids
+    assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
+    assert quirks("ollama/x", env).efforts == EFFORTS
 
 
 def test_a_moved_openai_address_gets_what_every_server_takes(env: dict[str, str]) -> None:
     env["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
     assert type(built("openai/qwen3", env)) is OpenAIChat
-    local = quirks("openai/qwen3", env)
-    assert (local.max_tokens, local.system_role, local.cache_key, local.efforts) == (
-        "max_tokens",
-        "system",
-        False,
-        EFFORTS,
-    )
-    gateway = quirks("openai/gpt-6-luna", env)
-    assert (gateway.max_tokens, gateway.system_role) == ("max_completion_tokens", "system")
-
-
-def test_quirks_of_services(env: dict[str, str]) -> None:
-    assert quirks("mistral/mistral-large-4", env).short_ids
-    assert quirks("deepseek/deepseek-v4-pro", env).reasoning_field == "reasoning_content"
-    assert quirks("ollama/x", env).efforts == EFFORTS
+    assert shape("openai/qwen3", env) == ("max_tokens", "system", False)
+    assert quirks("openai/qwen3", env).efforts == EFFORTS
+    assert shape("openai/gpt-6-luna", env)[:2] == ("max_completion_tokens", "system")
 
 
 def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, str]) -> None:
@@ -182,64 +154,45 @@ def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, 
             assert ("web_search" in str(made._body(request))) is want
 
 
-# ---- what it costs --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "own", "cost"),
-    [
-        ("anthropic/claude-opus-5-5", {}, 4.0),
-        ("anthropic/claude-zebra", {}, None),
-        ("anthropic/claude-opus-5-5", {"base_url": "http://127.0.0.1:1"}, 4.0),
-        ("openai/gpt-oss-120b", {}, 0.039),
-        ("openai/gpt-oss-120b", {"base_url": "http://127.0.0.1:1/v1"}, None),
-        ("ollama/qwen3:8b", {}, 0.0),
-        ("ollama/qwen3:8b", {"base_url": "http://gpubox:11434/v1"}, None),
-        ("mine/claude-opus-5-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
-        ("mine/x", {"base_url": "http://127.0.0.1:1/v1", "prices": Prices(input=7, output=1)}, 7.0),
-        ("ollama/qwen3:8b", {"prices": Prices(input=7, output=1)}, 7.0),
-    ],
-)
+@pytest.mark.parametrize(("name", "own", "cost"), [
+    ("anthropic/claude-opus-5-5", {}, 4.0),
+    ("anthropic/claude-zebra", {}, None),
+    ("anthropic/claude-opus-5-5", {"base_url": "http://127.0.0.1:1"}, 4.0),
+    ("openai/gpt-oss-120b", {}, 0.039),
+    ("openai/gpt-oss-120b", {"base_url": "http://127.0.0.1:1/v1"}, None),
+    ("ollama/qwen3:8b", {}, 0.0),
+    ("ollama/qwen3:8b", {"base_url": "http://gpubox:11434/v1"}, None),
+    ("mine/claude-opus-5-5", {"base_url": "http://127.0.0.1:1/v1"}, None),
+    ("mine/x", {"base_url": "http://127.0.0.1:1/v1", "prices": Prices(input=7, output=1)}, 7.0),
+    ("ollama/qwen3:8b", {"prices": Prices(input=7, output=1)}, 7.0),
+])  # fmt: skip
 def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str, str]) -> None:
     assert built(name, env, **own).cost(USAGE) == (None if cost is None else pytest.approx(cost))
-
-
-# ---- start-up and the real way ---------------------------------------------------------
 
 
 def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:
     code = (
         "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import make;"
-        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import keys;"
+        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import credentials;"
         "s = Settings(); c = resolve(None, s); make(c, s); usable(s);"
         "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'platformdirs', 'pydantic') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "OPENAI_API_KEY": "x"},
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "OPENAI_API_KEY": "x"},
+                          cwd=Path(__file__).parents[3], capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout.strip() == "[]"
 
 
 async def test_a_made_provider_asks_its_server_with_the_key(env: dict[str, str]) -> None:
-    heads: list[str] = []
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        body = (
-            b'data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
-            b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],'
-            b'"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\ndata: [DONE]\n\n'
-        )
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + body)
-        await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        env["OPENAI_BASE_URL"] = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    text = {"choices": [{"index": 0, "delta": {"content": "hi"}}]}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+           "usage": {"prompt_tokens": 3, "completion_tokens": 1}}  # fmt: skip
+    async with playing(Reply(unnamed(text, end, "[DONE]"))) as server:
+        env["OPENAI_BASE_URL"] = f"{server.url}/v1"
         made = built("openai/llama", env)
         chunks = [c async for c in made.stream(Request("a", "", (), (user("hello"),), 100))]
+        await aclose_all()
     assert chunks[-1].message.text == "hi"
     assert (chunks[-1].usage.input, chunks[-1].usage.output, chunks[-1].usage.cost_usd) == (3, 1, None)
-    assert "POST /v1/chat/completions" in heads[0]
-    assert f"authorization: bearer {SECRET}" in heads[0].lower()
+    (asked,) = server.requests
+    assert (asked.method, asked.path) == ("POST", "/v1/chat/completions")
+    assert asked.headers["authorization"] == f"Bearer {SECRET}"

@@ -32,13 +32,11 @@ def reached(name: str, env: dict[str, str], **own: Any) -> Endpoint:
 
 def test_organisation_project_and_own_headers(env: dict[str, str]) -> None:
     bearer = f"Bearer {SECRET}"
-    assert reached("openai", env).headers == {
-        "authorization": bearer, "openai-organization": "org-1", "openai-project": "proj-1",
-    }  # fmt: skip
+    assert reached("openai", env).headers == {"authorization": bearer, "openai-organization": "org-1",
+                                              "openai-project": "proj-1"}  # fmt: skip
     made = reached("openai", env | {"OPENAI_CUSTOM_HEADERS": OWN}, headers={"OpenAI-Organization": "org-mine"})
-    assert made.headers == {
-        "OpenAI-Organization": "org-mine", "authorization": bearer, "openai-project": "proj-own", "x-team": "blue",
-    }  # fmt: skip
+    assert made.headers == {"OpenAI-Organization": "org-mine", "authorization": bearer, "openai-project": "proj-own",
+                            "x-team": "blue"}  # fmt: skip
 
 
 def test_they_are_for_openai_alone(env: dict[str, str]) -> None:
@@ -64,10 +62,8 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
     env["OPENAI_CUSTOM_HEADERS"] = custom
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
         monkeypatch.setenv(name, env[name])
-    official, bare = (
-        reached("openai", env),
-        reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}),
-    )
+    official, bare = (reached("openai", env),
+                      reached("openai", {k: v for k, v in env.items() if "KEY" in k or "HOME" in k}))  # fmt: skip
     seen = []
     transports: list[tuple[Transport, Endpoint]] = [("http", official), ("sdk", official), ("sdk", bare)]
     async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:

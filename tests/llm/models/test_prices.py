@@ -25,25 +25,17 @@ GRID = [
     Usage(input=20_000, output=900, searches=3),
     Usage(input=700_000, cache_read=200_000, cache_write=50_000, output=128_000, reasoning=100_000),
 ]
-TIMES = [
-    datetime(2026, 11, 20, 2, 30, tzinfo=UTC),
-    datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
-    datetime(2026, 8, 1, 23, 59, tzinfo=UTC),
-]
+TIMES = [datetime(2026, 11, 20, 2, 30, tzinfo=UTC), datetime(2026, 11, 20, 12, 0, tzinfo=UTC),
+         datetime(2026, 8, 1, 23, 59, tzinfo=UTC)]  # fmt: skip
 SERVICES = ("anthropic", "openai", "gemini", "groq", "deepseek", "mistral", "openrouter")
 CLOUDS = {"bedrock": "aws", "vertex": "google", "azure": "azure"}
 
 
 def theirs(provider: str, model: str, usage: Usage, at: datetime) -> float | None:
     """The price genai-prices computes; None where it knows none in both directions."""
-    whole = TheirUsage(
-        input_tokens=usage.input + usage.cache_read + usage.cache_write,
-        cache_read_tokens=usage.cache_read,
-        cache_write_tokens=usage.cache_write,
-        output_tokens=usage.output,
-        output_reasoning_tokens=usage.reasoning,
-        web_searches=usage.searches,
-    )
+    whole = TheirUsage(input_tokens=usage.input + usage.cache_read + usage.cache_write, cache_read_tokens=usage.cache_read,
+                       cache_write_tokens=usage.cache_write, output_tokens=usage.output,
+                       output_reasoning_tokens=usage.reasoning, web_searches=usage.searches)  # fmt: skip
     snapshot = data_snapshot.get_snapshot()
     try:
         owner, info = snapshot.find_provider_model(model, None, provider, None)
@@ -65,30 +57,26 @@ def references(list_name: str) -> list[str]:
     return [n.removeprefix("^") for n in names if n[:1] not in "$*/"]
 
 
-@pytest.mark.parametrize("provider", SERVICES)
-def test_costs_are_those_of_genai_prices(provider: str) -> None:
-    list_name = "google" if provider == "gemini" else provider
+@pytest.mark.parametrize(("provider", "platform", "list_name"), [
+    *((name, "", "google" if name == "gemini" else name) for name in SERVICES),
+    *(("anthropic", platform, list_name) for platform, list_name in CLOUDS.items()),
+])  # fmt: skip
+def test_costs_are_those_of_genai_prices(provider: str, platform: str, list_name: str) -> None:
     models = references(list_name)
-    if len(models) > 150:
-        models = random.Random(7).sample(models, 150)
-    models += [m for p, m in catalog.known() if p == provider]
+    most = 12 if platform else 150
+    models = random.Random(7).sample(models, most) if len(models) > most else models
+    models += ["claude-opus-5-5", "gpt-6.1-sol"] if platform else [m for p, m in catalog.known() if p == provider]
     priced = 0
     for model in models:
         for index, usage in enumerate(GRID):
             at = TIMES[index % len(TIMES)]
-            want, got = theirs(list_name, model, usage, at), prices.cost(provider, model, usage, at=at)
+            want, got = (
+                theirs(list_name, model, usage, at),
+                prices.cost(provider, model, usage, platform=platform, at=at),
+            )
             assert got == (None if want is None else pytest.approx(want, rel=1e-9)), (model, usage, at)
             priced += got is not None
     assert priced > len(GRID)
-
-
-@pytest.mark.parametrize(("platform", "list_name"), CLOUDS.items())
-def test_costs_of_clouds_are_those_of_genai_prices(platform: str, list_name: str) -> None:
-    for model in [*random.Random(8).sample(references(list_name), 12), "claude-opus-5-5", "gpt-6.1-sol"]:
-        for usage in GRID:
-            want = theirs(list_name, model, usage, TIMES[0])
-            got = prices.cost("anthropic", model, usage, platform=platform, at=TIMES[0])
-            assert got == (None if want is None else pytest.approx(want, rel=1e-9)), (model, usage)
 
 
 def test_the_packaged_extract_is_what_the_command_makes(tmp_path: Path) -> None:
@@ -118,12 +106,9 @@ def test_unknown_is_none_and_never_nought() -> None:
     for provider, model in [("anthropic", "zebra-1"), ("nobody", "claude-opus-5-5"), ("openrouter", "qwen3:8b")]:
         assert prices.cost(provider, model, Usage(input=1, output=1)) is None
     assert prices.cost("anthropic", "claude-opus-5-5", Usage(), platform="elsewhere") is None
-
-
-def test_local_servers_are_free_but_what_they_pass_on_is_not_known() -> None:
     for provider in prices.LOCAL:
         assert prices.cost(provider, "qwen3:8b", Usage(input=10, output=10)) == 0.0
-    assert prices.cost("ollama", "gpt-oss:120b-cloud", Usage(input=10)) is None
+    assert prices.cost("ollama", "gpt-oss:120b-cloud", Usage(input=10)) is None, "it is only passed on"
 
 
 @given(*(st.integers(0, 10**7) for _ in range(4)))
@@ -144,15 +129,17 @@ def test_a_search_of_the_service_has_its_fee_or_no_price_at_all() -> None:
         assert prices.cost(provider, model, usage + Usage(searches=2)) == pytest.approx(plain + 0.02)
     assert prices.cost("groq", "llama-3.3-70b-versatile", usage) is not None
     assert prices.cost("groq", "llama-3.3-70b-versatile", usage + Usage(searches=2)) is None
-    assert prices.own_cost(Prices(input=2, output=10), usage + Usage(searches=1)) is None
-    assert prices.own_cost(Prices(input=0, output=0, web_search=25), usage + Usage(searches=4)) == pytest.approx(0.1)
 
 
-def test_own_prices() -> None:
-    own = Prices(input=2, output=10)
-    assert prices.own_cost(own, Usage(input=1_000_000, cache_read=1_000_000, cache_write=1_000_000)) == pytest.approx(6)
-    assert prices.own_cost(own, Usage(output=100_000)) == pytest.approx(1)
-    assert prices.own_cost(Prices(input=2, output=10, cache_read=0.5), Usage(cache_read=2_000_000)) == pytest.approx(1)
-    assert prices.own_cost(Prices(input=0, output=0), Usage(input=5, output=5)) == 0
-    assert prices.own_cost(Prices(input=2), Usage(input=5, output=1)) is None
-    assert prices.own_cost(Prices(), Usage(input=5)) is None
+@pytest.mark.parametrize(("own", "usage", "cost"), [
+    (Prices(input=2, output=10), Usage(input=10**6, cache_read=10**6, cache_write=10**6), 6),
+    (Prices(input=2, output=10), Usage(output=100_000), 1),
+    (Prices(input=2, output=10, cache_read=0.5), Usage(cache_read=2_000_000), 1),
+    (Prices(input=0, output=0), Usage(input=5, output=5), 0),
+    (Prices(input=2), Usage(input=5, output=1), None),
+    (Prices(), Usage(input=5), None),
+    (Prices(input=2, output=10), Usage(input=1000, output=100, searches=1), None),
+    (Prices(input=0, output=0, web_search=25), Usage(input=1000, output=100, searches=4), 0.1),
+])  # fmt: skip
+def test_own_prices(own: Prices, usage: Usage, cost: float | None) -> None:
+    assert prices.own_cost(own, usage) == (None if cost is None else pytest.approx(cost))

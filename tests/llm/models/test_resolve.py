@@ -15,14 +15,9 @@ from friday_cli.llm.models.presets import PRESETS
 from friday_cli.llm.models.resolve import HELP, ModelChoice, resolve, usable
 
 PLAIN = Settings()
-OWN = Settings(
-    providers={
-        "gateway": ProviderSettings(
-            base_url="https://llm.example.org/v1", key_env="GATE", window=9_000, max_output=700
-        ),
-        "box": ProviderSettings(base_url="http://127.0.0.1:9/v1"),
-    }
-)
+OWN = Settings(providers={"gateway": ProviderSettings(base_url="https://llm.example.org/v1", key_env="GATE",
+                                                      window=9_000, max_output=700),
+                          "box": ProviderSettings(base_url="http://127.0.0.1:9/v1")})  # fmt: skip
 
 
 @pytest.fixture
@@ -30,33 +25,26 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"FRIDAY_HOME": str(tmp_path)}
 
 
-# ---- names ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "full"),
-    [
-        ("opus", "anthropic/claude-opus-5-5"),
-        ("Sonnet", "anthropic/claude-sonnet-5-5"),
-        ("haiku:low", "anthropic/claude-haiku-5-5:low"),
-        ("gpt", "openai/gpt-6.1-sol"),
-        (" anthropic/claude-opus-5-5:high ", "anthropic/claude-opus-5-5:high"),
-        ("claude-opus-9", "anthropic/claude-opus-9"),
-        ("gpt-12:max", "openai/gpt-12:max"),
-        ("ollama/qwen3:8b", "ollama/qwen3:8b"),
-        ("ollama/phi3:medium", "ollama/phi3:medium"),
-        ("ollama/phi3:medium:none", "ollama/phi3:medium:none"),
-        ("openrouter/deepseek/deepseek-chat:free", "openrouter/deepseek/deepseek-chat:free"),
-        ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
-        ("gateway/Some.Model-1", "gateway/Some.Model-1"),
-        ("demo", "demo"),
-        ("scripted:/a dir/s.yaml", "scripted:/a dir/s.yaml"),
-    ],
-)
+@pytest.mark.parametrize(("name", "full"), [
+    ("opus", "anthropic/claude-opus-5-5"),
+    ("Sonnet", "anthropic/claude-sonnet-5-5"),
+    ("haiku:low", "anthropic/claude-haiku-5-5:low"),
+    ("gpt", "openai/gpt-6.1-sol"),
+    (" anthropic/claude-opus-5-5:high ", "anthropic/claude-opus-5-5:high"),
+    ("claude-opus-9", "anthropic/claude-opus-9"),
+    ("gpt-12:max", "openai/gpt-12:max"),
+    ("ollama/qwen3:8b", "ollama/qwen3:8b"),
+    ("ollama/phi3:medium", "ollama/phi3:medium"),
+    ("ollama/phi3:medium:none", "ollama/phi3:medium:none"),
+    ("openrouter/deepseek/deepseek-chat:free", "openrouter/deepseek/deepseek-chat:free"),
+    ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
+    ("gateway/Some.Model-1", "gateway/Some.Model-1"),
+    ("demo", "demo"),
+    ("scripted:/a dir/s.yaml", "scripted:/a dir/s.yaml"),
+])  # fmt: skip
 def test_names(name: str, full: str, env: dict[str, str]) -> None:
     choice = resolve(name, OWN, env=env)
-    assert choice.name == full
-    assert choice.source == "--model"
+    assert (choice.name, choice.source) == (full, "--model")
     assert resolve(choice.name, OWN, env=env) == choice
 
 
@@ -68,25 +56,22 @@ def test_any_name_is_a_choice_or_a_usage_error(name: str) -> None:
         assert resolve(choice.name, OWN, env=env) == choice
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("opsu", "Did you mean 'opus'"),
-        ("clade-opus-5-5", "Did you mean 'claude-opus-5-5'"),
-        ("zork", "Write provider/model"),
-        ("anthropik/claude-opus-5-5", "Did you mean 'anthropic'"),
-        ("gatway/x", "Did you mean 'gateway'"),
-        ("nosuch/x", r"\[providers.nosuch\] with base_url"),
-        ("ollama", "is a provider, not a model. Write ollama/NAME"),
-        ("openai", "Write openai/gpt-6.1-sol"),
-        ("anthropic/", "names no model"),
-        ("anthropic/a b", "names no model"),
-        ("anthropic/a\x1b", "names no model"),
-        ("scripted:", "Unknown model"),
-        ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
-        ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), [
+    ("opsu", "Did you mean 'opus'"),
+    ("clade-opus-5-5", "Did you mean 'claude-opus-5-5'"),
+    ("zork", "Write provider/model"),
+    ("anthropik/claude-opus-5-5", "Did you mean 'anthropic'"),
+    ("gatway/x", "Did you mean 'gateway'"),
+    ("nosuch/x", r"\[providers.nosuch\] with base_url"),
+    ("ollama", "is a provider, not a model. Write ollama/NAME"),
+    ("openai", "Write openai/gpt-6.1-sol"),
+    ("anthropic/", "names no model"),
+    ("anthropic/a b", "names no model"),
+    ("anthropic/a\x1b", "names no model"),
+    ("scripted:", "Unknown model"),
+    ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
+    ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
+])  # fmt: skip
 def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str, str]) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         resolve(name, OWN, env=env)
@@ -94,41 +79,33 @@ def test_bad_names_are_told_with_what_to_do(name: str, words: str, env: dict[str
     assert caught.value.exit_code == 2
 
 
-# ---- order ---------------------------------------------------------------------
-
-
 def test_the_order_of_what_decides(env: dict[str, str]) -> None:
     full = env | {"ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "b", "GROQ_API_KEY": "c", "OPENROUTER_API_KEY": "d"}
     config = Settings(model="mistral/mistral-large-4")
     got = [(c.provider, c.source) for c in (resolve("gpt", config, env=full), resolve(None, config, env=full))]
     assert got == [("openai", "--model"), ("mistral", "config")]
-    for gone, provider, source in [
-        ("", "anthropic", "ANTHROPIC_API_KEY"),
-        ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
-        ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
-        ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY"),
-    ]:
+    for gone, provider, source in [("", "anthropic", "ANTHROPIC_API_KEY"), ("ANTHROPIC_API_KEY", "openai", "OPENAI_API_KEY"),
+                                   ("OPENAI_API_KEY", "openrouter", "OPENROUTER_API_KEY"),
+                                   ("OPENROUTER_API_KEY", "groq", "GROQ_API_KEY")]:  # fmt: skip
         full.pop(gone, None)
         choice = resolve(None, PLAIN, env=full)
         assert (choice.provider, choice.model, choice.source) == (provider, catalog.default(provider), source)
 
 
-def test_kept_keys_count_as_those_of_the_environment(env: dict[str, str]) -> None:
+def test_an_address_a_stored_login_or_a_kept_key_counts_as_a_key(env: dict[str, str]) -> None:
+    cloud = Settings(providers={"anthropic": ProviderSettings(platform="bedrock")})
+    for settings, more, name, source in (
+        (PLAIN, {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, "openai/gpt-6.1-sol", "OPENAI_BASE_URL"),
+        (PLAIN, {"ANTHROPIC_PROFILE": "work"}, "anthropic/claude-opus-5-5", "ANTHROPIC_PROFILE"),
+        (cloud, {}, "anthropic/anthropic.claude-opus-5-5", "[providers.anthropic]"),
+    ):
+        choice = resolve(None, settings, env=env | more)
+        assert (choice.name, choice.source) == (name, source)
+    assert choice.quirks.off == "never"
     credentials.set_key("openai", "x", env=env)
     assert (resolve(None, PLAIN, env=env).provider, resolve(None, PLAIN, env=env).source) == ("openai", "auth.toml")
     credentials.set_key("anthropic", "x", env=env)
     assert resolve(None, PLAIN, env=env | {"OPENAI_API_KEY": "y"}).provider == "anthropic"
-
-
-def test_an_address_or_a_stored_login_counts_as_a_key(env: dict[str, str]) -> None:
-    choice = resolve(None, PLAIN, env=env | {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})
-    assert (choice.name, choice.source) == ("openai/gpt-6.1-sol", "OPENAI_BASE_URL")
-    choice = resolve(None, PLAIN, env=env | {"ANTHROPIC_PROFILE": "work"})
-    assert (choice.name, choice.source) == ("anthropic/claude-opus-5-5", "ANTHROPIC_PROFILE")
-    cloud = Settings(providers={"anthropic": ProviderSettings(platform="bedrock")})
-    choice = resolve(None, cloud, env=env)
-    assert (choice.name, choice.source) == ("anthropic/anthropic.claude-opus-5-5", "[providers.anthropic]")
-    assert choice.quirks.off == "never"
 
 
 def test_a_cloud_or_an_address_whose_own_key_is_missing_counts_for_nothing(env: dict[str, str]) -> None:
@@ -145,32 +122,21 @@ def test_with_nothing_four_lines_say_what_to_do(env: dict[str, str]) -> None:
     assert text == HELP
     assert caught.value.exit_code == 3
     assert len(text.splitlines()) == 4
-    for words in (
-        "ANTHROPIC_API_KEY",
-        "friday auth set anthropic",
-        "friday models",
-        "friday ask --model demo",
-        "friday doctor",
-    ):
+    for words in ("ANTHROPIC_API_KEY", "friday auth set anthropic", "friday models", "friday ask --model demo",
+                  "friday doctor"):  # fmt: skip
         assert words in text
 
 
-def test_a_broken_key_file_is_told(env: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "auth.toml").write_text("[", encoding="utf-8")
-    with pytest.raises(FileError):
-        resolve(None, PLAIN, env=env)
-    assert resolve(None, PLAIN, env=env | {"ANTHROPIC_API_KEY": "k"}).provider == "anthropic"
-
-
-def test_an_open_key_file_is_closed_and_said(env: dict[str, str]) -> None:
+def test_an_open_key_file_is_closed_and_said_and_a_broken_one_is_told(env: dict[str, str]) -> None:
     credentials.set_key("anthropic", "x", env=env).chmod(0o640)
     for name in (None, "opus"):
         credentials.auth_path(env).chmod(0o640)
         assert "could be read by others" in resolve(name, PLAIN, env=env).notes[-1]
         assert resolve(name, PLAIN, env=env).notes == ()
-
-
-# ---- limits, efforts, notes ------------------------------------------------------
+    credentials.auth_path(env).write_text("[", encoding="utf-8")
+    with pytest.raises(FileError):
+        resolve(None, PLAIN, env=env)
+    assert resolve(None, PLAIN, env=env | {"ANTHROPIC_API_KEY": "k"}).provider == "anthropic"
 
 
 def test_windows_and_limits(env: dict[str, str]) -> None:
@@ -204,7 +170,10 @@ def test_an_effort_that_a_model_does_not_take_becomes_the_nearest_and_is_said(
     assert f"using {effort!r}" in " ".join(choice.notes)
 
 
-def test_tools_over_chat_at_openai(env: dict[str, str]) -> None:
+def test_what_a_choice_warns_of(env: dict[str, str]) -> None:
+    far = Settings(providers={"far": ProviderSettings(base_url="http://far.example/v1")})
+    assert "not encrypted" in resolve("far/x", far, env=env).notes[0]
+    assert resolve("box/x", OWN, env=env).notes == ()
     settings = Settings(providers={"openai": ProviderSettings(api="chat")})
     assert "takes no tools over Chat Completions" in resolve("gpt", settings, env=env).notes[0]
     assert resolve("openai/gpt-6-luna", settings, env=env).effort == "none"
@@ -223,18 +192,6 @@ def test_a_models_last_day_is_said_when_it_is_near(env: dict[str, str], monkeypa
         monkeypatch.setattr(catalog, "known", lambda ending=ending: {("openai", "gpt-5"): ending})
         notes = resolve("openai/gpt-5", PLAIN, env=env).notes
         assert (words in notes[0]) if words else notes == ()
-
-
-def test_an_open_way_to_another_machine_is_said(env: dict[str, str]) -> None:
-    far = Settings(providers={"far": ProviderSettings(base_url="http://far.example/v1")})
-    assert "not encrypted" in resolve("far/x", far, env=env).notes[0]
-    assert resolve("box/x", OWN, env=env).notes == ()
-
-
-# ---- sub-agents ------------------------------------------------------------------
-
-
-# ---- what is usable ---------------------------------------------------------------
 
 
 def test_every_service_is_listed_with_the_reason(env: dict[str, str]) -> None:

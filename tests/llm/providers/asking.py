@@ -1,4 +1,4 @@
-"""Asking an OpenAI-style provider at the loopback server."""
+"""Asking a provider at the loopback server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Message, user
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
+from friday_cli.llm.providers.anthropic import AnthropicProvider
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all
 from tests.servers.script_player import Reply, Server, playing
@@ -19,30 +20,22 @@ from tests.servers.script_player import Reply, Server, playing
 KEY = "sk-canary-0123456789"
 TRANSPORTS: tuple[Transport, ...] = ("http", "sdk")
 TOOLS = (ToolSpec("grep", "Search.", {"type": "object", "properties": {"x": {"type": "integer"}}}),)
-Wire = Literal["chat", "responses"]
+Wire = Literal["chat", "responses", "messages"]
 
 
 def asked(*messages: Message, **more: Any) -> Request:
-    return Request(
-        **{
-            "agent": "a", "system": "be brief", "tools": TOOLS, "messages": messages or (user("find it"),),
-            "max_output": 1000, **more,
-        }
-    )  # fmt: skip
+    return Request(**{"agent": "a", "system": "be brief", "tools": TOOLS, "messages": messages or (user("find it"),),
+                      "max_output": 1000, **more})  # fmt: skip
 
 
-def provider_at(
-    url: str, wire: Wire = "chat", *, name: str = "own", idle_s: float = 60.0, **more: Any
-) -> OpenAIChat | OpenAIResponses:
-    endpoint = Endpoint(
-        service="Own",
-        base_url=f"{url}/v1",
-        headers={"authorization": f"Bearer {KEY}"},
-        key_name="OWN_KEY",
-        idle_s=idle_s,
-    )
-    kind = OpenAIChat if wire == "chat" else OpenAIResponses
-    return kind(name, "m-1", endpoint=endpoint, window=100_000, max_output=4000, **more)
+def provider_at(url: str, wire: Wire = "chat", *, name: str = "own", idle_s: float = 60.0, **more: Any) -> Any:
+    base = url if wire == "messages" else f"{url}/v1"
+    headers = {"authorization": f"Bearer {KEY}"}
+    endpoint = Endpoint(service="Own", base_url=base, headers=headers, key_name="OWN_KEY", idle_s=idle_s)
+    given = {"endpoint": endpoint, "window": 100_000, "max_output": 4000, **more}
+    if wire == "messages":
+        return AnthropicProvider("m-1", **given)
+    return (OpenAIChat if wire == "chat" else OpenAIResponses)(name, "m-1", **given)
 
 
 @asynccontextmanager

@@ -29,9 +29,8 @@ def results(*parts: ToolResult) -> Message:
 
 
 def ask(**more: Any) -> Request:
-    given: dict[str, Any] = {
-        "agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),), "max_output": 1000,
-    }  # fmt: skip
+    given: dict[str, Any] = {"agent": "a", "system": "Be brief.", "tools": (TOOL,), "messages": (user("hi"),),
+                             "max_output": 1000}  # fmt: skip
     return Request(**{**given, **more})
 
 
@@ -45,36 +44,21 @@ def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
 
 
 def test_a_plain_request() -> None:
-    assert body(ask(), NoQuirks()) == {
-        "model": "claude-test",
-        "max_tokens": 1000,
-        "stream": True,
-        "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
-        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
-        "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
-        "cache_control": MARK,
-    }
+    assert body(ask(), NoQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
+                                    "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
+                                    "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+                                    "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
+                                    "cache_control": MARK}  # fmt: skip
 
 
-def test_no_system_and_no_tools() -> None:
-    sent = body(ask(system=" ", tools=(), tool_choice="none"), NoQuirks(), cache="off")
-    assert sorted(sent) == ["max_tokens", "messages", "model", "stream"]
-
-
-def test_the_last_turn_keeps_its_tools() -> None:
-    sent = body(ask(tool_choice="none"))
-    assert sent["tools"][0]["name"] == "read_file"
-    assert sent["tool_choice"] == {"type": "none"}
-
-
-def test_max_output() -> None:
-    assert body(ask(max_output=100_000))["max_tokens"] == 64_000
-    assert body(ask(max_output=0))["max_tokens"] == 1
-
-
-@pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"type": ["object", "null"]}])
-def test_a_schema_is_always_of_an_object(schema: dict[str, Any]) -> None:
-    assert body(ask(tools=(ToolSpec("t", "", schema),)))["tools"][0]["input_schema"]["type"] == "object"
+def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
+    bare = body(ask(system=" ", tools=(), tool_choice="none"), NoQuirks(), cache="off")
+    assert sorted(bare) == ["max_tokens", "messages", "model", "stream"]
+    last = body(ask(tool_choice="none"))
+    assert (last["tools"][0]["name"], last["tool_choice"]) == ("read_file", {"type": "none"})
+    assert [body(ask(max_output=most))["max_tokens"] for most in (100_000, 0)] == [64_000, 1]
+    for schema in ({}, {"properties": {}}, {"type": ["object", "null"]}):
+        assert body(ask(tools=(ToolSpec("t", "", schema),)))["tools"][0]["input_schema"]["type"] == "object"
 
 
 def test_search_of_the_service() -> None:
@@ -84,36 +68,21 @@ def test_search_of_the_service() -> None:
 
 
 def test_marks_on_blocks() -> None:
-    sent = body(ask(messages=(user("a"), said(Text("b")), user("c"))), cache="blocks")
+    found = said(Opaque(ORIGIN, dict(FOUND)))
+    sent = body(ask(messages=(user("a"), said(Text("b")), user("c"), found)), cache="blocks")
     assert "cache_control" not in sent
     assert sent["system"][0]["cache_control"] == MARK
-    assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, True]
-
-
-def test_marks_leave_the_history_alone() -> None:
-    message = said(Opaque(ORIGIN, dict(FOUND)))
-    body(ask(messages=(user("a"), message)), cache="blocks")
-    assert message.parts[0].data == FOUND  # type: ignore[union-attr]
+    assert [("cache_control" in b) for m in sent["messages"] for b in m["content"]] == [False, False, False, True]
+    assert found.parts[0].data == FOUND, "the history is left alone"  # type: ignore[union-attr]
 
 
 THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
-    (None, OPUS, "adaptive", None),
-    ("none", OPUS, "adaptive", "low"),
-    ("minimal", OPUS, "adaptive", "low"),
-    ("low", OPUS, "adaptive", "low"),
-    ("max", OPUS, "adaptive", "max"),
-    ("none", SONNET, "between_tools", None),
-    ("xhigh", SONNET, "adaptive", "high"),
-    ("none", HAIKU, "disabled", None),
-    (None, HAIKU, "adaptive", None),
-    (None, OLD, None, None),
-    ("none", OLD, "disabled", None),
-    ("low", OLD, "enabled", None),
-    (None, NoQuirks(), None, None),
-    ("none", NoQuirks(), None, None),
-    ("high", NoQuirks(), "adaptive", "high"),
-    ("high", NoQuirks(thinking="none"), None, None),
-]
+    (None, OPUS, "adaptive", None), ("none", OPUS, "adaptive", "low"), ("minimal", OPUS, "adaptive", "low"),
+    ("low", OPUS, "adaptive", "low"), ("max", OPUS, "adaptive", "max"), ("none", SONNET, "between_tools", None),
+    ("xhigh", SONNET, "adaptive", "high"), ("none", HAIKU, "disabled", None), (None, HAIKU, "adaptive", None),
+    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, NoQuirks(), None, None),
+    ("none", NoQuirks(), None, None), ("high", NoQuirks(), "adaptive", "high"), ("high", NoQuirks(thinking="none"), None, None),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("effort", "quirks", "kind", "level"), THINKING)
@@ -142,41 +111,28 @@ def test_a_turn_with_tools() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     assert turns(*history) == [
         {"role": "user", "content": [{"type": "text", "text": "look"}]},
-        {
-            "role": "assistant",
-            "content": [
-                THOUGHT, REDACTED, {"type": "text", "text": "Yes."},
-                {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}},
-                {"type": "tool_use", "id": "t2", "name": "grep", "input": {}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "text"}, picture]},
-                {"type": "tool_result", "tool_use_id": "t2", "content": "no such thing", "is_error": True},
-                {"type": "text", "text": "and?"},
-                {"type": "text", "text": "see"},
-                picture,
-            ],
-        },
+        {"role": "assistant", "content": [THOUGHT, REDACTED, {"type": "text", "text": "Yes."},
+                                          {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}},
+                                          {"type": "tool_use", "id": "t2", "name": "grep", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
+                                      "content": [{"type": "text", "text": "text"}, picture]},
+                                     {"type": "tool_result", "tool_use_id": "t2", "content": "no such thing",
+                                      "is_error": True},
+                                     {"type": "text", "text": "and?"}, {"type": "text", "text": "see"}, picture]},
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("status", ["error", "denied", "cancelled"])
 def test_a_failure_is_text_and_marked(status: Any) -> None:
     history = [user("x"), said(ToolCall("t", "f")), results(ToolResult("t", "", status, (Image("image/png", "aGk="),)))]
-    assert turns(*history)[-1]["content"] == [
-        {"type": "tool_result", "tool_use_id": "t", "content": "(failed)", "is_error": True}
-    ]
+    assert turns(*history)[-1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "content": "(failed)",
+                                               "is_error": True}]  # fmt: skip
 
 
 def test_no_content_is_empty() -> None:
     image = Image("image/png", "aGk=")
-    history = [
-        user("  "), user("x"), said(Text(""), Text("\n"), ToolCall("t", "f"), ToolCall("u", "f")),
-        results(ToolResult("t", " "), ToolResult("u", "", images=(image,))),
-    ]  # fmt: skip
+    history = [user("  "), user("x"), said(Text(""), Text("\n"), ToolCall("t", "f"), ToolCall("u", "f")),
+               results(ToolResult("t", " "), ToolResult("u", "", images=(image,)))]  # fmt: skip
     sent = turns(*history)
     assert [len(m["content"]) for m in sent] == [1, 2, 2]
     assert sent[2]["content"][0]["content"] == "(no output)"
@@ -184,16 +140,13 @@ def test_no_content_is_empty() -> None:
 
 
 def test_thoughts_of_another_model_stay_out() -> None:
+    """And those without their block."""
     other = "openai/gpt-6"
-    history = [user("a"), said(Thinking("hm", other, THOUGHT), Opaque(other, REDACTED)), user("b"), said(Text("c"))]
-    assert turns(*history) == [
-        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-        {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
-    ]
-
-
-def test_thinking_without_its_block_stays_out() -> None:
-    assert turns(user("a"), said(Thinking("hm", ORIGIN), Text("b")))[1]["content"] == [{"type": "text", "text": "b"}]
+    foreign = said(Thinking("hm", other, THOUGHT), Opaque(other, REDACTED))
+    words = [{"type": "text", "text": word} for word in "abc"]
+    assert turns(user("a"), foreign, user("b"), said(Thinking("hm", ORIGIN), Text("c"))) == [
+        {"role": "user", "content": words[:2]}, {"role": "assistant", "content": words[2:]},
+    ]  # fmt: skip
 
 
 def test_blocks_of_the_service_go_back_as_they_came() -> None:
@@ -207,9 +160,8 @@ def test_blocks_of_the_service_go_back_as_they_came() -> None:
 
 def test_a_history_with_holes_is_mended() -> None:
     bad = ToolCall("t", "read_file", {}, "the arguments are no valid JSON", '{"a')
-    sent = turns(
-        said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"), results(ToolResult("z", "?"))
-    )
+    sent = turns(said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"),
+                 results(ToolResult("z", "?")))  # fmt: skip
     assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
     assert sent[3]["content"][0] == {"type": "tool_use", "id": "t", "name": "read_file", "input": {}}
     assert [b.get("tool_use_id") for b in sent[4]["content"]] == ["t", "u", None]
@@ -229,31 +181,27 @@ def test_ids_and_names_the_api_would_refuse() -> None:
 HISTORY = (user("a"), said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDACTED), Text("b")), user("c"))
 
 
-def test_thinking_switched_off_sends_none() -> None:
-    kinds = [b["type"] for b in body(ask(messages=HISTORY, effort="none"), HAIKU)["messages"][1]["content"]]
-    assert kinds == ["text"]
-    kinds = [b["type"] for b in body(ask(messages=HISTORY, effort="none"), SONNET)["messages"][1]["content"]]
-    assert kinds == ["thinking", "redacted_thinking", "text"]
-
-
-@pytest.mark.parametrize(
-    ("effort", "quirks", "thinking"),
-    [
-        (None, OPUS, {"type": "adaptive", "display": "summarized"}),
-        (None, NoQuirks(), {"type": "adaptive"}),
-        ("low", OLD, {"type": "enabled", "budget_tokens": 4096}),
-    ],
-)
+@pytest.mark.parametrize(("effort", "quirks", "thinking"),
+                         [(None, OPUS, {"type": "adaptive", "display": "summarized"}),
+                          (None, NoQuirks(), {"type": "adaptive"}),
+                          ("low", OLD, {"type": "enabled", "budget_tokens": 4096})])  # fmt: skip
 def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, thinking: dict[str, Any]) -> None:
     sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, stale="drop")
     assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert sent["messages"][1]["content"][0] == THOUGHT
 
 
-@pytest.mark.parametrize(("effort", "quirks", "stale"), [("none", SONNET, "drop"), (None, OPUS, "strip")])
-def test_stale_thinking_is_not_sent(effort: Effort | None, quirks: NoQuirks, stale: str) -> None:
+@pytest.mark.parametrize(("effort", "quirks", "stale", "kinds"), [
+    ("none", HAIKU, "", ["text"]),
+    ("none", SONNET, "", ["thinking", "redacted_thinking", "text"]),
+    ("none", SONNET, "drop", ["text"]),
+    (None, OPUS, "strip", ["text"]),
+])  # fmt: skip
+def test_thinking_that_is_switched_off_or_stale_is_not_sent(
+    effort: Effort | None, quirks: NoQuirks, stale: str, kinds: list[str]
+) -> None:
     sent = body(ask(messages=HISTORY, effort=effort), quirks, stale=stale)
-    assert [b["type"] for b in sent["messages"][1]["content"]] == ["text"]
+    assert [b["type"] for b in sent["messages"][1]["content"]] == kinds
     assert "block_binding" not in sent["thinking"]
 
 

@@ -50,21 +50,15 @@ def usage(**fields: Any) -> dict[str, Any]:
 FIRST = piece(0, "", id="c1", name="grep", type="function")
 WHOLE = piece(0, '{"x": 1}', id="c1", name="grep")
 STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
-    "text": (
-        [delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"), delta("stop")],
-        (Text("Hello"),), "end_turn",
-    ),
+    "text": ([delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"), delta("stop")],
+             (Text("Hello"),), "end_turn"),
     "finish beside the text": ([delta("stop", content="Hi")], (Text("Hi"),), "end_turn"),
-    "parallel calls in pieces, ids only at first": (
-        [
-            delta(role="assistant", content=None), calls(FIRST), calls(piece(1, "", id="c2", name="list_dir")),
-            calls(piece(0, '{"x"')), calls(piece(1, '{"p": "a"}'), piece(0, ": 1}")), delta("tool_calls"),
-        ],
-        (CALL, ToolCall("c2", "list_dir", {"p": "a"})), "tool_use",
-    ),
-    "text, then calls, ended by stop": (
-        [delta(content="Look."), calls(WHOLE), delta("stop")], (Text("Look."), CALL), "tool_use",
-    ),
+    "parallel calls in pieces, ids only at first": ([delta(role="assistant", content=None), calls(FIRST),
+                                                     calls(piece(1, "", id="c2", name="list_dir")), calls(piece(0, '{"x"')),
+                                                     calls(piece(1, '{"p": "a"}'), piece(0, ": 1}")), delta("tool_calls")],
+                                                    (CALL, ToolCall("c2", "list_dir", {"p": "a"})), "tool_use"),
+    "text, then calls, ended by stop": ([delta(content="Look."), calls(WHOLE), delta("stop")], (Text("Look."), CALL),
+                                        "tool_use"),
     "a call without arguments": ([calls(FIRST), delta("tool_calls")], (ToolCall("c1", "grep"),), "tool_use"),
 }  # fmt: skip
 """Streams that the SDK can read as well."""
@@ -167,21 +161,17 @@ ALL = STREAMS | ODD
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("case", ALL)
 async def test_streams_fold_into_messages(case: str, transport: Transport) -> None:
+    """The end mark is the finish reason, not [DONE]."""
     events, parts, stop = ALL[case]
-    async with at_server(Reply(unnamed(*events, "[DONE]")), transport=transport) as (provider, _):
+    async with at_server(
+        Reply(unnamed(*events, "[DONE]")), Reply(unnamed(*events)), transport=transport,
+    ) as (provider, _):  # fmt: skip
         chunks, done = await ask(provider)
-    assert done.message == Message("assistant", parts)
-    assert done.stop == stop
+        assert (await ask(provider))[1].message == done.message
+    assert (done.message, done.stop) == (Message("assistant", parts), stop)
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == done.message.text
     thought = "".join(p.text for p in parts if isinstance(p, Thinking))
     assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == thought
-
-
-@pytest.mark.parametrize("case", ALL)
-async def test_the_end_mark_is_the_finish_reason_not_done(case: str) -> None:
-    events, parts, _ = ALL[case]
-    async with at_server(Reply(unnamed(*events))) as (provider, _):
-        assert (await ask(provider))[1].message.parts == parts
 
 
 @pytest.mark.parametrize("case", STREAMS)
@@ -190,11 +180,9 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
 
     events, parts, _ = STREAMS[case]
     messages: Any = [{"role": "user", "content": "find it"}]
-    async with (
-        at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
-        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-        client.chat.completions.stream(model="m-1", messages=messages) as stream,
-    ):
+    async with (at_server(Reply(unnamed(*events, "[DONE]"))) as (_, server),
+                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+                client.chat.completions.stream(model="m-1", messages=messages) as stream):  # fmt: skip
         read = (await stream.get_final_completion()).choices[0].message
     message = Message("assistant", parts)
     assert (read.content or "") == message.text
@@ -209,10 +197,8 @@ async def test_progress_of_calls() -> None:
     assert chunks == [CallChunk(0, "grep", 0), CallChunk(0, "grep", 4), CallChunk(1, "ls", 2)]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    ['{"x": ', "null", "[1]", '"{}"', '{"x": NaN}', '{"x": 1, "x": 2}', '{"x": 1} tail', "[" * 300, '{"x":' * 200],
-)
+@pytest.mark.parametrize("arguments", ['{"x": ', "null", "[1]", '"{}"', '{"x": NaN}', '{"x": 1, "x": 2}',
+                                       '{"x": 1} tail', "[" * 300, '{"x":' * 200])  # fmt: skip
 async def test_malformed_arguments_become_an_error_that_the_model_can_read(arguments: str) -> None:
     events = [calls(WHOLE, piece(1, arguments, id="c2", name="grep")), delta("tool_calls")]
     async with at_server(Reply(unnamed(*events)), Reply(unnamed(delta("stop", content="ok")))) as (provider, server):
@@ -252,36 +238,30 @@ async def test_thirty_parallel_calls_and_ids_of_earlier_turns() -> None:
 GIVEN = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 
-@pytest.mark.parametrize(
-    ("reported", "expected"),
-    [
-        (GIVEN, Usage(100, 0, 0, 20, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": None}}, Usage(100, 0, 0, 20, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 0}}, Usage(100, 0, 0, 20)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}, Usage(10, 60, 30, 20)),
-        (GIVEN | {"prompt_cache_hit_tokens": 90, "prompt_cache_miss_tokens": 10}, Usage(10, 90, 0, 20)),
-        (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 15}}, Usage(100, 0, 0, 20, 15, cached=False)),
-        (GIVEN | {"total_tokens": 170}, Usage(100, 0, 0, 70, 50, cached=False)),
-        (GIVEN | {"prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 9}}, Usage(0, 100, 0, 20)),
-        (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 99}}, Usage(100, 0, 0, 20, 20, cached=False)),
-    ],
-)
+@pytest.mark.parametrize(("reported", "expected"), [
+    (GIVEN, Usage(100, 0, 0, 20, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": None}}, Usage(100, 0, 0, 20, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 0}}, Usage(100, 0, 0, 20)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}}, Usage(10, 60, 30, 20)),
+    (GIVEN | {"prompt_cache_hit_tokens": 90, "prompt_cache_miss_tokens": 10}, Usage(10, 90, 0, 20)),
+    (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 15}}, Usage(100, 0, 0, 20, 15, cached=False)),
+    (GIVEN | {"total_tokens": 170}, Usage(100, 0, 0, 70, 50, cached=False)),
+    (GIVEN | {"prompt_tokens_details": {"cached_tokens": 900, "cache_write_tokens": 9}}, Usage(0, 100, 0, 20)),
+    (GIVEN | {"completion_tokens_details": {"reasoning_tokens": 99}}, Usage(100, 0, 0, 20, 20, cached=False)),
+])  # fmt: skip
 async def test_usage(reported: dict[str, Any], expected: Usage) -> None:
-    events = [delta("stop", content="Hello"), usage(**reported)]
-    async with at_server(Reply(unnamed(*events, "[DONE]"))) as (provider, _):
-        assert (await ask(provider))[1].usage == msgspec.structs.replace(expected, cost_usd=None)
-    nested = [delta("stop", content="Hello") | {"x_groq": {"usage": reported}}]
-    async with at_server(Reply(unnamed(*nested, "[DONE]"))) as (provider, _):
-        assert (await ask(provider))[1].usage == msgspec.structs.replace(expected, cost_usd=None)
+    last = delta("stop", content="Hello")
+    replies = [Reply(unnamed(last, usage(**reported), "[DONE]")),
+               Reply(unnamed(last | {"x_groq": {"usage": reported}}, "[DONE]"))]  # fmt: skip
+    async with at_server(*replies) as (provider, _):
+        for _ in replies:
+            assert (await ask(provider))[1].usage == msgspec.structs.replace(expected, cost_usd=None)
 
 
-@pytest.mark.parametrize(
-    "reported",
-    [
-        None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": -5, "completion_tokens": -1},
-        {"prompt_tokens": 10**15, "completion_tokens": 10**15}, {"prompt_tokens": "12", "completion_tokens": True},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("reported", [None, {}, {"prompt_tokens": 0, "completion_tokens": 0},
+                                      {"prompt_tokens": -5, "completion_tokens": -1},
+                                      {"prompt_tokens": 10**15, "completion_tokens": 10**15},
+                                      {"prompt_tokens": "12", "completion_tokens": True}])  # fmt: skip
 async def test_usage_that_cannot_be_true_is_estimated(reported: dict[str, Any] | None) -> None:
     events = [delta("stop", content="Hello " * 100)] + ([usage(**reported)] if reported is not None else [])
     async with at_server(Reply(unnamed(*events, "[DONE]")), price=lambda u: u.output / 1000) as (provider, _):

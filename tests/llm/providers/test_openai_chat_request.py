@@ -25,13 +25,10 @@ async def sent(
 
 
 PICTURE = Image("image/png", "AAAA")
-HISTORY = (
-    user("find it"),
-    Message("user", (Text("look:"), PICTURE)),
-    Message("assistant", (Thinking("hm", ORIGIN), Text("ok"), CALL, ToolCall("c2", "ls.all", {"é": "\ud800"}))),
-    Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)), ToolResult("c2", "no", "error")), "harness"),
-    user("go on"),
-)
+HISTORY = (user("find it"), Message("user", (Text("look:"), PICTURE)),
+           Message("assistant", (Thinking("hm", ORIGIN), Text("ok"), CALL, ToolCall("c2", "ls.all", {"é": "\ud800"}))),
+           Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)), ToolResult("c2", "no", "error")), "harness"),
+           user("go on"))  # fmt: skip
 
 
 async def test_both_transports_send_the_same() -> None:
@@ -43,53 +40,28 @@ async def test_both_transports_send_the_same() -> None:
     assert bodies[0] == bodies[1]
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     assert bodies[0] == {
-        "model": "m-1",
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "max_tokens": 1000,
-        "reasoning_effort": "high",
-        "prompt_cache_key": "k",
-        "tool_choice": "none",
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "grep",
-                    "description": "Search.",
-                    "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}},
-                },
-            }
-        ],
-        "messages": [
-            {"role": "system", "content": "be brief"},
-            {"role": "user", "content": [{"type": "text", "text": "find it"}, {"type": "text", "text": "look:"}, url]},
-            {
-                "role": "assistant",
-                "content": "ok",
-                "tool_calls": [
-                    {"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"x":1}'}},
-                    {"id": "c2", "type": "function", "function": {"name": "ls_all", "arguments": '{"é":"\ufffd"}'}},
-                ],
-            },
-            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-            {"role": "tool", "tool_call_id": "c2", "content": "Error: no"},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "Pictures of the tool result c1:"},
-                    url,
-                    {"type": "text", "text": "go on"},
-                ],
-            },
-        ],
-    }
+        "model": "m-1", "stream": True, "stream_options": {"include_usage": True}, "max_tokens": 1000,
+        "reasoning_effort": "high", "prompt_cache_key": "k", "tool_choice": "none",
+        "tools": [{"type": "function", "function": {"name": "grep", "description": "Search.",
+                                                    "parameters": {"type": "object",
+                                                                   "properties": {"x": {"type": "integer"}}}}}],
+        "messages": [{"role": "system", "content": "be brief"},
+                     {"role": "user", "content": [{"type": "text", "text": "find it"}, {"type": "text", "text": "look:"},
+                                                  url]},
+                     {"role": "assistant", "content": "ok",
+                      "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"x":1}'}},
+                                     {"id": "c2", "type": "function",
+                                      "function": {"name": "ls_all", "arguments": '{"é":"\ufffd"}'}}]},
+                     {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+                     {"role": "tool", "tool_call_id": "c2", "content": "Error: no"},
+                     {"role": "user", "content": [{"type": "text", "text": "Pictures of the tool result c1:"}, url,
+                                                  {"type": "text", "text": "go on"}]}],
+    }  # fmt: skip
 
 
 async def test_quirks() -> None:
-    quirks = OpenAIQuirks(
-        max_tokens="max_completion_tokens", system_role="developer", stream_usage=False, images=False, short_ids=True,
-        reasoning_field="reasoning_content",
-    )  # fmt: skip
+    quirks = OpenAIQuirks(max_tokens="max_completion_tokens", system_role="developer", stream_usage=False, images=False,
+                    short_ids=True, reasoning_field="reasoning_content")  # fmt: skip
     body = await sent("http", *HISTORY, quirks=quirks, effort="max", max_output=9000)
     assert (body["max_completion_tokens"], body["reasoning_effort"]) == (4000, "max")
     assert not {"max_tokens", "stream_options", "prompt_cache_key", "tool_choice"} & set(body)
@@ -100,21 +72,17 @@ async def test_quirks() -> None:
     ids = [c["id"] for c in said["tool_calls"]]
     assert ids == [first["tool_call_id"], second["tool_call_id"]]
     assert all(len(i) == 9 and i.isalnum() for i in ids)
+    inside = (await sent("http", *HISTORY, quirks=OpenAIQuirks(tool_images=True)))["messages"][3]["content"]
+    assert [part["type"] for part in inside] == ["text", "image_url"], "where the service takes them"
+    async with at_server(Reply(unnamed(delta("stop", content="x"))), name="mistral") as (provider, server):
+        await ask(provider, asked(effort="high"))
+    assert set(server.requests[0].json) == {"model", "messages", "stream", "max_tokens", "tools"}, "known by name"
 
 
-async def test_pictures_inside_results_where_the_service_takes_them() -> None:
-    body = await sent("http", *HISTORY, quirks=OpenAIQuirks(tool_images=True))
-    result = body["messages"][3]["content"]
-    assert [part["type"] for part in result] == ["text", "image_url"]
-
-
-@pytest.mark.parametrize(
-    ("efforts", "asked_for", "expected"),
-    [
-        ((), "minimal", "minimal"), ((), None, None), (("none",), "high", None), (("low", "high"), "max", "high"),
-        (("low", "high"), "medium", "low"), (("low", "high"), "none", "low"), (("none", "low"), "none", "none"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("efforts", "asked_for", "expected"),
+                         [((), "minimal", "minimal"), ((), None, None), (("none",), "high", None),
+                          (("low", "high"), "max", "high"), (("low", "high"), "medium", "low"),
+                          (("low", "high"), "none", "low"), (("none", "low"), "none", "none")])  # fmt: skip
 async def test_effort(efforts: Any, asked_for: Any, expected: Any) -> None:
     assert (await sent(effort=asked_for, quirks=OpenAIQuirks(efforts=efforts))).get("reasoning_effort") == expected
 
@@ -126,17 +94,14 @@ async def test_reasoning_goes_back_only_to_its_origin() -> None:
     result = Message("tool", (ToolResult("c1", ""),), "harness")
     history = (user("a"), mine, user("b"), other, result)
     body = await sent("http", *history, quirks=OpenAIQuirks(reasoning_field="reasoning"))
-    assert body["messages"][2] == {
-        "role": "assistant", "content": "x", "reasoning": "hm", "reasoning_details": details,
-    }  # fmt: skip
+    assert body["messages"][2] == {"role": "assistant", "content": "x", "reasoning": "hm",
+                                   "reasoning_details": details}  # fmt: skip
     assert body["messages"][4]["reasoning"] == ""
     assert "reasoning_details" not in body["messages"][4]
     assert body["messages"][5]["content"] == "(no output)"
     inside = await sent("http", *history, quirks=OpenAIQuirks(reasoning_field="content"))
-    assert inside["messages"][2]["content"] == [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-        {"type": "text", "text": "x"},
-    ]
+    assert inside["messages"][2]["content"] == [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                                                {"type": "text", "text": "x"}]  # fmt: skip
     assert inside["messages"][4]["content"] == "x"
 
 
@@ -166,9 +131,3 @@ async def test_replies_without_content_are_left_out_and_long_ids_shortened() -> 
     assert len(called["id"]) <= 40
     assert called["function"]["name"] == "unnamed"
     assert "tools" not in body
-
-
-async def test_services_known_by_name_have_their_quirks() -> None:
-    async with at_server(Reply(unnamed(delta("stop", content="x"))), name="mistral") as (provider, server):
-        await ask(provider, asked(effort="high"))
-    assert set(server.requests[0].json) == {"model", "messages", "stream", "max_tokens", "tools"}

@@ -16,18 +16,13 @@ from tests.servers.script_player import Reply, named
 
 ORIGIN = "own/m-1"
 CALL = ToolCall("c1", "grep", {"x": 1})
-USAGE = {
-    "input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
-    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
-    "output_tokens_details": {"reasoning_tokens": 5},
-}  # fmt: skip
-REASONING = {
-    "type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "status": "completed",
-    "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}],
-}  # fmt: skip
-CALLED = {
-    "type": "function_call", "id": "fc_1", "call_id": "c1", "name": "grep", "arguments": '{"x": 1}', "status": "completed",
-}  # fmt: skip
+USAGE = {"input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
+         "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+         "output_tokens_details": {"reasoning_tokens": 5}}  # fmt: skip
+REASONING = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "status": "completed",
+             "summary": [{"type": "summary_text", "text": "hm"}, {"type": "summary_text", "text": "so"}]}  # fmt: skip
+CALLED = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "grep", "arguments": '{"x": 1}',
+          "status": "completed"}  # fmt: skip
 SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
 
 
@@ -42,41 +37,32 @@ def ev(kind: str, place: int | None = None, **fields: Any) -> dict[str, Any]:
 
 
 def response(status: str = "completed", **more: Any) -> dict[str, Any]:
-    return {
-        "id": "resp_1", "object": "response", "created_at": 1, "model": "m-1", "status": status, "output": [],
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": USAGE, **more,
-    }  # fmt: skip
+    return {"id": "resp_1", "object": "response", "created_at": 1, "model": "m-1", "status": status, "output": [],
+            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "usage": USAGE, **more}  # fmt: skip
 
 
 def added(place: int, item: dict[str, Any]) -> dict[str, Any]:
-    blank: dict[str, dict[str, Any]] = {
-        "message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": "g"},
-        "function_call": {"arguments": ""},
-    }  # fmt: skip
+    blank: dict[str, dict[str, Any]] = {"message": {"content": []}, "reasoning": {"summary": [], "encrypted_content": "g"},
+                                        "function_call": {"arguments": ""}}  # fmt: skip
     return ev("output_item.added", place, item={**item, "status": "in_progress", **blank.get(item["type"], {})})
 
 
 def texts(place: int, *pieces: str) -> list[dict[str, Any]]:
     item = said("".join(pieces))
     where: dict[str, Any] = {"item_id": "msg_1", "content_index": 0}
-    return [
-        added(place, item),
-        ev("content_part.added", place, **where, part={"type": "output_text", "text": "", "annotations": []}),
-        *(ev("output_text.delta", place, **where, delta=p, logprobs=[]) for p in pieces),
-        ev("output_text.done", place, **where, text="".join(pieces), logprobs=[]),
-        ev("content_part.done", place, **where, part=item["content"][0]),
-        ev("output_item.done", place, item=item),
-    ]
+    return [added(place, item), ev("content_part.added", place, **where,
+                                   part={"type": "output_text", "text": "", "annotations": []}),
+            *(ev("output_text.delta", place, **where, delta=p, logprobs=[]) for p in pieces),
+            ev("output_text.done", place, **where, text="".join(pieces), logprobs=[]),
+            ev("content_part.done", place, **where, part=item["content"][0]), ev("output_item.done", place, item=item)]  # fmt: skip
 
 
 def called(place: int, item: dict[str, Any] = CALLED) -> list[dict[str, Any]]:
     text = item["arguments"]
-    return [
-        added(place, item),
-        *(ev("function_call_arguments.delta", place, item_id=item["id"], delta=p) for p in (text[:3], text[3:]) if p),
-        ev("function_call_arguments.done", place, item_id=item["id"], arguments=text, name=item["name"]),
-        ev("output_item.done", place, item=item),
-    ]
+    return [added(place, item), *(ev("function_call_arguments.delta", place, item_id=item["id"],
+                                     delta=p) for p in (text[:3], text[3:]) if p),
+            ev("function_call_arguments.done", place, item_id=item["id"], arguments=text, name=item["name"]),
+            ev("output_item.done", place, item=item)]  # fmt: skip
 
 
 def thought(place: int) -> list[dict[str, Any]]:
@@ -108,20 +94,16 @@ DID = {"c1": {"id": "fc_1", "status": "completed"}}
 OTHER = {**CALLED, "id": "fc_2", "call_id": "c2", "name": "ls", "arguments": "{}"}
 STREAMS: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
     "text": (whole(*texts(0, "Hel", "lo")), (Text("Hello"), marks([SAID], {})), "end_turn"),
-    "reasoning, text and a call": (
-        whole(*thought(0), *texts(1, "Look."), *called(2)),
-        (Thinking("hm\n\nso", ORIGIN, REASONING), Text("Look."), CALL, marks([SAID], DID)), "tool_use",
-    ),
-    "parallel calls": (
-        whole(*called(0), *called(1, OTHER)),
-        (CALL, ToolCall("c2", "ls"), marks([], {**DID, "c2": {"id": "fc_2", "status": "completed"}})), "tool_use",
-    ),
-    "web search": (
-        whole(ev("output_item.added", 0, item={**SEARCHED, "status": "in_progress"}),
-              ev("web_search_call.searching", 0, item_id="ws_1"), ev("output_item.done", 0, item=SEARCHED),
-              *texts(1, "x")),
-        (Opaque(ORIGIN, SEARCHED), Text("x"), marks([SAID], {})), "end_turn",
-    ),
+    "reasoning, text and a call": (whole(*thought(0), *texts(1, "Look."), *called(2)),
+                                   (Thinking("hm\n\nso", ORIGIN, REASONING), Text("Look."), CALL, marks([SAID], DID)),
+                                   "tool_use"),
+    "parallel calls": (whole(*called(0), *called(1, OTHER)),
+                       (CALL, ToolCall("c2", "ls"), marks([], {**DID, "c2": {"id": "fc_2", "status": "completed"}})),
+                       "tool_use"),
+    "web search": (whole(ev("output_item.added", 0, item={**SEARCHED, "status": "in_progress"}),
+                         ev("web_search_call.searching", 0, item_id="ws_1"), ev("output_item.done", 0, item=SEARCHED),
+                         *texts(1, "x")),
+                   (Opaque(ORIGIN, SEARCHED), Text("x"), marks([SAID], {})), "end_turn"),
 }  # fmt: skip
 """Streams that the SDK can read as well."""
 
@@ -130,10 +112,8 @@ def test_what_the_service_searched_for_by_itself_is_told() -> None:
     sources = [{"type": "url", "url": "https://e.org/1"}, {"type": "url", "url": "file:///etc/passwd"}, {"type": "api"}]
     search = {**SEARCHED, "action": {"type": "search", "query": "q", "sources": sources}}
     opened = {**SEARCHED, "id": "ws_2", "action": {"type": "open_page", "url": "https://e.org/1"}}
-    cited = [
-        {"type": "url_citation", "url": "https://e.org/2", "title": "Two"},
-        {"type": "file_citation", "file_id": "f"},
-    ]
+    cited = [{"type": "url_citation", "url": "https://e.org/2", "title": "Two"},
+             {"type": "file_citation", "file_id": "f"}]  # fmt: skip
     content = [{"type": "output_text", "text": "so", "annotations": cited}]
     items = [search, opened, {**said("so"), "content": content}]
     fold = ResponsesFold(Endpoint(service="Own", base_url="http://127.0.0.1:1"), ORIGIN, set())
@@ -176,9 +156,7 @@ ODD: dict[str, tuple[list[dict[str, Any]], tuple[AnyPart, ...], str]] = {
               ev("output_item.done", 5, item={"type": "new_item", "id": "n"})),
         (Text("x"), Opaque(ORIGIN, {"type": "new_item", "id": "n"}), marks([SAID], {})), "end_turn",
     ),
-    "index gaps": (
-        whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use",
-    ),
+    "index gaps": (whole(*texts(4, "x"), *called(9)), (Text("x"), CALL, marks([SAID], DID)), "tool_use"),
     "a phase": (
         whole(ev("output_item.done", 0, item=said("x", phase="commentary"))),
         (Text("x"), marks([{**SAID, "phase": "commentary"}], {})), "end_turn",
@@ -215,8 +193,7 @@ async def test_streams_fold_into_messages(case: str, transport: Transport) -> No
     events, parts, stop = ALL[case]
     async with at_server(Reply(named(*events)), wire="responses", transport=transport) as (provider, _):
         chunks, done = await ask(provider)
-    assert done.message == Message("assistant", parts)
-    assert done.stop == stop
+    assert (done.message, done.stop) == (Message("assistant", parts), stop)
     assert "".join(c.text for c in chunks if isinstance(c, TextChunk)) == done.message.text
     thinking = "".join(p.text for p in parts if isinstance(p, Thinking))
     assert "".join(c.text for c in chunks if isinstance(c, ThinkingChunk)) == thinking
@@ -228,11 +205,9 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
     from openai import AsyncOpenAI
 
     events, parts, _ = STREAMS[case]
-    async with (
-        at_server(Reply(named(*events))) as (_, server),
-        AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
-        client.responses.stream(model="m-1", input="find it") as stream,
-    ):
+    async with (at_server(Reply(named(*events))) as (_, server),
+                AsyncOpenAI(base_url=f"{server.url}/v1", api_key="x", max_retries=0) as client,
+                client.responses.stream(model="m-1", input="find it") as stream):  # fmt: skip
         read = await stream.get_final_response()
     message = Message("assistant", parts)
     assert read.output_text == message.text
@@ -240,33 +215,20 @@ async def test_the_sdk_reads_the_same(case: str) -> None:
     assert found == [(c.id, c.name, c.arguments) for c in message.calls]
 
 
-async def test_progress_of_calls() -> None:
-    async with at_server(Reply(named(*whole(*called(0), *called(1, OTHER)))), wire="responses") as (provider, _):
-        chunks, _ = await ask(provider)
-    seen = [(c.index, c.name, c.chars) for c in chunks if isinstance(c, CallChunk)]
-    assert seen[0] == (0, "grep", 0)
-    assert (0, "grep", 3) in seen
-    assert (0, "grep", 8) in seen
-    assert seen[-1] == (1, "ls", 2)
-
-
-@pytest.mark.parametrize("arguments", ['{"x": ', "null", "[1]", '{"x": 1} tail'])
-async def test_malformed_arguments_become_an_error(arguments: str) -> None:
-    events = whole(*called(0, {**CALLED, "arguments": arguments}))
-    async with at_server(Reply(named(*events)), wire="responses") as (provider, _):
-        call = (await ask(provider))[1].message.calls[0]
-    assert call.error
-    assert (call.arguments, call.raw) == ({}, arguments)
-
-
-async def test_a_call_cut_at_the_output_limit_does_not_run() -> None:
-    events = whole(
-        *called(0), *called(1, OTHER)[:1], end="incomplete", incomplete_details={"reason": "max_output_tokens"}
-    )
-    async with at_server(Reply(named(*events)), wire="responses") as (provider, _):
-        _, done = await ask(provider)
+async def test_calls_that_do_not_run_and_the_progress_of_those_that_come() -> None:
+    cut = {"end": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    bad = {**CALLED, "arguments": '{"x": 1} tail'}
+    replies = [Reply(named(*whole(*called(0), *called(1, OTHER)[:1], **cut))), Reply(named(*whole(*called(0, bad))))]
+    async with at_server(*replies, wire="responses") as (provider, _):
+        chunks, done = await ask(provider)
+        (malformed,) = (await ask(provider))[1].message.calls
     assert done.message.calls[0] == CALL
     assert "output limit" in done.message.calls[1].error
+    assert malformed.error
+    assert (malformed.arguments, malformed.raw) == ({}, bad["arguments"])
+    seen = [(c.index, c.name, c.chars) for c in chunks if isinstance(c, CallChunk)]
+    assert (seen[0], seen[-1]) == ((0, "grep", 0), (1, "ls", 0))
+    assert {(0, "grep", 3), (0, "grep", 8)} <= set(seen)
 
 
 async def test_a_second_reply_inside_the_first_fails_the_try() -> None:
@@ -277,24 +239,20 @@ async def test_a_second_reply_inside_the_first_fails_the_try() -> None:
     assert error.kind == "garbled"
 
 
-@pytest.mark.parametrize(
-    ("end", "kind"),
-    [
-        ({"error": {"code": "server_error", "message": "oops"}}, "server"),
-        ({"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate"),
-        ({"error": {"code": "insufficient_quota", "message": "no"}}, "quota"),
-        ({"error": {"code": "context_length_exceeded", "message": "long"}}, "context"),
-        ({"error": {"code": "invalid_prompt", "message": "bad"}}, "invalid"),
-        ({"error": {"code": "image_too_large", "message": "big"}}, "invalid"),
-        ({"error": {"code": "bio_policy", "message": "no"}}, "refusal"),
-        ({"error": None}, "server"),
-    ],
-)
+@pytest.mark.parametrize(("end", "kind"), [
+    ({"error": {"code": "server_error", "message": "oops"}}, "server"),
+    ({"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate"),
+    ({"error": {"code": "insufficient_quota", "message": "no"}}, "quota"),
+    ({"error": {"code": "context_length_exceeded", "message": "long"}}, "context"),
+    ({"error": {"code": "invalid_prompt", "message": "bad"}}, "invalid"),
+    ({"error": {"code": "image_too_large", "message": "big"}}, "invalid"),
+    ({"error": {"code": "bio_policy", "message": "no"}}, "refusal"),
+    ({"error": None}, "server"),
+])  # fmt: skip
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_failed_responses(end: dict[str, Any], kind: str, transport: Transport) -> None:
     events = whole(*texts(0, "Hel")[:-3], end="failed", **end)
     async with at_server(Reply(named(*events)), wire="responses", transport=transport) as (provider, _):
         chunks, error = await fails(provider)
     assert chunks == [TextChunk("Hel")]
-    assert error.kind == kind
-    assert error.usage == Usage(10, 60, 30, 20, 5, None)
+    assert (error.kind, error.usage) == (kind, Usage(10, 60, 30, 20, 5, None))

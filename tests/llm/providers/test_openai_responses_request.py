@@ -40,54 +40,31 @@ PICTURE = Image("image/png", "AAAA")
 
 
 async def test_both_transports_send_the_same() -> None:
-    history = (
-        Message("user", (Text("look:"), PICTURE)),
-        Message("assistant", (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL,
-                              marks([SAID], DID))),
-        Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
-        Message("assistant", (Text("done"),)),
-        user("go on"),
-    )  # fmt: skip
+    history = (Message("user", (Text("look:"), PICTURE)),
+               Message("assistant", (Thinking("hm", ORIGIN, REASONING), Opaque(ORIGIN, SEARCHED), Text("ok"), CALL,
+                                     marks([SAID], DID))),
+               Message("tool", (ToolResult("c1", "seen", images=(PICTURE,)),), "harness"),
+               Message("assistant", (Text("done"),)), user("go on"))  # fmt: skip
     more: dict[str, Any] = {"effort": "high", "cache_key": "k", "tool_choice": "none", "web_search": True}
     bodies = [await sent(t, *history, quirks=OpenAIQuirks(cache_key=True), **more) for t in TRANSPORTS]
     assert bodies[0] == bodies[1]
     picture = {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AAAA"}
     assert bodies[0] == {
-        "model": "m-1",
-        "stream": True,
-        "store": False,
-        "instructions": "be brief",
-        "max_output_tokens": 1000,
+        "model": "m-1", "stream": True, "store": False, "instructions": "be brief", "max_output_tokens": 1000,
         "include": ["reasoning.encrypted_content", "web_search_call.action.sources"],
-        "reasoning": {"summary": "auto", "effort": "high"},
-        "prompt_cache_key": "k",
-        "tool_choice": "none",
-        "tools": [
-            {
-                "type": "function", "name": "grep", "description": "Search.", "strict": False,
-                "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}},
-            },
-            {"type": "web_search"},
-        ],
-        "input": [
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look:"}, picture]},
-            REASONING,
-            SEARCHED,
-            {
-                "type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
-                "content": [{"type": "output_text", "text": "ok", "annotations": []}],
-            },
-            {
-                "type": "function_call", "call_id": "c1", "name": "grep", "arguments": '{"x":1}',
-                "id": "fc_1", "status": "completed",
-            },
-            {"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "seen"}, picture]},
-            {
-                "type": "message", "role": "assistant",
-                "content": [{"type": "output_text", "text": "done", "annotations": []}],
-            },
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]},
-        ],
+        "reasoning": {"summary": "auto", "effort": "high"}, "prompt_cache_key": "k", "tool_choice": "none",
+        "tools": [{"type": "function", "name": "grep", "description": "Search.", "strict": False,
+                   "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}, {"type": "web_search"}],
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look:"}, picture]},
+                  REASONING, SEARCHED, {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+                                        "content": [{"type": "output_text", "text": "ok", "annotations": []}]},
+                  {"type": "function_call", "call_id": "c1", "name": "grep", "arguments": '{"x":1}', "id": "fc_1",
+                   "status": "completed"},
+                  {"type": "function_call_output", "call_id": "c1",
+                   "output": [{"type": "input_text", "text": "seen"}, picture]},
+                  {"type": "message", "role": "assistant",
+                   "content": [{"type": "output_text", "text": "done", "annotations": []}]},
+                  {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]}],
     }  # fmt: skip
 
 
@@ -106,10 +83,8 @@ async def test_a_reply_goes_back_as_it_came() -> None:
 
 
 async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_away() -> None:
-    foreign = Message("assistant", (
-        Thinking("hm", "own/m-2", REASONING), Opaque("own/m-2", SEARCHED), Text("ok"), CALL,
-        Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID}),
-    ))  # fmt: skip
+    foreign = Message("assistant", (Thinking("hm", "own/m-2", REASONING), Opaque("own/m-2", SEARCHED), Text("ok"), CALL,
+                                    Opaque("own/m-2", {"type": "friday_items", "messages": [SAID], "calls": DID})))  # fmt: skip
     alone = Message("assistant", (Text("ok"), Thinking("hm", ORIGIN, REASONING)))
     unsaved = {k: v for k, v in REASONING.items() if k != "encrypted_content"}
     bare = Message("assistant", (Thinking("hm", ORIGIN, unsaved), Text("ok")))
@@ -123,9 +98,8 @@ async def test_blocks_of_another_model_and_reasoning_that_leads_nowhere_stay_awa
 
 async def test_a_model_without_reasoning_and_a_search_tool_of_our_own() -> None:
     own = (*TOOLS, ToolSpec("web_search", "Search.", {"type": "object"}))
-    body = await sent(
-        "http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own, web_search=True
-    )
+    body = await sent("http", quirks=OpenAIQuirks(reasoning=False, efforts=("none",)), effort="high", tools=own,
+                      web_search=True)  # fmt: skip
     assert not {"reasoning", "include", "prompt_cache_key", "tool_choice"} & set(body)
     assert [t["type"] for t in body["tools"]] == ["function", "function"]
     assert (await sent("http", max_output=3))["max_output_tokens"] == 16
@@ -133,9 +107,8 @@ async def test_a_model_without_reasoning_and_a_search_tool_of_our_own() -> None:
 
 async def test_counting_and_listing_go_over_the_sdk() -> None:
     models = {"object": "list", "data": [{"id": "m-1", "object": "model", "created": 1, "owned_by": "x"}]}
-    async with at_server(document({"input_tokens": 7, "object": "x"}, 200), document(models, 200), wire="responses") as (
-        provider, server,
-    ):  # fmt: skip
+    async with at_server(document({"input_tokens": 7, "object": "x"}, 200), document(models, 200),
+                         wire="responses") as (provider, server):  # fmt: skip
         assert await provider.count_tokens(asked()) == 7
         assert [m["id"] for m in await provider.list_models()] == ["m-1"]
     assert server.requests[0].path == "/v1/responses/input_tokens"

@@ -14,6 +14,7 @@ from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall,
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, TextChunk, ThinkingChunk
 from friday_cli.llm.providers.scenario import Scenario
 from friday_cli.llm.providers.scripted import ScriptedProvider
+from tests.llm.providers.asking import fails
 
 TOOLS = (ToolSpec("grep", "Search.", {"type": "object"}),)
 
@@ -39,26 +40,19 @@ async def text(provider: ScriptedProvider, agent: str = "a") -> str:
 async def test_a_turn_streams_thinking_text_and_calls_then_done() -> None:
     turn = {"thinking": "hm", "text": "abcdef", "chunks": 3, "calls": [{"name": "grep", "arguments": {"x": 1}}]}
     chunks = await play(ScriptedProvider({"agents": {"a": [turn]}}))
-    assert chunks[:-1] == [
-        ThinkingChunk("hm"), TextChunk("ab"), TextChunk("cd"), TextChunk("ef"), CallChunk(0, "grep", len("{'x': 1}")),
-    ]  # fmt: skip
+    assert chunks[:-1] == [ThinkingChunk("hm"), TextChunk("ab"), TextChunk("cd"), TextChunk("ef"),
+                           CallChunk(0, "grep", len("{'x': 1}"))]  # fmt: skip
     last = chunks[-1]
     assert isinstance(last, ReplyDone)
     assert last.stop == "tool_use"
     assert last.message == Message(
-        "assistant",
-        (Thinking("hm", "scripted"), Text("abcdef"), ToolCall("call_a_1_1", "grep", {"x": 1})),
+        "assistant", (Thinking("hm", "scripted"), Text("abcdef"), ToolCall("call_a_1_1", "grep", {"x": 1}))
     )
 
 
 async def test_turns_are_counted_per_agent_and_the_most_exact_pattern_wins() -> None:
-    agents = {
-        "*": [{"text": "any"}] * 9,
-        "a": [{"text": "root 1"}, {"text": "root 2"}],
-        "a.*": [{"text": "child"}],
-        "a.**": [{"text": "below"}] * 9,
-        "a.2": [{"text": "second"}],
-    }
+    agents = {"*": [{"text": "any"}] * 9, "a": [{"text": "root 1"}, {"text": "root 2"}], "a.*": [{"text": "child"}],
+              "a.**": [{"text": "below"}] * 9, "a.2": [{"text": "second"}]}  # fmt: skip
     provider = ScriptedProvider({"agents": agents})
     said = [await text(provider, a) for a in ("a", "a.1", "a.2", "a.2.1", "a.3", "a", "b")]
     assert said == ["root 1", "child", "second", "below", "child", "root 2", "any"]
@@ -66,23 +60,19 @@ async def test_turns_are_counted_per_agent_and_the_most_exact_pattern_wins() -> 
 
 async def test_after_the_last_turn() -> None:
     turn = [{"text": "one"}]
-    entries: dict[str, Any] = {
-        "a.1": turn,
-        "a.2": {"turns": turn, "repeat": "last"},
-        "a.3": {"turns": turn, "otherwise": {"text": "else"}},
-    }
+    entries: dict[str, Any] = {"a.1": turn, "a.2": {"turns": turn, "repeat": "last"},
+                               "a.3": {"turns": turn, "otherwise": {"text": "else"}}}  # fmt: skip
     provider = ScriptedProvider({"agents": entries})
     for agent in entries:
         await text(provider, agent)
     assert [await text(provider, a) for a in entries] == ["done", "one", "else"]
     assert await text(provider, "unknown") == "done"
-
-
-async def test_strict_raises_where_nothing_was_written() -> None:
-    provider = ScriptedProvider({"agents": {"a": []}, "strict": True})
     with pytest.raises(ProviderError, match="no turn 1 for agent a") as raised:
-        await play(provider)
+        await play(ScriptedProvider({"agents": {"a": []}, "strict": True}))
     assert raised.value.kind == "config"
+    scenario = {"agents": {"a": {"turns": [{"text": "one"}, {"text": "two"}], "count": "history"}}}
+    history = (user("go"), Message("assistant", (Text("one"),)), user("on"))
+    assert (await done(ScriptedProvider(scenario), request("a", *history))).message.text == "two", "in a new process"
 
 
 async def test_rules_match_the_last_message_and_leave_the_list_alone() -> None:
@@ -94,10 +84,8 @@ async def test_rules_match_the_last_message_and_leave_the_list_alone() -> None:
 
 
 async def test_results_task_and_last_fill_text_and_arguments() -> None:
-    turn = {
-        "text": "{results[0]}|{results[-1]}|{results[7]}|{task}|{last}|{other}",
-        "calls": [{"name": "grep", "arguments": {"all": ["{results}"]}}],
-    }
+    turn = {"text": "{results[0]}|{results[-1]}|{results[7]}|{task}|{last}|{other}",
+            "calls": [{"name": "grep", "arguments": {"all": ["{results}"]}}]}  # fmt: skip
     results = Message("tool", (ToolResult("1", "one"), ToolResult("2", "two {task}")), "harness")
     reply = await done(ScriptedProvider({"agents": {"a": [turn]}}), request("a", user("T"), results, user("L")))
     assert reply.message.text == "one|two {task}|{results[7]}|T|L|{other}"
@@ -114,41 +102,22 @@ async def test_wrap_up_keeps_calls_only_when_stubborn() -> None:
     assert replies[0].stop == "end_turn"
 
 
-async def test_a_failure_is_one_request_and_the_next_turn_follows() -> None:
-    fail = {"kind": "rate", "message": "slow down", "status": 429, "retry_after": 2}
-    provider = ScriptedProvider({"agents": {"a": [{"fail": fail}, {"text": "ok"}]}})
-    with pytest.raises(ProviderError, match="slow down") as raised:
-        await play(provider)
-    assert (raised.value.kind, raised.value.status, raised.value.retry_after) == ("rate", 429, 2)
+@pytest.mark.parametrize(
+    "fail", [None, {"kind": "overloaded", "message": "slow down", "status": 529, "retry_after": 2}]
+)
+async def test_a_failure_comes_after_the_given_chunks_and_the_next_turn_follows(fail: dict[str, Any] | None) -> None:
+    turn: dict[str, Any] = {"chunks": ["a", "b", "c"], "truncate_after": 2, "usage": {"input": 7, "output": 2}}
+    provider = ScriptedProvider({"agents": {"a": [{**turn, "fail": fail} if fail else turn, {"text": "ok"}]}})
+    seen, error = await fails(provider, request())
+    assert seen == [TextChunk("a"), TextChunk("b")]
+    told = (error.kind, error.status, error.retry_after)
+    assert told == (("overloaded", 529, 2) if fail else ("truncated", 0, None))
+    assert ("slow down" in str(error)) is bool(fail)
+    assert getattr(error.usage, "input", 0) == 7
     assert await text(provider) == "ok"
 
 
-@pytest.mark.parametrize("fail", [None, {"kind": "overloaded"}])
-async def test_truncation_comes_after_the_given_chunks(fail: dict[str, str] | None) -> None:
-    turn: dict[str, Any] = {"chunks": ["a", "b", "c"], "truncate_after": 2, "usage": {"input": 7, "output": 2}}
-    provider = ScriptedProvider({"agents": {"a": [{**turn, "fail": fail} if fail else turn]}})
-    seen: list[Chunk] = []
-
-    async def read() -> None:
-        async for chunk in provider.stream(request()):
-            seen.append(chunk)
-
-    with pytest.raises(ProviderError) as raised:
-        await read()
-    assert seen == [TextChunk("a"), TextChunk("b")]
-    assert raised.value.kind == ("overloaded" if fail else "truncated")
-    assert getattr(raised.value.usage, "input", 0) == 7
-
-
-async def test_malformed_arguments_become_an_error_with_the_raw_text() -> None:
-    calls = [{"name": "grep", "raw": '{"x": '}, {"name": "grep", "raw": '{"x": 1}', "id": "mine"}]
-    bad, good = (await done(ScriptedProvider({"agents": {"a": [{"calls": calls}]}}))).message.calls
-    assert bad.error
-    assert (bad.raw, bad.arguments) == ('{"x": ', {})
-    assert good == ToolCall("mine", "grep", {"x": 1})
-
-
-async def test_call_ids_differ_within_a_history() -> None:
+async def test_calls_have_ids_of_their_own_and_bad_arguments_are_an_error_with_the_raw_text() -> None:
     provider = ScriptedProvider({"agents": {"*": {"turns": [{"calls": [{"name": "grep"}] * 2}], "repeat": "last"}}})
     history: list[Message] = [user("go")]
     for _ in range(3):
@@ -158,6 +127,11 @@ async def test_call_ids_differ_within_a_history() -> None:
     assert len(set(ids)) == 6
     resumed = ScriptedProvider({"agents": {"*": {"turns": [{"calls": [{"name": "grep"}]}], "repeat": "last"}}})
     assert (await done(resumed, request("a.1", *history))).message.calls[0].id not in ids
+    calls = [{"name": "grep", "raw": '{"x": '}, {"name": "grep", "raw": '{"x": 1}', "id": "mine"}]
+    bad, good = (await done(ScriptedProvider({"agents": {"a": [{"calls": calls}]}}))).message.calls
+    assert bad.error
+    assert (bad.raw, bad.arguments) == ('{"x": ', {})
+    assert good == ToolCall("mine", "grep", {"x": 1})
 
 
 async def test_usage_and_cost() -> None:
@@ -183,12 +157,6 @@ async def test_requests_are_recorded_when_asked() -> None:
     quiet = ScriptedProvider({"agents": {}})
     await play(quiet)
     assert (quiet.count, quiet.requests) == (1, [])
-
-
-async def test_turns_by_history_go_on_in_a_new_process() -> None:
-    scenario = {"agents": {"a": {"turns": [{"text": "one"}, {"text": "two"}], "count": "history"}}}
-    said = Message("assistant", (Text("one"),))
-    assert (await done(ScriptedProvider(scenario), request("a", user("go"), said, user("on")))).message.text == "two"
 
 
 async def test_delays_are_asyncio_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,26 +217,23 @@ async def test_files(tmp_path: Path, name: str, body: str) -> None:
     assert [await text(provider, "a.1"), await text(provider, "a.1")] == ["child", "child"]
 
 
-@pytest.mark.parametrize(
-    ("body", "line", "field", "words"),
-    [
-        ("agents:\n  a:\n    - txt: hi\n", 3, "agents.a[0].txt", "no such key"),
-        ("agents:\n  a:\n    - text: 3\n", 3, "agents.a[0].text", "Expected `str`"),
-        ("agents:\n  a:\n    turns:\n      - calls:\n          - id: x\n", 5, "agents.a.turns[0].calls[0]", "`name`"),
-        ("agents:\n  a:\n    repeat: never\n", 3, "agents.a.repeat", "never"),
-        ("agents:\n  a:\n    - {fail: {kind: bad}}\n", 3, "agents.a[0].fail.kind", "bad"),
-        ("agents:\n  a:\n    - delay_s: -1\n", 3, "agents.a[0].delay_s", ">= 0"),
-        ("agents:\n  a: hello\n", 2, "agents.a", "list of turns"),
-        ("window: big\nagents: {}\n", 1, "window", "Expected `int`"),
-        ("badge: x\n", 0, "agents", "needs it"),
-        ("agents: {}\nagents: {}\n", 2, "agents", "twice"),
-        ("agents:\n  a: &x\n    - text: y\n  b: *x\n", 4, "agents.b", "alias"),
-        ("agents: [\n", 2, "", "is no YAML"),
-        ("- 1\n", 0, "", "a table"),
-        ("", 0, "", "a table"),
-        ("agents: !!python/object:os.system {}\n", 1, "", "is no YAML"),
-    ],
-)
+@pytest.mark.parametrize(("body", "line", "field", "words"), [
+    ("agents:\n  a:\n    - txt: hi\n", 3, "agents.a[0].txt", "no such key"),
+    ("agents:\n  a:\n    - text: 3\n", 3, "agents.a[0].text", "Expected `str`"),
+    ("agents:\n  a:\n    turns:\n      - calls:\n          - id: x\n", 5, "agents.a.turns[0].calls[0]", "`name`"),
+    ("agents:\n  a:\n    repeat: never\n", 3, "agents.a.repeat", "never"),
+    ("agents:\n  a:\n    - {fail: {kind: bad}}\n", 3, "agents.a[0].fail.kind", "bad"),
+    ("agents:\n  a:\n    - delay_s: -1\n", 3, "agents.a[0].delay_s", ">= 0"),
+    ("agents:\n  a: hello\n", 2, "agents.a", "list of turns"),
+    ("window: big\nagents: {}\n", 1, "window", "Expected `int`"),
+    ("badge: x\n", 0, "agents", "needs it"),
+    ("agents: {}\nagents: {}\n", 2, "agents", "twice"),
+    ("agents:\n  a: &x\n    - text: y\n  b: *x\n", 4, "agents.b", "alias"),
+    ("agents: [\n", 2, "", "is no YAML"),
+    ("- 1\n", 0, "", "a table"),
+    ("", 0, "", "a table"),
+    ("agents: !!python/object:os.system {}\n", 1, "", "is no YAML"),
+])  # fmt: skip
 def test_a_bad_file_is_named_with_line_and_field(tmp_path: Path, body: str, line: int, field: str, words: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(body)

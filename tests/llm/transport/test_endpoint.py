@@ -6,11 +6,8 @@ KEY = "sk-ant-api03-0123456789abcdef"
 
 
 def endpoint(**more: object) -> Endpoint:
-    given = {
-        "service": "anthropic",
-        "base_url": "https://api.example.org",
-        "headers": {"authorization": f"Bearer {KEY}"},
-    }
+    given = {"service": "anthropic", "base_url": "https://api.example.org",
+             "headers": {"authorization": f"Bearer {KEY}"}}  # fmt: skip
     return Endpoint(**{**given, **more})  # type: ignore[arg-type]
 
 
@@ -29,15 +26,12 @@ def test_lane_is_one_per_service_and_key() -> None:
     assert endpoint().lane.startswith("anthropic-")
 
 
-def test_redact_takes_out_known_and_likely_keys() -> None:
+def test_redact_takes_out_known_and_likely_keys_and_leaves_words_alone() -> None:
     text = f"no: {KEY}; Bearer {KEY}; sk-proj-ab****xyz9; eyJhbGciOiJI.eyJzdWIiOi.x; curl https://api.example.org/v1"
     assert endpoint().redact(text) == "no: [key]; [key]; [key]; [key]; curl https://api.example.org/v1"
     assert endpoint(headers={"x-api-key": "plainkey77"}).redact("got plainkey77") == "got [key]"
-
-
-def test_redact_leaves_words_alone() -> None:
-    text = "the skipped-tests-folder, risk-free-things and pk tables are fine; max_tokens: 128000"
-    assert endpoint().redact(text) == text
+    words = "the skipped-tests-folder, risk-free-things and pk tables are fine; max_tokens: 128000"
+    assert endpoint().redact(words) == words
 
 
 def test_urls() -> None:

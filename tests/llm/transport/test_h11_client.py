@@ -40,40 +40,26 @@ async def read(url: str) -> list[dict[str, Any]]:
         return [event async for event in events]
 
 
-@pytest.mark.parametrize(
-    ("url", "env", "served"),
-    [
-        ("http://127.0.0.1:1/v1", {}, True),
-        ("http://127.0.0.1:1/v1", {"http_proxy": "http://proxy:1"}, True),
-        ("http://[::1]:1", {}, True),
-        ("http://model.example/v1", {}, True),
-        ("https://model.example/v1?version=1", {}, True),
-        ("https://model.example", {"HTTPS_PROXY": "http://proxy:1"}, False),
-        ("https://model.example", {"all_proxy": "socks5://proxy:1"}, False),
-        ("https://user:word@model.example", {}, False),
-        ("https://modèle.example", {}, False),
-        ("https://model.example/a b", {}, False),
-        ("https://model.example:99999", {}, False),
-        ("ftp://model.example", {}, False),
-        ("nonsense", {}, False),
-        ("", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("url", "env", "served"),
+                         [("http://127.0.0.1:1/v1", {}, True),
+                          ("http://127.0.0.1:1/v1", {"http_proxy": "http://proxy:1"}, True),
+                          ("http://[::1]:1", {}, True), ("http://model.example/v1", {}, True),
+                          ("https://model.example/v1?version=1", {}, True),
+                          ("https://model.example", {"HTTPS_PROXY": "http://proxy:1"}, False),
+                          ("https://model.example", {"all_proxy": "socks5://proxy:1"}, False),
+                          *((url, {}, False) for url in ("https://user:word@model.example", "https://modèle.example",
+                                                         "https://model.example/a b", "https://model.example:99999",
+                                                         "ftp://model.example", "nonsense", ""))])  # fmt: skip
 def test_what_it_serves(
     url: str, env: dict[str, str], served: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
+    """Other systems have proxies and certificates of their own."""
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert h11_client.serves(endpoint(url)) == served
-
-
-def test_other_systems_have_proxies_and_certificates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert not h11_client.serves(endpoint("https://model.example"))
-    assert not h11_client.serves(endpoint("http://model.example"))
-    assert h11_client.serves(endpoint("http://localhost:11434/v1"))
+    for platform, here in (("linux", served), ("darwin", served and "model" not in url)):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert h11_client.serves(endpoint(url)) is here
 
 
 @pytest.fixture
@@ -107,15 +93,11 @@ async def test_https(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyP
             await read(server.url.replace("127.0.0.1", "localhost"))  # not a name of the certificate
 
 
-@pytest.mark.parametrize("coding", ["gzip", "identity"])
-async def test_a_packed_answer_is_unpacked(coding: str) -> None:
+async def test_a_packed_answer_is_unpacked_and_a_packing_that_is_unknown_is_said() -> None:
     body = named(A, STOP)
-    sent = gzip.compress(body) if coding == "gzip" else body
-    async with playing(Reply(sent, content_encoding=coding, split=7)) as server:
-        assert await read(server.url) == [A, STOP]
-
-
-async def test_a_packing_that_is_unknown_is_said() -> None:
+    for coding, sent in (("gzip", gzip.compress(body)), ("identity", body)):
+        async with playing(Reply(sent, content_encoding=coding, split=7)) as server:
+            assert await read(server.url) == [A, STOP]
     async with playing(Reply(b"\x1b\x00", content_encoding="br")) as server:
         with pytest.raises(ProviderError) as caught:
             await read(server.url)

@@ -19,7 +19,7 @@ from tests.timing import paced
 
 
 class Gate:
-    """A FIFO that a command waits at (`read x <go`) until it is opened, without anybody else waiting."""
+    """A FIFO that a command waits at (`read -t 20 x <go`) until it is opened, without anybody else waiting."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
@@ -78,7 +78,7 @@ async def test_output_is_shown_while_it_comes(workspace: LocalWorkspace, gate: G
         first.set()
 
     running = asyncio.create_task(
-        workspace.run("echo ä; read x <go; echo two", agent="a", timeout_s=60, on_output=show)
+        workspace.run("echo ä; read -t 20 x <go; echo two", agent="a", timeout_s=60, on_output=show)
     )
     await asyncio.wait_for(first.wait(), 60)
     assert shown == ["ä\n"]
@@ -174,9 +174,9 @@ def children(pid: str) -> list[int]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_a_keeper_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
-    warden = ran.output.split()[1]
+    supervisor = ran.output.split()[1]
     for _ in range(3000):
-        if keepers := children(warden):
+        if keepers := children(supervisor):
             break
         await asyncio.sleep(0.01)
     for keeper in keepers:
@@ -218,7 +218,7 @@ async def test_a_program_is_cut_and_stopped_at_its_limits(workspace: LocalWorksp
 
 
 async def test_a_background_command_is_looked_at_and_ends(workspace: LocalWorkspace, gate: Gate) -> None:
-    job = await workspace.start("echo one; read x <go; echo two; exit 4", agent="a")
+    job = await workspace.start("echo one; read -t 20 x <go; echo two; exit 4", agent="a")
     assert (job.id, job.running) == ("job-1", True)
     job = await workspace.job("job-1", agent="a", wait_s=60)
     assert (job.output, job.running, job.exit_code) == ("one\n", True, None)
@@ -281,7 +281,7 @@ async def test_files_a_command_changed_are_seen(workspace: LocalWorkspace, root:
 
 async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace: LocalWorkspace, gate: Gate) -> None:
     begun = asyncio.Event()
-    command = "echo up; read x <go; echo 1 > theirs.txt"
+    command = "echo up; read -t 20 x <go; echo 1 > theirs.txt"
     other = asyncio.create_task(workspace.run(command, agent="a.1", timeout_s=60, on_output=lambda text: begun.set()))
     await begun.wait()
     ran = await run(workspace, "echo 1 > mine.txt", agent="a.2")
@@ -294,7 +294,7 @@ async def test_what_ran_beside_another_agents_command_is_marked_shared(workspace
 async def test_friday_s_own_writes_are_not_a_command_s(workspace: LocalWorkspace, root: Path, gate: Gate) -> None:
     begun = asyncio.Event()
     running = asyncio.create_task(
-        workspace.run("echo up; read x <go", agent="a", timeout_s=60, on_output=lambda text: begun.set())
+        workspace.run("echo up; read -t 20 x <go", agent="a", timeout_s=60, on_output=lambda text: begun.set())
     )
     await begun.wait()
     await workspace.write(root / "own.txt", b"own", expect=None)
@@ -352,5 +352,5 @@ async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> N
     )
     await workspace.close()
     assert "MY_SETTING=kept" in ran.output
-    assert "warden" in ran.output
+    assert "supervisor" in ran.output
     assert canary not in ran.output

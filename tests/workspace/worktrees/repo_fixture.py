@@ -17,6 +17,7 @@ ENV = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    "LC_ALL": "C.UTF-8",
     "GIT_AUTHOR_NAME": "P",
     "GIT_AUTHOR_EMAIL": "p@example.org",
     "GIT_COMMITTER_NAME": "P",

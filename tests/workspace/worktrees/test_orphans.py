@@ -25,8 +25,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from friday_cli.session.session import Options, Session
 async def main():
-    free = {"sandbox.kind": "none"}  # its commands tell of themselves beside the workspace
-    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo", flags=free))
+    session = await Session.open(Options(Path(sys.argv[1]), model="scripted:" + sys.argv[2], mode="yolo"))
     print(session.id, flush=True)
     await session.prompt("go")
     print("done", flush=True)
@@ -78,9 +77,9 @@ async def dead(stage: Stage) -> str:
             says("never"),
         ],
         "a.1": [does(("write_file", {"path": "done", "content": "by a.1\n"})), says("ok")],
-        "a.2": [does(("bash", {"command": f"touch {stage.project.parent}/two; sleep 60"}))],
+        "a.2": [does(("bash", {"command": f"touch {stage.project.parent}/two; sleep 20"}))],
         "a.3": [does(("write_file", {"path": "half", "content": "by a.3\n"})),
-                does(("bash", {"command": f"touch {stage.project.parent}/three; sleep 60"}))],
+                does(("bash", {"command": f"touch {stage.project.parent}/three; sleep 20"}))],
     })  # fmt: skip
     process = started(stage)
     session = await line(process)
@@ -198,7 +197,7 @@ async def test_those_of_a_living_process_are_left_alone(stage: Stage, capsys: py
     stage.plays(
         {
             "a": [apart(), says("never")],
-            "a.1": [does(("bash", {"command": f"touch {stage.project.parent}/on; sleep 60"}))],
+            "a.1": [does(("bash", {"command": f"touch {stage.project.parent}/on; sleep 20"}))],
         }
     )
     process = started(stage)

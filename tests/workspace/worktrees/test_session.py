@@ -19,7 +19,7 @@ from friday_cli.session.session import Session
 from friday_cli.view import SessionView, render_tree
 from friday_cli.workspace.worktrees import git_trees, worktrees
 from friday_cli.workspace.worktrees.create import Maker
-from tests.session.harness import Stage, delegates, does, says
+from tests.session.harness import Stage, delegates, does, says, wait_for
 from tests.workspace.worktrees.repo_fixture import git, listing, own_state
 
 YOLO = {"mode": "yolo"}
@@ -348,7 +348,7 @@ async def test_a_child_that_may_not_start_leaves_no_worktree(stage: Stage) -> No
 async def test_a_stopped_child_keeps_what_it_did(stage: Stage, level: Any) -> None:
     stage.plays({
         "a": [apart(background=True), says("Waiting."), says("Heard.")],
-        "a.1": [writes("x", "x"), does(("bash", {"command": "touch there; sleep 60"})), says("ok")],
+        "a.1": [writes("x", "x"), does(("bash", {"command": "touch there; sleep 20"})), says("ok")],
     })  # fmt: skip
     async with stage.session(**YOLO) as session:
         node = session.start("go")
@@ -369,7 +369,7 @@ async def test_a_stopped_child_keeps_what_it_did(stage: Stage, level: Any) -> No
 async def test_a_stopped_parent_loses_nothing_and_the_next_process_applies_it(stage: Stage) -> None:
     stage.plays({
         "a": [apart(), says("Done.")],
-        "a.1": [writes("x", "x"), does(("bash", {"command": "sleep 60"})), says("ok")],
+        "a.1": [writes("x", "x"), does(("bash", {"command": "sleep 20"})), says("ok")],
     })  # fmt: skip
     async with stage.session(**YOLO) as session:
         session.start("go")
@@ -487,14 +487,19 @@ async def test_the_config_names_ignored_files_to_take_along(stage: Stage) -> Non
 
 async def test_it_is_looked_at_when_the_last_one_in_it_has_ended(stage: Stage) -> None:
     mark = stage.project.parent / "go"
-    late = does(("bash", {"command": f"until test -e {mark}; do sleep 0.01; done; echo late > late"}))
+    late = does(("bash", {"command": f"{wait_for(mark)} && echo late > late"}))
     stage.plays({
-        "a": [apart(), applies(), does(("bash", {"command": f"touch {mark}"})), says("Waiting."), applies(), says("Done.")],
+        "a": [apart(), applies(), says("Waiting."), applies(), says("Done.")],
         "a.1": [writes("early", "x"), delegates("helper", "the rest of it", background=True), says("ok")],
         "a.1.1": [late, says("ok")],
     })  # fmt: skip
     async with stage.session(**YOLO) as session:
-        await session.prompt("go")
+        running = asyncio.create_task(session.prompt("go"))
+        async for envelope in session.events():
+            if isinstance(envelope.event, ToolFinished) and envelope.event.tool == "apply_delegation":
+                break
+        mark.touch()
+        await running
         results = await stage.results(session.id, "a")
         assert await states(stage, session.id) == ["opened", "changed", "applied"]
     assert "still in use by a.1.1" in results[0][1]

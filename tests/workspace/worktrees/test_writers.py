@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from tests.session.harness import Stage, does, says
+from tests.session.harness import Stage, does, says, wait_for
 from tests.workspace.worktrees.repo_fixture import listing
 
 BOTH = does(("delegate_tasks", {"tasks": [{"profile": "worker", "task": f"part {n}"} for n in (1, 2)]}))
 
 
 def meets(mine: str, other: str) -> dict[str, Any]:
-    """A command that leaves a mark and waits for the other's."""
-    return does(("bash", {"command": f"touch ../{mine}; until test -e ../{other}; do sleep 0.01; done"}))
+    """A command that makes a file and waits for the other's."""
+    return does(("bash", {"command": f"touch {mine}; {wait_for(other)}"}))
 
 
 def waits(name: str) -> dict[str, Any]:
-    return does(("bash", {"command": f"until test -e ../{name}; do sleep 0.01; done"}))
+    return does(("bash", {"command": wait_for(name)}))
 
 
 def marks(name: str) -> dict[str, Any]:
-    return does(("bash", {"command": f"touch ../{name}"}))
+    return does(("bash", {"command": f"touch {name}"}))
 
 
 def reads(path: str = "a") -> dict[str, Any]:

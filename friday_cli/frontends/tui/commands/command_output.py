@@ -224,7 +224,7 @@ async def memory_card(cwd: Path) -> str:
 def config_card(options: object) -> str:
     """The settings that are not at their default, and where they are from."""
     from friday_cli import config
-    from friday_cli.config.load import user_file
+    from friday_cli.config.loader import user_file
 
     rows = [
         (code(n, 60), code(v, 100), code(source, 60))

@@ -96,7 +96,7 @@ class PlainWriter:
             name = f"Agent {agent.path} ({sanitize_line(agent.profile, 40)})"
             if before is None or before[0] != agent.run:
                 self._say(f"{name} starts: {sanitize_line(agent.task, 300)}")
-            if agent.ended:
-                words = sanitize_line(agent.result or agent.error, 300)
+            if agent.end is not None:
+                words = sanitize_line(agent.end.text or agent.end.error, 300)
                 spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
                 self._say(f"{name} has ended: {agent.status}, {spent}. {words}")

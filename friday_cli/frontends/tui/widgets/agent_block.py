@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize, price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.tool_catalog import DELEGATE_TASK, DELEGATE_TASKS
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
 from friday_cli.view.tree import GLYPHS
 
@@ -37,7 +38,7 @@ def make_block(scene: RenderContext, item: Item) -> Block:
 
 def is_delegation(run: ToolRun) -> bool:
     """Whether a call starts agents."""
-    return bool(run.agents) or run.tool in ("delegate_task", "delegate_tasks")
+    return bool(run.agents) or run.tool in (DELEGATE_TASK, DELEGATE_TASKS)
 
 
 class AgentBlock(Block):
@@ -158,8 +159,8 @@ class AgentBlock(Block):
         if len(task) > 2:
             task = [task[0], pen.line(Text(task[1].text + "…"), width - 4)]
         out += indented(task, "    ", "    ", look.dim)
-        if agent.ended and not unfolded:
-            words = agent.result if agent.result.strip() else agent.error
+        if agent.end is not None and not unfolded:
+            words = agent.end.text if agent.end.text.strip() else agent.end.error
             shown = [part for part in sanitize(words).split("\n") if part.strip()]
             style = look.dim if agent.status == "completed" else look.error
             lines = [pen.line(Text(part[:1000], style=style), width - 6) for part in shown[:SUMMARY_LINES]]
@@ -181,7 +182,7 @@ def summary(state: SessionView, agent: AgentView, now: float) -> tuple[str, str]
 def status_style(agent: AgentView, pen: TextRenderer) -> Style:
     """The colour of an agent's state."""
     look = pen.look
-    if agent.status == "completed":
-        return look.ok if agent.stop_reason == "done" else look.warn
+    if agent.end is not None and agent.status == "completed":
+        return look.ok if agent.end.stop_reason == "done" else look.warn
     return {"failed": look.error, "timeout": look.error, "interrupted": look.error, "cancelled": look.warn,
             "waiting_user": look.warn, "running": look.accent}.get(agent.status, look.dim)  # fmt: skip

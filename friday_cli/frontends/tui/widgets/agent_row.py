@@ -121,7 +121,7 @@ def waits_apart(agent: AgentView) -> bool:
 
 def used(agent: AgentView, tokens_used: int) -> float | None:
     """How much of its budget an agent has used with its subtree, 0 to 1; None without a limit."""
-    return min(tokens_used / agent.token_limit, 1.0) if agent.token_limit else None
+    return min(tokens_used / agent.granted.tokens, 1.0) if agent.granted.tokens else None
 
 
 def bar(share: float, look: Styles) -> Text:

@@ -138,7 +138,7 @@ class Approval(Vertical, can_focus=True):
         """Show what the agent at `path` asks, and take the keys."""
         agent = self.scene.state.agents.get(path)
         if agent is not None and agent.asks:
-            self._show(agent.asks[0])
+            self._show(next(iter(agent.asks)))
         if self.open:
             self.focus()
 

@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView
 
 from .styles import TextRenderer, filled, indented
@@ -376,6 +377,6 @@ class WritingBlock(Block):
 
 
 def _preparing(tool: str, chars: int) -> str:
-    if tool.startswith("delegate_task"):
+    if tool.startswith(DELEGATE_TASK):
         return f"◇ Preparing to delegate… ({chars} characters)"
     return f"○ {sanitize_line(tool, 40)} … ({chars} characters)"

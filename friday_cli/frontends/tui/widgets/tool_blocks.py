@@ -15,6 +15,7 @@ from textual.strip import Strip
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, TableDisplay, TextDisplay
 from friday_cli.core.protocol.format import seconds
 from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
+from friday_cli.tool_catalog import ASK_USER
 from friday_cli.view import ToolRun
 
 from .blocks import Block, RenderContext
@@ -64,7 +65,7 @@ class CallBlock(Block):
 
     def wants(self, what: str) -> bool:
         return (what == "error" and self._run.status in ("error", "denied")) or (
-            what == "question" and (self._run.status == "waiting" or self._run.tool == "ask_user")
+            what == "question" and (self._run.status == "waiting" or self._run.tool == ASK_USER)
         )
 
     def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
@@ -116,7 +117,7 @@ def preview(run: ToolRun, pen: TextRenderer, width: int) -> list[Strip]:
     if run.status in ("error", "denied"):
         last = [part for part in sanitize(run.text).strip().split("\n") if part.strip()][-TAIL:]
         return [pen.line(Text(part[:1000], style=look.error), width) for part in last]
-    if run.tool == "ask_user" and run.text:
+    if run.tool == ASK_USER and run.text:
         return [pen.line(Text(f"└ {sanitize_line(run.text, 500)}", style=look.dim), width)]
     return []
 

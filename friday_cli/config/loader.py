@@ -22,6 +22,7 @@ ENVIRONMENT: dict[str, str] = {
     "FRIDAY_FALLBACK_MODEL": "fallback_model",
     "FRIDAY_EFFORT": "effort",
     "FRIDAY_MODE": "mode",
+    "FRIDAY_SANDBOX": "sandbox.kind",
 }
 """Environment variables that set something, with the name of what they set. An empty variable counts as absent."""
 

@@ -1,0 +1,100 @@
+"""What the harness knows of a tool without loading it: one row per tool, and the catalogue of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+Effect = Literal["read", "write", "run", "net", "spawn", "save", "own"]
+"""What a tool may change, which gives its default rule and what may run side by side:
+`read` looks at the workspace, `write` changes files, `run` starts processes, `net` leaves the machine,
+`spawn` starts agents, `save` keeps something for later sessions, `own` touches only the agent's own state."""
+Grant = Literal["profile", "sub_agents", "harness"]
+"""How an agent gets a tool: its profile lists it, its profile names sub-agents, or the harness adds it."""
+
+WEB_FETCH = "web_fetch"
+"""The tool whose rules name hosts: `web_fetch(domain:example.org)` holds for commands that reach the network, too."""
+WEB_SEARCH = "web_search"
+"""The tool that searches the web. A search by the model's service is reported under the same name (decision 013)."""
+DELEGATION_RESULT = "get_delegation_result"
+"""The tool by which an agent reads the result of a sub-agent that worked in the background."""
+SERVER_PREFIX = "mcp__"
+"""How the names of tools from MCP servers begin: `mcp__SERVER__TOOL`."""
+
+
+class ToolInfo(msgspec.Struct, frozen=True):
+    """One row of the catalogue.
+
+    `group` is the module below `friday_cli.tools` that makes the tool. `by_default`: a profile without `allowedTools`
+    gets it. `aliases` are its names in other programs; an alias may name several tools. `prompt_hint` is the system
+    prompt's line about it; equal hints are shown once. `verifies`: a call of it can back a claim. `for_files`: a rule
+    with a path for it also holds for the files that shell commands read or write.
+    """
+
+    name: str
+    effect: Effect
+    group: str = ""
+    grant: Grant = "profile"
+    by_default: bool = False
+    aliases: tuple[str, ...] = ()
+    prompt_hint: str = ""
+    verifies: bool = True
+    for_files: bool = False
+
+
+class ToolCatalog:
+    """The tools there are, by name and in order. `rows` may be extended for one session, on a copy: `extended`."""
+
+    def __init__(self, rows: Iterable[ToolInfo]) -> None:
+        self.rows = {row.name: row for row in rows}
+
+    def __iter__(self) -> Iterator[ToolInfo]:
+        return iter(self.rows.values())
+
+    def __getitem__(self, name: str) -> ToolInfo:
+        return self.rows[name]
+
+    def extended(self, rows: Iterable[ToolInfo]) -> ToolCatalog:
+        """A catalogue with more rows, such as the tools of a server; a row of the same name is replaced."""
+        return ToolCatalog((*self, *rows))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every tool name that a profile or a rule may use, those of servers left out."""
+        return frozenset(self.rows)
+
+    @property
+    def by_default(self) -> frozenset[str]:
+        """What a profile without `allowedTools` gets."""
+        return frozenset(row.name for row in self if row.by_default)
+
+    def granted_by(self, grant: Grant) -> frozenset[str]:
+        """The names of the tools that an agent gets in that way."""
+        return frozenset(row.name for row in self if row.grant == grant)
+
+    def groups(self, grant: Grant) -> tuple[str, ...]:
+        """The groups of the tools that an agent gets in that way, in order."""
+        return tuple(dict.fromkeys(row.group for row in self if row.grant == grant and row.group))
+
+    def for_files(self, effect: Effect) -> tuple[str, ...]:
+        """The tools whose rules with a path hold for what shell commands do with files."""
+        return tuple(row.name for row in self if row.for_files and row.effect == effect)
+
+    def effect(self, name: str) -> Effect | None:
+        """The effect of a tool, None for an unknown one. A server's tool without a row may do anything: `run`."""
+        if name in self.rows:
+            return self.rows[name].effect
+        return "run" if name.startswith(SERVER_PREFIX) else None
+
+    def named(self, alias: str) -> tuple[str, ...]:
+        """Our names for another program's tool, () for an unknown one. With capital letters, case does not matter."""
+        exact = alias == alias.lower()
+        wanted = alias if exact else alias.lower()
+        return tuple(row.name for row in self if wanted in (a if exact else a.lower() for a in row.aliases))
+
+    def hints(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The lines of the system prompt for an agent with these tools."""
+        held = frozenset(names)
+        return tuple(dict.fromkeys(row.prompt_hint for row in self if row.prompt_hint and row.name in held))

@@ -1,0 +1,84 @@
+"""The tools that ship with Friday, one row each. A new tool is a row here and a module in `friday_cli.tools`.
+
+Code outside `friday_cli.tools` names a tool by the constants of this module.
+"""
+
+from __future__ import annotations
+
+from friday_cli.core.protocol.tool_info import DELEGATION_RESULT, WEB_FETCH, WEB_SEARCH, ToolCatalog, ToolInfo
+
+READ_FILE = "read_file"
+LIST_DIR = "list_dir"
+GLOB = "glob"
+BASH = "bash"
+BASH_KILL = "bash_kill"
+MEMORY_LOAD = "memory_load"
+MEMORY_SAVE = "memory_save"
+ASK_USER = "ask_user"
+DELEGATE_TASK = "delegate_task"
+DELEGATE_TASKS = "delegate_tasks"
+APPLY_DELEGATION = "apply_delegation"
+DISCARD_DELEGATION = "discard_delegation"
+TASK_RESULT = "task_result"
+
+_LOOK = "Use the file tools to look at files, not shell commands; ask for several independent things in one turn."
+_WEB = "Prefer primary sources on the web, and give the URL with what you take from it."
+
+TOOLS = ToolCatalog(
+    (
+        ToolInfo(
+            READ_FILE, "read", "files", by_default=True, prompt_hint=_LOOK, for_files=True,
+            aliases=("Read", "NotebookRead", "read_many_files"),
+        ),
+        ToolInfo(LIST_DIR, "read", "files", by_default=True, prompt_hint=_LOOK, aliases=("LS", "list_directory")),
+        ToolInfo(
+            "edit_file", "write", "files", for_files=True, aliases=("Edit", "MultiEdit", "NotebookEdit", "replace"),
+            prompt_hint="Read a file before you edit it. `edit_file` replaces exact text; take enough lines around it to be unique.",
+        ),
+        ToolInfo(
+            "write_file", "write", "files", for_files=True, aliases=("Write",),
+            prompt_hint="`write_file` is for new files and complete rewrites.",
+        ),
+        ToolInfo(GLOB, "read", "search", by_default=True, prompt_hint=_LOOK, aliases=("Glob",)),
+        ToolInfo(
+            "grep", "read", "search", by_default=True, prompt_hint=_LOOK,
+            aliases=("Grep", "search_file_content", "grep_search"),
+        ),
+        ToolInfo(
+            BASH, "run", "shell", aliases=("Bash", "run_shell_command"),
+            prompt_hint="`bash` starts in the folder each time. Use plain single commands where you can: they are easier to "
+            "approve. Nothing interactive; long-running things go to the background.",
+        ),
+        ToolInfo("bash_output", "own", "shell", aliases=("Bash", "BashOutput", "run_shell_command")),
+        ToolInfo(BASH_KILL, "own", "shell", aliases=("Bash", "KillShell", "KillBash", "run_shell_command")),
+        ToolInfo(WEB_FETCH, "net", "web", prompt_hint=_WEB, aliases=("WebFetch",)),
+        # "search" is in the example of ADR 034, see docs/requirements.md
+        ToolInfo(WEB_SEARCH, "net", "web", prompt_hint=_WEB, aliases=("WebSearch", "search", "google_web_search")),
+        ToolInfo(
+            "document_query", "read", "documents", by_default=True,
+            prompt_hint="`document_query` gives exact quotes with page or line; quote from it, not from memory.",
+        ),
+        ToolInfo(MEMORY_LOAD, "read", "memory", by_default=True),
+        ToolInfo(
+            MEMORY_SAVE, "save", "memory", aliases=("save_memory",),
+            prompt_hint="`memory_save` is for facts that later sessions need and cannot look up quickly. Never for secrets.",
+        ),
+        ToolInfo(
+            "todo", "own", "todo", by_default=True, verifies=False, aliases=("TodoWrite", "TodoRead", "write_todos"),
+            prompt_hint="Keep a `todo` list for work of more than three steps, and keep it true.",
+        ),
+        ToolInfo(
+            ASK_USER, "own", "ask_user", verifies=False, aliases=("AskUserQuestion",),
+            prompt_hint="`ask_user` is for decisions that only the user can take; offer choices.",
+        ),
+        ToolInfo(TASK_RESULT, "own", "task_result", "harness", verifies=False),
+        ToolInfo(DELEGATE_TASK, "spawn", "delegate", "sub_agents", aliases=("Task", "Agent")),
+        ToolInfo(DELEGATE_TASKS, "spawn", "delegate", "sub_agents"),
+        ToolInfo("list_sub_agents", "own", "delegate", "sub_agents", verifies=False),
+        ToolInfo(DELEGATION_RESULT, "own", "delegate", "sub_agents"),
+        ToolInfo("message_sub_agent", "own", "delegate", "sub_agents"),
+        ToolInfo("cancel_sub_agent", "own", "delegate", "sub_agents"),
+        ToolInfo(APPLY_DELEGATION, "write", "worktree", "sub_agents"),
+        ToolInfo(DISCARD_DELEGATION, "own", "worktree", "sub_agents"),
+    )
+)  # fmt: skip
