@@ -1,4 +1,4 @@
-"""What the user does to sub-agents from the chat: stop, detach to the background, decide on a worktree."""
+"""What the user does to agents from the chat: answer, stop, detach to the background, decide on a worktree."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from friday_cli.view import worktree_words
 from .widgets.choice_dialog import Chooser
 
 if TYPE_CHECKING:
+    from friday_cli.core.permissions.approvals import ApprovalAnswer
+
     from .app import FridayApp
 
 SHOWN = 6
@@ -32,6 +34,13 @@ class AgentActions:
                 self._app.say_note(str(error), "error")
 
         self._app.run_worker(report_failure())
+
+    def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
+        """Answer a question or a permission request."""
+        self._begin(self._answer(ask_id, answer))
+
+    async def _answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
+        await self._app.controller.require_session().answer(ask_id, answer)
 
     def stop(self, path: str, level: Literal["cancel", "abort"]) -> None:
         """Stop an agent with its sub-agents; asks for a second press when there are sub-agents at work."""

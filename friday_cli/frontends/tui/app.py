@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from textual import events
-from textual.app import App, ScreenStackError
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.css.query import NoMatches
 from textual.notifications import Notify
 from textual.worker import WorkerFailed
@@ -105,11 +105,16 @@ class FridayApp(App[int]):
         self.chat = ChatScreen(self)
         return self.chat
 
+    def compose(self) -> ComposeResult:
+        """By the app, not by the screen: `on_mount` comes when the prompt is there, and only then the first key."""
+        return self.chat.first_widgets()
+
     def on_mount(self) -> None:
         self.animation_level = "none"
         self.input.keys = keymap.read(keys.names())
         self.set_keymap(self.input.keys.chosen)
         self.themes.show(preferences.read().theme or theme.AUTO)
+        self.chat.composer.area.focus()
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
             try:
@@ -166,7 +171,7 @@ class FridayApp(App[int]):
         chat = self.chat
         if chat.leave_marking() or chat.find_bar.close() or chat.approval.escape():
             return
-        if chat.body.panel_focused:
+        if chat.body.panel.has_focus_within:
             chat.body.leave_panel()
         elif not chat.composer.area.has_focus and not chat.welcome:
             chat.composer.area.focus()
@@ -229,7 +234,8 @@ class FridayApp(App[int]):
         self.agents.background_newest()
 
     def action_answer(self) -> None:
-        self.chat.answer()
+        in_hand = self.chat.place in ("tree", "child", "whole")
+        self.chat.approval.show_for(self.chat.body.panel.in_hand if in_hand else "")
 
     def action_help(self) -> None:
         self.input.submit(Draft("/help"))
@@ -241,11 +247,6 @@ class FridayApp(App[int]):
         self.refresh(layout=True, repaint=True)
 
     # ---- failures -------------------------------------------------------------------------
-
-    def fail(self, error: Exception, code: int) -> None:
-        """End the app because of an error that was expected to be possible."""
-        self.failure = error
-        self.exit(code)
 
     def _handle_exception(self, error: Exception) -> None:
         """A defect ends the app; it is printed when the screen is gone. Work that finds no widget because the app is being

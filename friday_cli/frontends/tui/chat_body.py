@@ -12,9 +12,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 
 from .state import preferences
+from .terminal.clipboard import copy, has_desktop
 from .widgets.agent_panel import AgentPanel
 from .widgets.agent_tree import AgentTree
 from .widgets.blocks import RenderContext
+from .widgets.choice_dialog import Chooser
+from .widgets.message_queue import Draft
 from .widgets.selection import TranscriptReader
 from .widgets.styles import TextRenderer
 from .widgets.transcript import Transcript
@@ -36,7 +39,7 @@ class ChatBody(Horizontal):
         self._friday = friday
         self.context = context
         self.transcript = TranscriptReader(context, id="chat")
-        self._panel_wanted: bool | None = None
+        self.panel_wanted: bool | None = None
         """Whether the user wants the panel; None: it depends on the width."""
 
     def compose(self) -> ComposeResult:
@@ -63,28 +66,17 @@ class ChatBody(Horizontal):
 
     # ---- showing and hiding the panel -----------------------------------------------------------
 
-    @property
-    def panel_focused(self) -> bool:
-        """Whether the keys go to the tree or to the transcript of a sub-agent."""
-        focused = self.app.focused
-        return focused is not None and self.panel in focused.ancestors
-
     def show_panel(self) -> None:
         """Show or hide the panel."""
-        wanted = self._panel_wanted
+        wanted = self.panel_wanted
         if wanted is None:
             wanted = self.app.size.width >= WIDE and len(self._friday.controller.state.agents) > 1
         self.panel.set_class(wanted, "shown")
         self.panel.fit()
 
     def _want_panel(self, wanted: bool) -> None:
-        self._panel_wanted = wanted
+        self.panel_wanted = wanted
         self.show_panel()
-
-    def screen_resized(self) -> None:
-        """Hide a panel that was not asked for when there is no room beside the transcript."""
-        if self.app.size.width < WIDE and self._panel_wanted is None:
-            self.panel.remove_class("shown", "full")
 
     def focus_tree(self) -> None:
         """Show the tree of agents and go there."""
@@ -171,3 +163,31 @@ class ChatBody(Horizontal):
             self._friday.run_worker(self._friday.input.copy_text(agent.result))
         else:
             self._friday.say_note(f"{message.path} has no result yet.")
+
+    # ---- the transcripts ------------------------------------------------------------------------
+
+    def on_transcript_reader_marking(self) -> None:
+        self._friday.refresher.look_again()
+
+    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
+        self._friday.input.submit(Draft(f"/fork {message.number}"))
+
+    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+        self._friday.run_worker(self._friday.input.copy_text(message.text))
+
+    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
+        self._friday.chat.find_bar.open(message.transcript, "")
+
+    def on_transcript_reader_links(self, message: TranscriptReader.Links) -> None:
+        self._friday.run_worker(_follow_link(self._friday, message.urls))
+
+
+async def _follow_link(app: FridayApp, urls: list[str]) -> None:
+    """Copy the link that the user chooses, and open it when there is a desktop: a browser in the terminal would write over
+    the chat."""
+    url = await app.push_screen_wait(Chooser("Which link?", [(url, url) for url in urls[:50]]))
+    if url:
+        await copy(app, url)
+        if has_desktop():
+            app.open_url(url)
+        app.say_note(f"Copied: {url}")

@@ -10,27 +10,23 @@ from textual import on
 from textual.app import ComposeResult
 from textual.events import Key, Resize
 from textual.screen import Screen
-from textual.widgets._toast import ToastRack
 
-from .chat_body import NARROW, ChatBody
+from .chat_body import WIDE, ChatBody
+from .notifications import place_toasts
 from .state import keymap
 from .state.file_index import FileIndex
 from .state.prompt_history import PromptHistory
 from .status_text import Place
-from .terminal.clipboard import copy, has_desktop
 from .widgets.agent_block import make_block
 from .widgets.agent_tree import AgentTree
 from .widgets.approval_panel import Approval
 from .widgets.blocks import RenderContext
-from .widgets.choice_dialog import Chooser
 from .widgets.composer import Composer
-from .widgets.message_queue import Draft
 from .widgets.search_bar import FindBar
 from .widgets.selection import TranscriptReader
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt
-from .widgets.transcript import Transcript
 from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
@@ -50,11 +46,13 @@ class ChatScreen(Screen[None]):
     def __init__(self, friday: FridayApp) -> None:
         super().__init__()
         self._friday = friday
-        self._furnished = asyncio.Event()
+        self.furnished = asyncio.Event()
+        """Set when all widgets are there."""
 
     # ---- the widgets ----------------------------------------------------------------------
 
-    def compose(self) -> ComposeResult:
+    def first_widgets(self) -> ComposeResult:
+        """Make the widgets of the first picture."""
         cwd = self._friday.cwd
         self.body = ChatBody(self._friday, self.new_context())
         self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._friday.input.completions, id="composer")
@@ -64,9 +62,12 @@ class ChatScreen(Screen[None]):
         yield self.status
 
     def on_mount(self) -> None:
-        self.composer.area.focus()
-        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._place_toasts())
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: place_toasts(self, self.body.region.bottom))
         self.watch(self._friday, "app_focus", self._app_focused, init=False)
+
+    def _app_focused(self, focused: bool) -> None:
+        if focused and self.ready:
+            self.approval.hold()  # the click or key that gives the window the focus answers nothing
 
     async def furnish(self) -> None:
         """Mount the widgets that are hidden at first."""
@@ -74,16 +75,12 @@ class ChatScreen(Screen[None]):
         self.find_bar = FindBar(id="find")
         self.approval = Approval(self.body.context, id="approval")
         await self.mount(self.find_bar, self.approval, before="#composer")
-        self._furnished.set()
-
-    async def furnished(self) -> None:
-        """Wait for `furnish`."""
-        await self._furnished.wait()
+        self.furnished.set()
 
     @property
     def ready(self) -> bool:
         """Whether all widgets are there: not before `furnish`, and not while the app is taken down."""
-        return self._furnished.is_set() and self._friday.is_running
+        return self.furnished.is_set() and self._friday.is_running
 
     def new_context(self) -> RenderContext:
         """What transcripts draw the open session with."""
@@ -130,17 +127,12 @@ class ChatScreen(Screen[None]):
             return "welcome"
         if self.approval in focused.ancestors:
             return "words"
-        return "tree" if self.body.panel_focused else "panel" if focused is self.approval else ""
+        return "tree" if panel.has_focus_within else "panel" if focused is self.approval else ""
 
     def leave_marking(self) -> bool:
         """End the marking of text with keys; False when there is none."""
         focused = self._friday.focused
         return isinstance(focused, TranscriptReader) and focused.leave_marking()
-
-    def answer(self) -> None:
-        """Go to what is asked; from an agent's place, to what that agent asks."""
-        in_hand = self.place in ("tree", "child", "whole")
-        self.approval.show_for(self.body.panel.in_hand if in_hand else "")
 
     def on_descendant_focus(self) -> None:
         if not self.ready:
@@ -150,10 +142,6 @@ class ChatScreen(Screen[None]):
             self.approval.hold()  # the panel grows: the mouse may have been pressed on something else
         self.approval.set_class(brief, "brief")
         self._friday.refresher.look_again()
-
-    def _app_focused(self, focused: bool) -> None:
-        if focused and self.ready:
-            self.approval.hold()  # the click or key that gave the window the focus answers nothing
 
     def on_key(self, event: Key) -> None:
         """Insert a printable key without a binding into the prompt, also while no widget has the focus yet."""
@@ -165,22 +153,13 @@ class ChatScreen(Screen[None]):
             self.composer.area.insert(event.character)
 
     def on_resize(self, event: Resize) -> None:
-        if self.ready:
-            self.body.screen_resized()
+        if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
+            self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
         self._friday.refresher.look_again()
-
-    def _place_toasts(self) -> None:
-        """Show notes at the left above the approval panel and the prompt, where they hide neither these nor the tree."""
-        below = self.size.height - self.body.region.bottom
-        for rack in self.query(ToastRack):
-            if rack.styles.margin.bottom != below:
-                rack.styles.margin = (0, 0, below, 0)
 
     # ---- messages of the composer and the approval panel ----------------------------------------
 
     def on_composer_submitted(self, message: Composer.Submitted) -> None:
-        if not message.path and self.size.width < NARROW and self.ready:
-            self.body.close_overlay()  # the reply comes in the transcript behind it
         self._friday.input.submit(message.draft, message.path)
 
     def on_composer_nudge(self) -> None:
@@ -194,7 +173,7 @@ class ChatScreen(Screen[None]):
         (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
 
     def on_approval_answered(self, message: Approval.Answered) -> None:
-        self._friday.input.answer(message.ask_id, message.answer)
+        self._friday.agents.answer(message.ask_id, message.answer)
         if len(self._friday.controller.state.asks) <= 1:
             self.composer.area.focus()
 
@@ -218,30 +197,3 @@ class ChatScreen(Screen[None]):
         self.composer.area.focus()
         self._friday.input.first = self._friday.input.first or message.first
         self._friday.run_worker(self._friday.input.reopen(model=message.model))
-
-    # ---- messages of the transcripts ------------------------------------------------------------
-
-    def on_transcript_reader_marking(self) -> None:
-        self._friday.refresher.look_again()
-
-    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
-        self._friday.input.submit(Draft(f"/fork {message.number}"))
-
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
-        self._friday.run_worker(self._friday.input.copy_text(message.text))
-
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        self.find_bar.open(message.transcript, "")
-
-    def on_transcript_reader_links(self, message: TranscriptReader.Links) -> None:
-        self._friday.run_worker(self._follow_link(message.urls))
-
-    async def _follow_link(self, urls: list[str]) -> None:
-        """Copy the link that the user chooses, and open it when there is a desktop: a browser in the terminal would write
-        over the chat."""
-        url = await self._friday.push_screen_wait(Chooser("Which link?", [(u, u) for u in urls[:50]]))
-        if url:
-            await copy(self._friday, url)
-            if has_desktop():
-                self._friday.open_url(url)
-            self._friday.say_note(f"Copied: {url}")

@@ -24,7 +24,6 @@ from .widgets.message_queue import Draft
 from .widgets.shell_block import ShellBlock
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.approvals import ApprovalAnswer
     from friday_cli.workspace.checkpoints.review import FileDiff
 
     from .app import FridayApp
@@ -59,7 +58,7 @@ class InputController:
     async def _deliver(self, draft: Draft, path: str) -> None:
         """Send a message to the agent at `path` ("" is the main one), queue it, or run the command that it names."""
         app, chat, text = self._app, self._app.chat, draft.text
-        await chat.furnished()
+        await chat.furnished.wait()
         if not path and app.size.width < NARROW:
             chat.body.close_overlay()  # the reply comes in the transcript behind it
         if not text.startswith("/") and self._read_only():
@@ -133,14 +132,6 @@ class InputController:
             command, rest = custom
             await self._report(self.controller.say(command.words(rest), task=draft.text, bounds=command.bounds()))
 
-    def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> None:
-        """Answer a question or a permission request of an agent."""
-
-        async def work() -> None:
-            await self.controller.require_session().answer(ask_id, answer)
-
-        self._app.run_worker(self._report(work()))
-
     async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
         """Show the remarks that the work returns, or why it failed."""
         try:
@@ -176,7 +167,8 @@ class InputController:
             wrong = error
             await app.chat.show_welcome(True)
         except FridayError as error:
-            app.fail(error, error.exit_code)
+            app.failure = error
+            app.exit(error.exit_code)
             return False
         else:
             await app.chat.show_welcome(False)
@@ -224,9 +216,6 @@ class InputController:
 
     async def leave(self) -> None:
         self._app.exit(0)
-
-    def last_reply(self) -> str:
-        return self._app.chat.body.transcript.last_reply()
 
     def look_for(self, text: str) -> None:
         self._app.chat.find_bar.open(self._app.chat.body.transcript, text)

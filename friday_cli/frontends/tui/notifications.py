@@ -1,4 +1,4 @@
-"""Signals outside the chat's own screen: the terminal's title, and its notification while its window has no focus.
+"""Where notes are shown, and signals outside the screen: the terminal's title, and notifications while it has no focus.
 
 The terminal gets fixed texts and the name of the folder only.
 """
@@ -10,6 +10,8 @@ import time
 from typing import Any
 
 from textual.app import App
+from textual.screen import Screen
+from textual.widgets._toast import ToastRack
 
 from friday_cli.core.text.sanitize import sanitize_line
 
@@ -73,3 +75,11 @@ class TerminalNotifier:
 def tmux_passthrough(sequence: str) -> str:
     """The sequence in the form that tmux passes on to the terminal around it, where its settings allow that."""
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
+def place_toasts(screen: Screen[Any], top: int) -> None:
+    """Show notes at the left above row `top`, where they hide neither the tree nor what is below."""
+    below = screen.size.height - top
+    for rack in screen.query(ToastRack):
+        if rack.styles.margin.bottom != below:
+            rack.styles.margin = (0, 0, below, 0)

@@ -258,7 +258,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await stage.settle()
         out["child"] = stage.frame()
         await pilot.press("escape")
-        app.side_wish = None
+        app.chat.body.panel_wanted = None
         app.query_one(Composer).area.focus()
         await stage.play(permission())
         out["permission"] = stage.frame()
@@ -273,7 +273,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await stage.settle(has="/keys")
         out["palette"] = stage.frame()
         await pilot.press("escape")
-        await app.pick_session()
+        await app.input.pick_session()
         await stage.settle(has="Done; the tests pass.")
         out["sessions"] = stage.frame()
         await pilot.press("escape")

@@ -66,9 +66,6 @@ class CommandContext(Protocol):
     async def leave(self) -> None:
         """Quit."""
 
-    def last_reply(self) -> str:
-        """The newest words of the main agent."""
-
     def look_for(self, text: str) -> None:
         """Search the transcript."""
 

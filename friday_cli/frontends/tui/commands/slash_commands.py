@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
+from friday_cli.core.text.sanitize import sanitize
 from friday_cli.extensions.commands import CustomCommands, called, load
+from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
@@ -305,10 +307,12 @@ async def _export(chat: CommandContext, rest: str) -> None:
 
 @command("copy", "Copy the last answer")
 async def _copy(chat: CommandContext, rest: str) -> None:
-    text = chat.last_reply()
-    if not text:
+    root = chat.controller.state.root
+    items = reversed(root.transcript if root is not None else [])
+    replies = (item.text for item in items if isinstance(item, MessageItem) and item.role == "assistant" and item.text)
+    if (text := next(replies, None)) is None:
         raise UsageError("There is no answer to copy yet.")
-    await chat.copy_text(text)
+    await chat.copy_text(sanitize(text))
 
 
 @command("find", "Search the transcript", usage="[TEXT]")

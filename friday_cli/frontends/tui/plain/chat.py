@@ -1,8 +1,7 @@
-"""The chat as linear text: no screen of its own, nothing is drawn over; for screen readers and terminals that can do no more.
+"""The chat as plain lines, for screen readers and for terminals that cannot draw a screen.
 
-Interface: `Linear(options, cwd=..., first=..., pick=..., env=...)`, `await run()` gives the exit code; `controller` is what it
-folds. A line is a message, a `/` command, `!` a shell command, or the answer to the open question. Everything from a model
-or a tool passes `core.plain`.
+A line that is typed is a message, a `/` command, `!` and a shell command, or the answer to the open question. Everything
+from a model or a tool is sanitized before it is printed.
 """
 
 from __future__ import annotations
@@ -11,37 +10,28 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.text.sanitize import sanitize, sanitize_line, show_invisible
-from friday_cli.extensions.commands import CustomCommand, CustomCommands
-from friday_cli.view import MessageItem
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize
 
 from ..commands import slash_commands
-from ..commands.command_output import diff_card
-from ..commands.context import NOTHING
 from ..controller import Make, SessionController
 from ..keys.double_press import DoublePress
-from ..state.keymap import Keys
 from ..status_text import read_only_reason
 from ..widgets.message_queue import Draft
 from .approvals import PlainApprovals
+from .context import PlainContext
 from .writer import PlainWriter
-
-if TYPE_CHECKING:
-    from friday_cli.workspace.checkpoints.review import FileDiff
-
-    from ..widgets.diff_review import ReviewActions
 
 _ENDS = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 READ = 65_536
 
 
 class PlainChat:
-    """The chat on standard input and output. It is the `CommandContext` of plain text."""
+    """The chat on standard input and output."""
 
     def __init__(
         self, options: Make, *, cwd: Path, first: str = "", pick: bool = False, env: Mapping[str, str] | None = None
@@ -55,7 +45,7 @@ class PlainChat:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._presses = DoublePress()
-        self.customs, self.keys = CustomCommands(), Keys()
+        self._context = PlainContext(self.controller, self._say, leave=lambda: self._leave(0), reopened=self._reopened)
         self._writer = PlainWriter(self._say)
         self._approvals = PlainApprovals(self._say, self.controller)
 
@@ -73,7 +63,7 @@ class PlainChat:
         if watched_now := read_only_reason(self.controller):
             self._say(f"{watched_now}.")
         if self._pick:
-            await self.pick_session()
+            await self._context.pick_session()
         if self._first:
             self._begin(self._heard(self._first))
         loop.add_reader(sys.stdin.fileno(), self._read)
@@ -99,7 +89,7 @@ class PlainChat:
             self._follow()
             if self._writer.idle and self._queue and not self.controller.working:
                 waiting, self._queue = "\n\n".join(self._queue), []
-                await self.send(waiting)
+                await self._context.send(waiting)
             elif self.controller.working and (root := self.controller.state.root) is not None and root.ended:
                 asyncio.get_running_loop().call_later(0.05, self._news.set)  # its end is told before it is over
             await asyncio.sleep(0.05)
@@ -152,7 +142,7 @@ class PlainChat:
             elif text.startswith("!") and text.strip("!"):
                 await self._shell(text)
             elif slash_commands.is_command(text):
-                if not await slash_commands.run(self, Draft(text)):
+                if not await slash_commands.run(self._context, Draft(text)):
                     self._say(f"There is no command {text.split()[0]}. /help lists them.")
             elif text:
                 async with self._turn:  # one message after the other: with each the agent may begin
@@ -165,91 +155,19 @@ class PlainChat:
             self._queue.append(text)
             self._say("Queued: sent when the agent has ended its turn.")
         else:
-            await self.send(text)
+            await self._context.send(text)
 
     async def _shell(self, text: str) -> None:
         command = text.lstrip("!").strip()
         code, output = await self.controller.run(command, lambda part: None, keep=not text.startswith("!!"))
         self._say(f"{output.rstrip()}\nExit code {code}.")
 
-    def _follow(self) -> None:
-        self._writer.follow(self.controller.state)
-        self._approvals.follow()
-
-    # ---- what commands ask for --------------------------------------------------------------------
-
-    def show_card(self, markdown: str) -> None:
-        self._say(markdown)
-
-    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
-        self._say(text if level == "information" else f"{level.capitalize()}: {text}")
-
-    async def reopen(self, **changes: Any) -> bool:
-        if wrong := await self.controller.switch(**changes):
-            self.say_note(str(wrong), "error")
+    def _reopened(self) -> None:
+        """Begin the output of another session."""
         self._writer = PlainWriter(self._say)
         self._approvals = PlainApprovals(self._say, self.controller)
         self._follow()
-        return wrong is None
 
-    async def send(self, text: str) -> None:
-        for remark in await self.controller.say(text):
-            self._say(f"Warning: {remark}")
-
-    async def load_customs(self) -> None:
-        self.customs = await slash_commands.load_customs(self.controller.options)
-
-    async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
-        if self.controller.working:
-            raise UsageError(
-                f"{sanitize_line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it."
-            )
-        await self.controller.say(custom.words(rest), task=draft.text, bounds=custom.bounds())
-
-    async def pick_session(self) -> None:
-        from friday_cli.paths import store_path
-        from friday_cli.store import Store
-
-        async with Store(store_path()) as store:
-            found = await store.list_sessions(self._cwd)
-        for known in found[:20]:
-            self._say(f"{known.id[:8]}: {sanitize_line(known.title, 100)}")
-        self._say("/resume ID goes on with one.")
-
-    async def choose(
-        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
-    ) -> str | None:
-        rows = [
-            label if label == key or label.startswith(f"{key}:") else f"{key}: {label}" for key, label in choices if key
-        ]
-        names = [sanitize_line(row, 200) for row in rows]
-        self._say("\n".join([title, *names, "Write the command again, with one of them behind it."]))
-        return None
-
-    async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
-        self._say(diff_card(rows))
-
-    def offer(self, text: str) -> None:
-        self._say(f"Your message was:\n{show_invisible(text)}")
-
-    async def copy_text(self, text: str) -> None:
-        raise UsageError("There is no clipboard in plain text.", hint="Select it in your terminal, or use /export.")
-
-    async def leave(self) -> None:
-        self._leave(0)
-
-    def last_reply(self) -> str:
-        root = self.controller.state.root
-        said = [i.text for i in root.transcript if isinstance(i, MessageItem) and i.role == "assistant"] if root else []
-        return said[-1] if said else ""
-
-    def look_for(self, text: str) -> None:
-        raise UsageError("Plain text has no search.", hint="Your terminal's own search sees all of it.")
-
-    def focus_tree(self) -> None:
-        from friday_cli.view import render_tree
-
-        self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
-
-    def use_theme(self, name: str) -> None:
-        raise UsageError("Plain text has no themes.")
+    def _follow(self) -> None:
+        self._writer.follow(self.controller.state)
+        self._approvals.follow()
