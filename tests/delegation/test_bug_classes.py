@@ -27,7 +27,7 @@ from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.extensions.profiles import check, load, parse
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.e2e.conftest import friday
@@ -181,7 +181,7 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
     envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
         log = [*envelopes[:length]]
-        log += closing(log, now=1e9)
+        log += recovery_events(log, now=1e9)
         for record in replay(log).values():
             assert record.end is not None
             assert record.status in ENDED
@@ -376,7 +376,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
     model = Chatty({"a": [Say("", [t]) for t in tasks] + [Say("fin")], "*": [Say("the end")]})
     async with stage.open(model) as s:
         slow = Subscription()  # a reader that never comes to read
-        s.session.log._readers.append(slow)
+        s.session._log._readers.append(slow)
         state = SessionView()
         live = 0
 
@@ -391,11 +391,11 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         durable = len(s.envelopes)
         assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
-        await s.session.log.flush()
+        await s.session._log.flush()
         await asyncio.sleep(1)
         assert live >= 50
         assert all(state.agents[p].reply is None for p in s.agents()), "nothing of the deltas stays in what is shown"
-        s.session.log._readers.remove(slow)
+        s.session._log._readers.remove(slow)
         await s.session.close()
         await pumping
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.view import worktree_words
+from friday_cli.view import worktree_text
 
 from .widgets.choice_dialog import Chooser
 
@@ -86,7 +86,7 @@ class AgentActions:
         agent = self._app.controller.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
-            how = f" any more: {worktree_words(made)}" if made else ""
+            how = f" any more: {worktree_text(made)}" if made else ""
             self._app.say_note(f"{path} has no worktree{how}.")
             return
         if not agent.ended:
@@ -101,7 +101,7 @@ class AgentActions:
             ("leave", "Decide later"),
         ]
         ask = self._app.push_screen_wait
-        choice = await ask(Chooser(f"Worktree of {path} {worktree_words(made)}\n{names}", choices))
+        choice = await ask(Chooser(f"Worktree of {path} {worktree_text(made)}\n{names}", choices))
         if choice == "apply" and (conflict := await self._apply_worktree(path)):
             why, _, diff = conflict.partition("\nWhat the worktree changed in them:\n")
             rest = choices[1:][::-1]

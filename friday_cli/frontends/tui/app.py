@@ -219,7 +219,7 @@ class FridayApp(App[int]):
             modes = [mode for mode in MODES if mode != "yolo"]
             now = self.controller.mode
             mode = modes[(modes.index(now) + 1) % len(modes)] if now in modes else "ask"
-            self.run_worker(self.controller.session.set_mode(mode))
+            self.run_worker(self.controller.session.permissions.set_mode(mode))
 
     def action_details(self) -> None:
         self.chat.body.transcript.toggle_all()

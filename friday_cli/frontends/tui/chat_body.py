@@ -18,9 +18,9 @@ from .widgets.agent_tree import AgentTree
 from .widgets.blocks import RenderContext
 from .widgets.choice_dialog import Chooser
 from .widgets.message_queue import Draft
-from .widgets.selection import TranscriptReader
 from .widgets.styles import TextRenderer
 from .widgets.transcript import Transcript
+from .widgets.transcript_messages import CopyText, ForkRequested, Links, OpenAgent
 
 if TYPE_CHECKING:
     from .app import FridayApp
@@ -38,7 +38,7 @@ class ChatBody(Horizontal):
         super().__init__(id="body")
         self._friday = friday
         self.context = context
-        self.transcript = TranscriptReader(context, id="chat")
+        self.transcript = Transcript(context, id="chat")
         self.panel_wanted: bool | None = None
         """Whether the user wants the panel; None: it depends on the width."""
 
@@ -48,7 +48,7 @@ class ChatBody(Horizontal):
     async def furnish(self) -> None:
         """Mount the panel, hidden."""
         self.panel = AgentPanel(self.context, id="side")
-        self.panel.chosen = preferences.read().side
+        self.panel.resizer.chosen = preferences.read().side
         await self.mount(self.panel)
 
     def reset(self, context: RenderContext) -> None:
@@ -59,7 +59,7 @@ class ChatBody(Horizontal):
 
     def restyle(self, renderer: TextRenderer) -> None:
         """Draw with another renderer."""
-        self.context.pen = renderer
+        self.context.renderer = renderer
         self.transcript.redraw()
         if self._friday.chat.ready:
             self.panel.redraw()
@@ -72,7 +72,7 @@ class ChatBody(Horizontal):
         if wanted is None:
             wanted = self.app.size.width >= WIDE and len(self._friday.controller.state.agents) > 1
         self.panel.set_class(wanted, "shown")
-        self.panel.fit()
+        self.panel.resizer.fit()
 
     def _want_panel(self, wanted: bool) -> None:
         self.panel_wanted = wanted
@@ -118,7 +118,7 @@ class ChatBody(Horizontal):
 
     def widen(self, by: int) -> None:
         """Change the width of the panel by columns, and keep it for later chats."""
-        preferences.keep(side=self.panel.widen(self.panel.region.width + by))
+        preferences.keep(side=self.panel.resizer.resize(self.panel.region.width + by))
 
     def on_agent_panel_widened(self, message: AgentPanel.Widened) -> None:
         preferences.keep(side=message.width)
@@ -126,8 +126,8 @@ class ChatBody(Horizontal):
     # ---- one agent ------------------------------------------------------------------------------
 
     @on(AgentTree.OpenTranscript)
-    @on(Transcript.OpenAgent)
-    def _open_agent(self, message: AgentTree.OpenTranscript | Transcript.OpenAgent) -> None:
+    @on(OpenAgent)
+    def _open_agent(self, message: AgentTree.OpenTranscript | OpenAgent) -> None:
         """Show the transcript of an agent and go there; when it has the focus, let it fill the screen or end that."""
         path, panel = message.path, self.panel
         if panel.inside and panel.child == path:
@@ -166,19 +166,16 @@ class ChatBody(Horizontal):
 
     # ---- the transcripts ------------------------------------------------------------------------
 
-    def on_transcript_reader_marking(self) -> None:
+    def on_transcript_marking(self) -> None:
         self._friday.refresher.look_again()
 
-    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
+    def on_transcript_fork_requested(self, message: ForkRequested) -> None:
         self._friday.input.submit(Draft(f"/fork {message.number}"))
 
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+    def on_transcript_copy_text(self, message: CopyText) -> None:
         self._friday.run_worker(self._friday.input.copy_text(message.text))
 
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        self._friday.chat.find_bar.open(message.transcript, "")
-
-    def on_transcript_reader_links(self, message: TranscriptReader.Links) -> None:
+    def on_transcript_links(self, message: Links) -> None:
         self._friday.run_worker(_follow_link(self._friday, message.urls))
 
 

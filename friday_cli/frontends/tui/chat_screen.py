@@ -23,10 +23,11 @@ from .widgets.approval_panel import Approval
 from .widgets.blocks import RenderContext
 from .widgets.composer import Composer
 from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt
+from .widgets.transcript import Transcript
+from .widgets.transcript_messages import Typed
 from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class ChatScreen(Screen[None]):
 
     def _app_focused(self, focused: bool) -> None:
         if focused and self.ready:
-            self.approval.hold()  # the click or key that gives the window the focus answers nothing
+            self.approval.grace.restart()  # the click or key that gives the window the focus answers nothing
 
     async def furnish(self) -> None:
         """Mount the widgets that are hidden at first."""
@@ -118,9 +119,9 @@ class ChatScreen(Screen[None]):
     def place(self) -> Place:
         """Where the keys go."""
         focused, panel = self._friday.focused, self.body.panel
-        if isinstance(focused, TranscriptReader):
+        if isinstance(focused, Transcript):
             child: Place = "whole" if panel.has_class("full") else "child"
-            return "marking" if focused.marking else child if panel.inside else "chat"
+            return "marking" if focused.marker.caret is not None else child if panel.inside else "chat"
         if focused is None or isinstance(focused, Prompt):
             return "prompt"
         if any(isinstance(node, Welcome) for node in focused.ancestors):
@@ -132,14 +133,14 @@ class ChatScreen(Screen[None]):
     def leave_marking(self) -> bool:
         """End the marking of text with keys; False when there is none."""
         focused = self._friday.focused
-        return isinstance(focused, TranscriptReader) and focused.leave_marking()
+        return isinstance(focused, Transcript) and focused.marker.end()
 
     def on_descendant_focus(self) -> None:
         if not self.ready:
             return
         brief = self.place in ("tree", "child", "whole", "chat", "marking")
         if self.approval.has_class("brief") and not brief:
-            self.approval.hold()  # the panel grows: the mouse may have been pressed on something else
+            self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
         self.approval.set_class(brief, "brief")
         self._friday.refresher.look_again()
 
@@ -168,7 +169,7 @@ class ChatScreen(Screen[None]):
     def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
         self._friday.input.shell.start(message.command, keep=message.keep)
 
-    def on_composer_scroll_chat(self, message: Composer.ScrollChat) -> None:
+    def on_prompt_scroll_chat(self, message: Prompt.ScrollChat) -> None:
         transcript = self.body.transcript
         (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
 
@@ -177,15 +178,15 @@ class ChatScreen(Screen[None]):
         if len(self._friday.controller.state.asks) <= 1:
             self.composer.area.focus()
 
-    @on(TranscriptReader.Typed)
+    @on(Typed)
     @on(Approval.TypingStarted)
-    async def _type_into_prompt(self, message: TranscriptReader.Typed | Approval.TypingStarted) -> None:
+    async def _type_into_prompt(self, message: Typed | Approval.TypingStarted) -> None:
         """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
         self.composer.area.focus()
         if message.text == "\r":
             self.composer.send()
         elif len(message.text) > 1:
-            await self.composer.paste(message.text)
+            await self.composer.area.paste(message.text)
         else:
             self.composer.area.insert(message.text)
 

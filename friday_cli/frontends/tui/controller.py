@@ -230,10 +230,8 @@ class SessionController:
         `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it. Pictures need a
         beginning: to an agent at work only the words go.
         """
-        from friday_cli.session.attachments import attached
-
         session = self.require_session()
-        body, named, remarks = await attached(text, session.world.workspace, profiles=session.profiles)
+        body, named, remarks = await session.attach(text)
         images = (*images, *named)
         body = "\n\n".join([body, *self._pending_context])
         self._pending_context = []
@@ -270,13 +268,11 @@ class SessionController:
     async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
         """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
         main agent reads them with the next message when `keep` is set."""
-        ran = await self.require_session().world.workspace.run(
-            command, agent="person", timeout_s=SHELL_TIMEOUT_S, on_output=on_output, access="outside"
-        )
+        code, output = await self.require_session().run_command(command, on_output)
         if keep:
-            output = ran.output[-SHELL_KEPT:]
-            self._pending_context.append(f"[I ran this command: {command}\nexit code: {ran.exit_code}\n{output}]")
-        return ran.exit_code, ran.output
+            kept = output[-SHELL_KEPT:]
+            self._pending_context.append(f"[I ran this command: {command}\nexit code: {code}\n{kept}]")
+        return code, output
 
     async def interrupt(self) -> None:
         """Abort the main agent with its sub-agents, or the compaction of its history."""
@@ -307,7 +303,7 @@ class SessionController:
     @property
     def mode(self) -> str:
         """What passes without asking now; the log has that of the last run, which may have been another process's."""
-        return self.session.rules.mode if self.session is not None else self.state.mode
+        return self.session.permissions.mode if self.session is not None else self.state.mode
 
     def require_session(self) -> Session:
         """The session, to do something with it. Raises UsageError where none is open, or another process drives it."""

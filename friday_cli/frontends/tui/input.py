@@ -22,6 +22,7 @@ from .widgets.choice_dialog import Chooser
 from .widgets.completion_popup import Completion
 from .widgets.message_queue import Draft
 from .widgets.shell_block import ShellBlock
+from .widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
@@ -85,12 +86,12 @@ class InputController:
         return window is not None
 
     def _queue(self, draft: Draft, *, first: bool = False) -> None:
-        self._app.chat.composer.queue(draft, first=first)
+        self._app.chat.composer.queue.put(draft, first=first)
         self._app.refresher.look_again()
 
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Send a message to the main agent now."""
-        self._app.chat.body.transcript.following = True
+        self._app.chat.body.transcript.position.following = True
         async with self._sending:
             await self._report(self.controller.say(text, images=images))
 
@@ -102,13 +103,13 @@ class InputController:
             elif self.controller.session is None or self.controller.working:
                 self._queue(draft)
             else:
-                self._app.chat.body.transcript.following = True
+                self._app.chat.body.transcript.position.following = True
                 prompt, bounds = custom.words(rest), custom.bounds()
                 await self._report(self.controller.say(prompt, task=draft.text, images=draft.images, bounds=bounds))
 
     def send_waiting(self) -> None:
         """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do."""
-        waiting = self._app.chat.composer.take_queue()
+        waiting = self._app.chat.composer.queue.take()
         if waiting is None and self.first:
             waiting, self.first = Draft(self.first), ""
         if waiting is not None:
@@ -116,7 +117,7 @@ class InputController:
 
     def send_queue(self) -> None:
         """Send what waits in the queue now; an agent at work reads it at its next turn."""
-        if waiting := self._app.chat.composer.take_queue():
+        if waiting := self._app.chat.composer.queue.take():
             self._app.run_worker(self._send_at_work(waiting))
 
     async def _send_at_work(self, draft: Draft) -> None:
@@ -202,7 +203,7 @@ class InputController:
     async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
         from .widgets.diff_review import Review
 
-        await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.pen, actions))
+        await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.renderer, actions))
 
     def offer(self, text: str) -> None:
         composer = self._app.chat.composer
@@ -218,7 +219,8 @@ class InputController:
         self._app.exit(0)
 
     def look_for(self, text: str) -> None:
-        self._app.chat.find_bar.open(self._app.chat.body.transcript, text)
+        focused, chat = self._app.focused, self._app.chat
+        chat.find_bar.open(focused if isinstance(focused, Transcript) else chat.body.transcript, text)
 
     def focus_tree(self) -> None:
         self._app.chat.body.focus_tree()

@@ -126,8 +126,8 @@ class ScreenRefresher:
             controller,
             chat.place,
             pane=panel.has_class("shown"),
-            queued=not composer.waiting.empty,
+            queued=not composer.queue.empty,
             chosen=panel.agents.selected,
         )
         facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._app.input.keys.chosen))
-        chat.status.tell(facts, chat.body.context.pen.look)
+        chat.status.show(facts, chat.body.context.renderer.styles)

@@ -15,7 +15,7 @@ from textual.app import App
 from friday_cli.core.protocol.errors import FridayError, UsageError
 
 from .state import preferences
-from .widgets.styles import rounded
+from .widgets.styles import uses_256_colors
 
 AUTO, DARK, LIGHT, ANSI = "auto", "dark", "light", "ansi"
 NAMES = (AUTO, DARK, LIGHT, ANSI)
@@ -59,7 +59,7 @@ class ThemeController:
         name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(wanted, wanted)
         name = f"textual-{name}" if name in (DARK, LIGHT) else name
         name = f"ansi-{shade}" if app.no_color else name
-        if name == f"textual-{DARK}" and rounded(app) and app.available_themes[name].panel != GREY:
+        if name == f"textual-{DARK}" and uses_256_colors(app) and app.available_themes[name].panel != GREY:
             more = {**app.available_themes[name].variables, "block-cursor-background": "#0087d7", "scrollbar": GREY}
             app.register_theme(replace(app.available_themes[name], panel=GREY, variables=more))
             app.refresh_css(animate=False)

@@ -93,7 +93,7 @@ async def model_names(cwd: Path) -> list[str]:
 
     known = await asyncio.to_thread(settings, cwd)
     found = await probe(known.providers, os.environ)
-    rows = models.usable(known, found=found)
+    rows = models.list_services(known, found=found)
     return [name for row in rows if row.usable for name in row.models]
 
 
@@ -194,7 +194,7 @@ async def export_file(controller: SessionController, rest: str) -> Path:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
     path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    text = export(await session.log.history(), form, version=__version__)
+    text = export(await session.history(), form, version=__version__)
 
     def write() -> None:
         try:

@@ -142,7 +142,7 @@ async def _keys(chat: CommandContext, rest: str) -> None:
 async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
         session = chat.controller.session
-        now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
+        now = session.model if session else "none"
         names = await command_output.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
@@ -154,7 +154,7 @@ async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
         raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
     session = chat.controller.session
-    now = session.root.effort if session else None
+    now = session.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
@@ -179,12 +179,12 @@ async def _mode(chat: CommandContext, rest: str) -> None:
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:
-            await chat.controller.require_session().set_mode(mode)
+            await chat.controller.require_session().permissions.set_mode(mode)
 
 
 @command("plan", "Mode plan: nothing that changes anything")
 async def _plan(chat: CommandContext, rest: str) -> None:
-    await chat.controller.require_session().set_mode("plan")
+    await chat.controller.require_session().permissions.set_mode("plan")
 
 
 @command("agents", "The tree of all agents of the session", aliases=("tasks",))
@@ -201,7 +201,7 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
 @command("context", "What the context window holds")
 async def _context(chat: CommandContext, rest: str) -> None:
     session, root = chat.controller.session, chat.controller.state.root
-    window = (root.window if root else 0) or (session.root.provider.window if session else 0)
+    window = (root.window if root else 0) or (session.context_window if session else 0)
     chat.show_card(command_output.context_card(chat.controller.state, window))
 
 
@@ -217,7 +217,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
     if not rest:
         state = chat.controller.state
         places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
-        found = session.rules.rules if session else []
+        found = session.permissions.rules() if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
         chat.show_card(command_output.rules_card(chat.controller.mode, state, rows))
@@ -230,7 +230,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 async def _revoke(chat: CommandContext, wanted: str) -> None:
     """Take a rule back that was allowed for the session or for always."""
     session = chat.controller.require_session()
-    found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
+    found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
     places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
@@ -240,7 +240,7 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
         return
     if wanted not in found:
         raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
-    await session.revoke(found[wanted])
+    await session.permissions.revoke(found[wanted])
     chat.say_note(f"{wanted} is not allowed by a rule any more.")
 
 

@@ -11,8 +11,9 @@ from friday_cli.core.text.sanitize import sanitize_line, show_invisible
 from friday_cli.view import PendingAsk
 
 from ..controller import SessionController
-from ..widgets.approval_panel import GRACE_S, options_of
-from ..widgets.tool_blocks import told
+from ..widgets.approval_options import options_of
+from ..widgets.approval_panel import GRACE_S
+from ..widgets.tool_blocks import request_lines
 
 
 class PlainApprovals:
@@ -81,6 +82,6 @@ def _lines(ask: PendingAsk, controller: SessionController) -> list[str]:
         out += [show_invisible(event.reason)] if event.reason else []
         run = controller.state.agents[ask.agent].calls.get(event.call_id)
         rest = run.arguments.items() if run is not None else ()
-        out += told({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
+        out += request_lines({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
     out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
     return [*out, "Type the number of your answer."]
