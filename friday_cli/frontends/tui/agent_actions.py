@@ -74,7 +74,9 @@ class AgentActions:
 
     async def _background(self, path: str) -> None:
         done = await self._app.controller.require_session().detach(path)
-        self._app.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
+        self._app.say_note(
+            f"{path} continues in the background." if done else f"{path} cannot continue in the background now."
+        )
 
     # ---- worktrees ----------------------------------------------------------------------
 
@@ -86,17 +88,17 @@ class AgentActions:
         agent = self._app.controller.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
-            how = f" any more: {worktree_text(made)}" if made else ""
+            how = f" now: {worktree_text(made)}" if made else ""
             self._app.say_note(f"{path} has no worktree{how}.")
             return
         if not agent.ended:
-            self._app.say_note(f"{path} is still at work in its worktree.")
+            self._app.say_note(f"{path} is still running in its worktree.")
             return
         count = len(made.files)
         names = ", ".join(file.path for file in made.files[:SHOWN]) + (" ..." if count > SHOWN else "")
         choices = [
-            ("apply", "Apply: take all of it over into the folder"),
-            ("keep", f"Keep it on the branch {made.branch}; its folder goes"),
+            ("apply", "Apply all changes to the folder"),
+            ("keep", f"Keep it on the branch {made.branch}and remove its folder"),
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]
@@ -107,8 +109,8 @@ class AgentActions:
             rest = choices[1:][::-1]
             choice = await ask(Chooser(why, rest, about={key: diff for key, _ in rest} if diff else {}))
         if choice == "discard" and count:
-            sure = [("", "No, keep it"), ("discard", f"Yes, throw away {pluralize(count, 'changed file')}")]
-            choice = await ask(Chooser(f"What {path} changed is nowhere else: {names}", sure))
+            sure = [("", "No, keep it"), ("discard", f"Yes, discard {pluralize(count, 'changed file')}")]
+            choice = await ask(Chooser(f"What {path} changed is only in its worktree: {names}", sure))
         if choice == "keep" or choice == "discard":
             keep = choice == "keep"
             await self._app.controller.require_session().discard_worktree(path, keep_branch=keep)
@@ -120,5 +122,5 @@ class AgentActions:
             files = await self._app.controller.require_session().apply_worktree(path)
         except FridayError as error:
             return str(error)
-        self._app.say_note(f"{pluralize(len(files), 'file')} of {path} taken over.")
+        self._app.say_note(f"{pluralize(len(files), 'file')} of {path} applied.")
         return ""

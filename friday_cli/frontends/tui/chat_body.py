@@ -102,7 +102,9 @@ class ChatBody(Horizontal):
             child = self.context.state.agents.get(panel.child)
             running = child is not None and not child.ended
             if running and (hide or panel.inside) and not self._friday.presses.again("close"):
-                self._friday.say_note(f"{panel.child} is still at work. Once more hides it; it goes on.", "warning")
+                self._friday.say_note(
+                    f"{panel.child} is still running. Press again to hide it; it keeps running.", "warning"
+                )
                 return
             self._want_panel(False)
             prompt.focus()

@@ -71,7 +71,7 @@ class InputController:
         elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
         elif slash_commands.is_command(text):
-            self.say_note(f"There is no command {text.split()[0]}. / lists them.", "warning")
+            self.say_note(f"No such command: {text.split()[0]}. / lists the commands.", "warning")
             chat.composer.put(text)
         elif self.controller.session is None or self.controller.working:
             self._queue(draft)

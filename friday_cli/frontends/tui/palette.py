@@ -1,4 +1,4 @@
-"""The palette (Ctrl+P): the commands of the one table. Interface: `Palette`."""
+"""The command palette (Ctrl+P): the slash commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Palette(Provider):
-    """Gives the commands to Textual's palette."""
+    """Offers the commands in Textual's palette."""
 
     async def discover(self) -> Hits:
         for name, usage, help in self._listed():

@@ -1,5 +1,4 @@
-"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `watched`,
-`Places`, `profiles`."""
+"""Texts of the status line: the session, the folder, and the keys that matter now."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from .widgets.status_bar import StatusFacts
 
 
 class Folder:
-    """The folder as it is shown, and its git branch, read from the repository's own file."""
+    """The name of a folder for the status line, and its git branch, read from `.git/HEAD`."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
@@ -37,7 +36,7 @@ class Folder:
 
 
 def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:
-    """What the status line says now."""
+    """What the status line shows now."""
     state, session = controller.state, controller.session
     root = state.root
     badge = session.badge if session else "read only" if controller.window else ""
@@ -66,8 +65,8 @@ def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFac
 
 
 Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", "welcome", ""]
-"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, and
-"" a field of its own."""
+"""Where the keys go: "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, "" any
+other field."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
@@ -75,24 +74,24 @@ _HINTS: dict[Place, str] = {
     "child": "Enter full screen · x cancels · m writes · Esc",
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
-    "welcome": "Enter takes it · a pasted key goes into its field",
+    "welcome": "Enter selects · paste an API key to use it",
     "panel": "1-9 or Enter answers · Tab: prompt",
     "words": "Enter answers · Esc: the choices",
 }
 
 
 def read_only_reason(controller: SessionController) -> str:
-    """Why nothing can be sent, "" where it can."""
+    """Why messages cannot be sent; "" when they can."""
     if controller.window is None:
         return ""
     if controller.window.owner_pid is None:
         return "Read only: the other window has ended"
-    return f"Read only: window {controller.window.owner_pid} drives this session; it goes on here when that ends"
+    return f"Read only: window {controller.window.owner_pid} drives this session; this one resumes it when that ends"
 
 
 def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
-    """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait, `chosen` is
-    the agent that the cursor of the tree stands on."""
+    """The keys that matter now. `pane`: the side pane is open; `queued`: messages wait; `chosen`: the agent under the
+    cursor of the tree."""
     state, working = controller.state, controller.working
     if controller.window is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
@@ -110,7 +109,7 @@ def hint(controller: SessionController, place: Place, *, pane: bool, queued: boo
 
 
 def profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
-    """(name, description) of the profiles here; none where they cannot be read (opening the session says why)."""
+    """(name, description) of the profiles of a folder; none when they cannot be read (opening the session reports why)."""
     from .commands.command_output import profile_names
 
     try:

@@ -91,7 +91,7 @@ class ThemeController:
         if self._app.no_color:
             raise UsageError("NO_COLOR is set: there are no colours to choose from.")
         if name and name not in self.names():
-            raise UsageError(f"There is no theme {name!r}.", hint=f"There are: {', '.join(self.names())}.")
+            raise UsageError(f"Unknown theme {name!r}.", hint=f"Known themes: {', '.join(self.names())}.")
         if not name:
             name = NAMES[(NAMES.index(self.chosen) + 1) % len(NAMES)] if self.chosen in NAMES else AUTO
         self.show(name)

@@ -33,7 +33,7 @@ async def decided(chat: Chat) -> None:
     await chat.pilot.press("ctrl+t", "home", "down")
     await chat.until(lambda: "worktree" in chat.frame)
     await chat.pilot.press("w")
-    await chat.until(lambda: "Apply: take all of it over" in chat.frame)
+    await chat.until(lambda: "Apply all changes to the folder" in chat.frame)
     assert "made.txt" in chat.frame
 
 
@@ -42,7 +42,7 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
         await chat.pilot.press("1")
-        await chat.until(lambda: "1 file of a.1 taken over." in chat.frame)
+        await chat.until(lambda: "1 file of a.1 applied." in chat.frame)
         assert (folder / "made.txt").read_text() == "new"
         await chat.pilot.press("w")
         await chat.until(lambda: "has no worktree any more" in chat.frame)
@@ -74,13 +74,13 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
         await chat.pilot.press("3")
-        await chat.until(lambda: "Yes, throw away 1 changed file" in chat.frame)
+        await chat.until(lambda: "Yes, discard 1 changed file" in chat.frame)
         await chat.pilot.press("enter")  # the first choice keeps it
         assert chat.app.controller.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.pilot.press("w")
         await chat.until(lambda: "3 Discard it" in chat.frame)
         await chat.pilot.press("3")
-        await chat.until(lambda: "2 Yes, throw away" in chat.frame)
+        await chat.until(lambda: "2 Yes, discard" in chat.frame)
         await chat.pilot.press("2")
         await chat.until(lambda: "is discarded." in chat.frame)
         assert not (folder / "made.txt").exists()
@@ -156,7 +156,7 @@ async def test_leaving_the_view_of_a_child_at_work_over_the_chat_wants_a_second_
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.app.controller.state.agents)
         await chat.pilot.press("ctrl+t", "home", "down", "enter", "escape")
-        await chat.until(lambda: "still at work" in chat.frame)
+        await chat.until(lambda: "still running" in chat.frame)
         assert chat.side.has_class("shown")
         await chat.pilot.press("escape")
         assert not chat.side.has_class("shown")

@@ -139,7 +139,7 @@ async def test_hiding_the_pane_of_a_child_at_work_wants_a_second_press(tmp_path:
         await chat.say("go")
         await chat.until(lambda: len(chat.app.controller.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "ctrl+t")
-        await chat.until(lambda: "still at work" in chat.frame)
+        await chat.until(lambda: "still running" in chat.frame)
         assert chat.side.has_class("shown")
         await chat.pilot.press("ctrl+t")
         assert not chat.side.has_class("shown")

@@ -82,7 +82,7 @@ async def test_a_mode_is_chosen_from_a_list(tmp_path: Path) -> None:
         await chat.pilot.press("2")
         await chat.until(lambda: chat.app.controller.state.mode == "edits")
         await chat.say("/mode everything")
-        await chat.until(lambda: "everything is no mode" in chat.frame)
+        await chat.until(lambda: "Unknown mode 'everything'" in chat.frame)
 
 
 async def test_a_model_is_chosen_from_those_that_can_be_used(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
         assert chat.composer.text == "make two"
-        await chat.until(lambda: "/rewind undo takes it back" in chat.frame)
+        await chat.until(lambda: "/rewind undo reverses it" in chat.frame)
         assert "Second answer." not in chat.frame
 
 
@@ -72,7 +72,7 @@ async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: 
         assert not (tmp_path / "one.txt").exists()
         chat.composer.clear()
         await chat.say("/rewind")
-        await chat.until(lambda: asks(chat) and "Take the last rewind back" in chat.frame)
+        await chat.until(lambda: asks(chat) and "Undo the last rewind" in chat.frame)
         await chat.pilot.press("enter")
         await chat.until(lambda: said(chat) == ["make one", "make two"])
         assert (tmp_path / "two.txt").read_text() == "2\n"
@@ -158,7 +158,7 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         await chat.say("wait for it")
         await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
         await chat.pilot.press("escape", "escape")
-        await chat.until(lambda: "nothing was compacted" in chat.frame)
+        await chat.until(lambda: "Compaction cancelled" in chat.frame)
         assert not chat.app.controller.working
         chat.composer.clear()
         await chat.say("/compact the names")
@@ -175,9 +175,9 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}) as chat:
         for words, answer in (
-            ("/rewind", "There is nothing to go back to yet."),
+            ("/rewind", "There is no message to rewind to yet."),
             ("/fork", "There is nothing to fork yet."),
-            ("/rewind everything", "means nothing behind /rewind"),
+            ("/rewind everything", "is no argument of /rewind"),
             ("/rewind 7", "There is no message 7"),
         ):
             await chat.say(words)

@@ -22,7 +22,7 @@ def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> No
         terminal.until(b"context")
         assert terminal.quit() == 0
         assert terminal.is_clean()
-        assert b"is kept; `friday -r " in terminal.out
+        assert b" saved. Resume: `friday -r " in terminal.out
         assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
         assert b"48;5;17m" not in terminal.out
 
@@ -176,5 +176,5 @@ def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
         assert terminal.is_clean()
         assert b"Friday itself failed: " in terminal.out
         assert b"sk-ant" not in terminal.out
-        assert b" is kept; `friday -r " in terminal.out
+        assert b" saved. Resume: `friday -r " in terminal.out
         assert b"Traceback" not in terminal.out

@@ -1,7 +1,6 @@
-"""The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
+"""The commands of the chat: one table, from which the palette, the `/` list and the help are made.
 
-Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`. What the
-controller cannot do is not in the table. The person's own commands stand behind Friday's.
+A command is one function with `@command`. Custom commands come after these.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Run = Callable[[CommandContext, str], Awaitable[None]]
 
 @dataclass(frozen=True)
 class SlashCommand:
-    """One command. `usage` names what may follow it; `idle` means that no agent may be at work."""
+    """One command. `usage` names its arguments; an `idle` command needs the main agent to be idle."""
 
     name: str
     help: str
@@ -50,7 +49,7 @@ COMMANDS: list[SlashCommand] = []
 def command(
     name: str, help: str, *, usage: str = "", aliases: tuple[str, ...] = (), idle: bool = False
 ) -> Callable[[Run], Run]:
-    """Put a function into the table."""
+    """Add a function to the table."""
 
     def add(run: Run) -> Run:
         COMMANDS.append(SlashCommand(name, help, run, usage, aliases, idle))
@@ -60,18 +59,18 @@ def command(
 
 
 def find(name: str) -> SlashCommand | None:
-    """The command of a name or another name of it."""
+    """The command with that name or alias."""
     return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
 
 
 def listed(customs: CustomCommands) -> list[tuple[str, str, str]]:
-    """(name, what may follow it, help) of every command, the person's own ones behind Friday's."""
+    """(name, usage, help) of every command, custom commands last."""
     own = sorted(customs.found.items())
     return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
 
 
 def choices(query: str, customs: CustomCommands) -> list[Completion]:
-    """The commands for what is typed after `/`: the one that it names, those that begin with it, then those that have it."""
+    """The commands that match what is typed after `/`: exact name first, then prefix, then any match."""
     query = query.lower()
     aliases = {c.name: c.aliases for c in COMMANDS}
 
@@ -100,7 +99,7 @@ async def load_customs(options: Options) -> CustomCommands:
 
 
 async def run(chat: CommandContext, draft: Draft) -> bool:
-    """Run what stands behind a `/`; False when it is no command. Failures are said."""
+    """Run a command; False when there is none with that name. Errors are reported to the user."""
     text = draft.text
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
@@ -113,7 +112,7 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
         return own is not None
     try:
         if found.idle and chat.controller.working:
-            raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
+            raise UsageError(f"/{found.name} cannot run while the agent is working. Esc interrupts it.")
         await found.run(chat, rest.strip())
     except FridayError as error:
         chat.say_note(str(error), "error")
@@ -146,13 +145,13 @@ async def _model(chat: CommandContext, rest: str) -> None:
         names = await command_output.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
-        chat.say_note(f"The session goes on with {rest}.")
+        chat.say_note(f"The session continues with {rest}.")
 
 
 @command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
 async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
-        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
+        raise UsageError(f"Unknown effort {rest!r}.", hint=f"Known efforts: {', '.join(EFFORTS)}.")
     session = chat.controller.session
     now = session.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
@@ -162,7 +161,7 @@ async def _effort(chat: CommandContext, rest: str) -> None:
 
 
 def _resumable(chat: CommandContext) -> str | None:
-    """The open session, if anything was said in it. Raises UsageError while another process drives it."""
+    """The id of the open session if it has messages. Raises UsageError while another process drives it."""
     if chat.controller.shown is None:
         return None
     session = chat.controller.require_session()
@@ -173,7 +172,7 @@ def _resumable(chat: CommandContext) -> str | None:
 async def _mode(chat: CommandContext, rest: str) -> None:
     names = [name for name, _ in command_output.MODES]
     if rest and rest not in names:
-        raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
+        raise UsageError(f"Unknown mode {rest!r}.", hint=f"Known modes: {', '.join(names)}.")
     now = chat.controller.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in command_output.MODES]
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
@@ -210,7 +209,7 @@ async def _cost(chat: CommandContext, rest: str) -> None:
     chat.show_card(command_output.cost_card(chat.controller.state))
 
 
-@command("permissions", "The mode and the rules that hold; take one back", usage="[remove [RULE]]")
+@command("permissions", "The mode and the rules; remove one", usage="[remove [RULE]]")
 async def _permissions(chat: CommandContext, rest: str) -> None:
     session = chat.controller.session
     verb, _, wanted = rest.partition(" ")
@@ -228,20 +227,20 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 
 
 async def _revoke(chat: CommandContext, wanted: str) -> None:
-    """Take a rule back that was allowed for the session or for always."""
+    """Remove an allow rule of this session or of the settings."""
     session = chat.controller.require_session()
     found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
     places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
     rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
-    wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
+    wanted = wanted or await chat.choose("Which rule should be removed?", rows) or ""
     if not wanted:
         return
     if wanted not in found:
-        raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
+        raise UsageError(f"No such rule: {wanted}.", hint=f"Rules: {', '.join(found)}.")
     await session.permissions.revoke(found[wanted])
-    chat.say_note(f"{wanted} is not allowed by a rule any more.")
+    chat.say_note(f"Rule removed: {wanted}.")
 
 
 @command("rewind", "Go back to a message of yours, with the files or without", usage="[NUMBER | undo]")
@@ -256,7 +255,7 @@ async def _fork(chat: CommandContext, rest: str) -> None:
 
 @command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
-    chat.say_note("Compacting the conversation. An interrupt stops it, and then nothing has changed.")
+    chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
     await chat.controller.compact(rest)
 
 
@@ -269,7 +268,7 @@ async def _diff(chat: CommandContext, rest: str) -> None:
     await chat.review(rows, bench)
 
 
-@command("resume", "Go on with an earlier session of this folder", usage="[ID]", idle=True)
+@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True)
 async def _resume(chat: CommandContext, rest: str) -> None:
     if not rest:
         await chat.pick_session()

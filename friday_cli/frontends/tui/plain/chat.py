@@ -52,7 +52,7 @@ class PlainChat:
     # ---- the loop ------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Talk until the person leaves. Raises FridayError when no session can be opened."""
+        """Run until the user quits. Returns the exit code. Raises FridayError when no session can be opened."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         for number, code in _ENDS.items():
@@ -91,7 +91,9 @@ class PlainChat:
                 waiting, self._queue = "\n\n".join(self._queue), []
                 await self._context.send(waiting)
             elif self.controller.working and (root := self.controller.state.root) is not None and root.ended:
-                asyncio.get_running_loop().call_later(0.05, self._news.set)  # its end is told before it is over
+                asyncio.get_running_loop().call_later(
+                    0.05, self._news.set
+                )  # its last event comes before the session is idle
             await asyncio.sleep(0.05)
 
     def _changed(self) -> None:
@@ -124,7 +126,7 @@ class PlainChat:
         else:
             self._say("Ctrl-C again quits.")
 
-    # ---- what the person types --------------------------------------------------------------
+    # ---- input --------------------------------------------------------------
 
     def _read(self) -> None:
         data = os.read(sys.stdin.fileno(), READ)
@@ -143,9 +145,9 @@ class PlainChat:
                 await self._shell(text)
             elif slash_commands.is_command(text):
                 if not await slash_commands.run(self._context, Draft(text)):
-                    self._say(f"There is no command {text.split()[0]}. /help lists them.")
+                    self._say(f"No such command: {text.split()[0]}. /help lists the commands.")
             elif text:
-                async with self._turn:  # one message after the other: with each the agent may begin
+                async with self._turn:  # one message after the other: each may start the agent
                     await self._message(text)
         except FridayError as error:
             self._say(f"Error: {error}")

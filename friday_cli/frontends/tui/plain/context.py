@@ -72,7 +72,7 @@ class PlainContext:
             found = await store.list_sessions(self.controller.options.cwd)
         for known in found[:20]:
             self._say(f"{known.id[:8]}: {sanitize_line(known.title, 100)}")
-        self._say("/resume ID goes on with one.")
+        self._say("/resume ID resumes one.")
 
     async def choose(
         self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
@@ -91,13 +91,13 @@ class PlainContext:
         self._say(f"Your message was:\n{show_invisible(text)}")
 
     async def copy_text(self, text: str) -> None:
-        raise UsageError("There is no clipboard in plain text.", hint="Select it in your terminal, or use /export.")
+        raise UsageError("Copying is not available with --plain.", hint="Select it in your terminal, or use /export.")
 
     async def leave(self) -> None:
         self._leave()
 
     def look_for(self, text: str) -> None:
-        raise UsageError("Plain text has no search.", hint="Your terminal's own search sees all of it.")
+        raise UsageError("Searching is not available with --plain.", hint="Your terminal's own search sees all of it.")
 
     def focus_tree(self) -> None:
         from friday_cli.view import render_tree
@@ -105,4 +105,4 @@ class PlainContext:
         self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
 
     def use_theme(self, name: str) -> None:
-        raise UsageError("Plain text has no themes.")
+        raise UsageError("Themes are not available with --plain.")
