@@ -54,7 +54,7 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert "Changed since: two.txt" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "Conversation and files" in chat.frame)
-        assert "two.txt goes" in chat.frame
+        assert "two.txt deleted" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
         assert not (tmp_path / "two.txt").exists()
