@@ -79,6 +79,7 @@ class Agent(msgspec.Struct, eq=False):
 
     `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
     `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
+    `subagent_notes` lists the sub-agents that it must not forget when it is compacted.
     `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
     provider's cache did not help it. Agents with the same `cache_key` share a prefix. `news` is told right after its
     next start.
@@ -105,6 +106,7 @@ class Agent(msgspec.Struct, eq=False):
     history: list[Message] = []
     seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
     parent: Agent | None = None
+    subagent_notes: Callable[[], str] = lambda: ""
     usage: Usage = msgspec.field(default_factory=Usage)
     below: Usage = msgspec.field(default_factory=Usage)
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
@@ -167,9 +169,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, eq=False):
-    """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
-    forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
-    tell of a lane; `exposure` knows what strangers' text its agents have read."""
+    """The services all agents of a session share. `supervisor` judges supervised results (None: the child's own model);
+    `shared_rate_limit(lane)` reads what other processes report about a rate limit; `taint` records which untrusted content
+    the agents have read, and must get every event of `log`."""
 
     log: Log
     approvals: ApprovalQueue
@@ -178,12 +180,8 @@ class Services(msgspec.Struct, eq=False):
     rng: random.Random
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
-    remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda lane: None
-
-    def __post_init__(self) -> None:
-        self.log.watch = self.taint.apply
 
     def rate_limiter(self, lane: str) -> RateLimiter:
         """The gate of a lane, made when first asked for."""

@@ -47,7 +47,7 @@ async def compact(agent: Agent, world: Services, *, wished: bool = False, instru
     about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
     done = await _summary(agent, world, WISHED + about if wished else PROMPT)
     texts = [HEADER, done.message.text.strip()]
-    if agents := world.remember(agent.path):
+    if agents := agent.subagent_notes():
         texts.append("Sub-agents of this session:\n" + agents)
     if wish:
         texts.append("What was asked last follows word for word; go on with it where the summary ends.")

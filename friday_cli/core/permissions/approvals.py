@@ -30,24 +30,30 @@ class ApprovalAnswer(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-async def _nothing(rule: Rule, scope: str) -> None:
-    """Where nobody keeps grants."""
+async def _ignore_grant(rule: Rule, scope: str) -> None:
+    """Default `on_rule_granted`: do nothing."""
 
 
 class ApprovalQueue:
     """Open questions of all agents, side by side. The first answer wins; a question dies with the call that asked.
 
-    No lock is held while a person thinks. `interactive` is False where nobody can answer. `on_grant(rule, scope)` keeps
-    what a person allowed for longer than once; other open permissions that it covers are answered by it, too.
+    No lock is held while a person thinks. `interactive` is False where nobody can answer. `on_rule_granted(rule, scope)`
+    keeps what a person allowed for longer than once; other open permissions that it covers are answered by it, too.
     """
 
-    def __init__(self, log: Log, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        interactive: bool,
+        on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant,
+    ) -> None:
         self.interactive = interactive
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
         self._again: dict[str, Callable[[], bool]] = {}
         """Of open permissions: whether they would pass now."""
-        self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _nothing
+        self._on_rule_granted = on_rule_granted
 
     @property
     def pending(self) -> dict[str, str]:
@@ -78,7 +84,7 @@ class ApprovalQueue:
         """Keep what was allowed. Whatever would have passed before, as after a change of the mode, is not its to answer."""
         held = [ask_id for ask_id, passes in self._again.items() if not passes()]
         for text in rules:
-            await self.on_rule_granted(parse_rule(text, "allow"), scope)
+            await self._on_rule_granted(parse_rule(text, "allow"), scope)
         for ask_id in held:
             if ask_id in self._again and self._again[ask_id]():
                 await self.answer(ask_id, ApprovalAnswer("allow", reason=f"covered by {', '.join(rules)}"))
