@@ -45,7 +45,7 @@ class Chat:
 
     async def stop(self, path: str = "a") -> None:
         """Abort an agent and all below it."""
-        await self.app.controller.stop(path, "abort")
+        await self.app.controller.require_session().stop(path)
 
     @property
     def state(self) -> SessionView:
