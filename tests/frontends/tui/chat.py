@@ -45,17 +45,17 @@ class Chat:
 
     async def stop(self, path: str = "a") -> None:
         """Abort an agent and all below it."""
-        await self.app.engine.stop(path, "abort")
+        await self.app.controller.require_session().stop(path)
 
     @property
     def state(self) -> SessionView:
-        return self.app.engine.state
+        return self.app.controller.state
 
     @property
     def session(self) -> Session:
         """The open session. There must be one."""
-        assert self.app.engine.session is not None
-        return self.app.engine.session
+        assert self.app.controller.session is not None
+        return self.app.controller.session
 
     async def until(self, done: Callable[[], Any], *, seconds: float = 60.0) -> None:
         """Wait until something is so."""
@@ -74,9 +74,9 @@ class Chat:
 
     @property
     def _rests(self) -> bool:
-        engine = self.app.engine
-        working = engine.working or engine.state.working or any(not w.is_finished for w in self.app.workers)
-        return engine.state.root is not None and not working and self.app.quiet
+        controller = self.app.controller
+        working = controller.working or controller.state.working or any(not w.is_finished for w in self.app.workers)
+        return controller.state.root is not None and not working and self.app.refresher.quiet
 
     @property
     def composer(self) -> Composer:
@@ -104,7 +104,7 @@ async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30)) -> Async
         async with app.run_test(size=size, notifications=True) as pilot:
             yield Chat(app, pilot)
     finally:
-        await app.engine.close()
+        await app.controller.close()
 
 
 @asynccontextmanager
@@ -119,8 +119,8 @@ async def opened(
     app = FridayApp(lambda: made, cwd=folder, first=first)
     async with running(app, size=size) as chat:
         if ready:
-            await chat.until(lambda: app.engine.session is not None or app.failure is not None)
+            await chat.until(lambda: app.controller.session is not None or app.failure is not None)
             assert app.failure is None, app.failure
         yield chat
-        if app.engine.session is not None and app.engine.working:
+        if app.controller.session is not None and app.controller.working:
             await chat.stop()

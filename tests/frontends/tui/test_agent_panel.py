@@ -28,11 +28,11 @@ def apart(text: str) -> dict[str, Any]:
 async def decided(chat: Chat) -> None:
     """A child wrote a file in a worktree of its own, and the person wants to decide on it."""
     await chat.ask("go")
-    assert not (Path(chat.app.engine.options.cwd) / "made.txt").exists()
+    assert not (Path(chat.app.controller.options.cwd) / "made.txt").exists()
     await chat.pilot.press("ctrl+t", "home", "down")
     await chat.until(lambda: "worktree" in chat.frame)
     await chat.pilot.press("w")
-    await chat.until(lambda: "Apply: take all of it over" in chat.frame)
+    await chat.until(lambda: "Apply all changes to the folder" in chat.frame)
     assert "made.txt" in chat.frame
 
 
@@ -41,7 +41,7 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
         await chat.pilot.press("1")
-        await chat.until(lambda: "1 file of a.1 taken over." in chat.frame)
+        await chat.until(lambda: "1 file of a.1 applied." in chat.frame)
         assert (folder / "made.txt").read_text() == "new"
         await chat.pilot.press("w")
         await chat.until(lambda: "has no worktree any more" in chat.frame)
@@ -76,13 +76,13 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
     async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
         await decided(chat)
         await chat.pilot.press("3")
-        await chat.until(lambda: "Yes, throw away 1 changed file" in chat.frame)
+        await chat.until(lambda: "Yes, discard 1 changed file" in chat.frame)
         await chat.pilot.press("enter")  # the first choice keeps it
         assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.pilot.press("w")
         await chat.until(lambda: "3 Discard it" in chat.frame)
         await chat.pilot.press("3")
-        await chat.until(lambda: "2 Yes, throw away" in chat.frame)
+        await chat.until(lambda: "2 Yes, discard" in chat.frame)
         await chat.pilot.press("2")
         await chat.until(lambda: "is discarded." in chat.frame)
         assert not (folder / "made.txt").exists()
@@ -209,7 +209,7 @@ async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.pilot.press("escape")  # from the prompt, too, it goes before anything is interrupted
         assert not chat.side.has_class("shown")
-        assert chat.app.engine.working
+        assert chat.app.controller.working
         await chat.pilot.press("ctrl+t", "home", "X")
         await chat.until(lambda: "2 agents below a would end too" in chat.frame)
         await chat.pilot.press("X")

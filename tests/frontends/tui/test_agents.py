@@ -46,7 +46,7 @@ async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Pa
         await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "X")
         await chat.until(lambda: "2 agents below a would end too" in chat.frame)
-        assert chat.app.engine.working
+        assert chat.app.controller.working
         await chat.pilot.press("X")
         await chat.idle()
         assert {agent.status for agent in chat.state.agents.values()} == {"cancelled"}
@@ -146,7 +146,7 @@ async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_pres
         await chat.say("go")
         await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.pilot.press(*keys)
-        await chat.until(lambda: "still at work" in chat.frame)
+        await chat.until(lambda: "still running" in chat.frame)
         assert chat.side.has_class("shown")
         await chat.pilot.press(keys[-1])
         assert not chat.side.has_class("shown")
@@ -155,14 +155,14 @@ async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_pres
 
 async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
-        chat.app.use_theme("ansi-dark")
-        chat.app.focus_tree()
+        chat.app.input.use_theme("ansi-dark")
+        chat.app.action_tree()
         await chat.pilot.pause()
         chat.app.action_wider(10)
         await chat.pilot.pause()
         width = chat.side.size.width
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         assert chat.app.theme == "ansi-dark"
-        chat.app.focus_tree()
+        chat.app.action_tree()
         await chat.pilot.pause()
         assert chat.side.size.width == width

@@ -32,7 +32,7 @@ async def asked(chat: Chat, count: int = 1, *, say: str = "") -> Approval:
     """Wait for so many asks, after a message."""
     if say:
         await chat.say(say)
-    await chat.until(lambda: len(chat.state.asks) == count and chat.app.quiet)
+    await chat.until(lambda: len(chat.state.asks) == count and chat.app.refresher.quiet)
     return chat.app.query_one(Approval)
 
 
@@ -106,7 +106,7 @@ async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_remove
         await chat.until(lambda: f"bash(make)({settings}:3)" in seen())
         await chat.pilot.press("escape")
         await chat.say("/permissions remove bash(rm *)")
-        await chat.until(lambda: "is none of them" in chat.frame)
+        await chat.until(lambda: "No such rule" in chat.frame)
         await chat.say("/permissions remove bash(touch it)")
         await chat.until(lambda: "touch it" not in settings.read_text())
         assert "# mine" in settings.read_text()

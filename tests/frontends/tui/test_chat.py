@@ -108,8 +108,7 @@ async def test_escape_interrupts_the_turn(folder: Path) -> None:
 async def test_a_focus_that_is_told_while_the_chat_is_taken_down_asks_for_no_pane(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "x"}]}) as chat:
         app = chat.app
-    app.on_descendant_focus()
-    app.on_app_focus()
+    app.chat.on_descendant_focus()
 
 
 async def test_work_that_outlives_the_panes_is_no_defect(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) ->
     for name in ("researcher", "it's its.md"):
         (tmp_path / name).touch()
     async with opened(tmp_path, TWO) as chat:
-        await chat.until(lambda: chat.app.profiles)
+        await chat.until(lambda: chat.app.input.profiles)
         await chat.type("see @wdg")
         await chat.until(lambda: "src/widget.py" in chat.frame)
         await chat.pilot.press("tab")
@@ -87,7 +87,7 @@ async def test_enter_runs_the_offered_command_and_an_unknown_one_stays_in_the_pr
         await chat.pilot.press("enter")
         await chat.until(lambda: "Nothing has run yet." in chat.frame)
         await chat.say("/nonsense now")
-        await chat.until(lambda: "There is no command /nonsense" in chat.frame)
+        await chat.until(lambda: "No such command: /nonsense" in chat.frame)
         assert chat.composer.text == "/nonsense now"
         assert chat.state.root is None
 

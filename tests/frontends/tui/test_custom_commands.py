@@ -24,7 +24,7 @@ async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_f
         home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
     )
     async with opened(tmp_path, TWO, size=(100, 90)) as chat:  # so high that all of /help is seen
-        await chat.until(lambda: chat.app.customs.found)
+        await chat.until(lambda: chat.app.input.customs.found)
         await chat.type("/sho")
         assert "/shout WORD" in chat.frame
         assert "Says it loudly" in chat.frame
@@ -73,7 +73,7 @@ async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Pa
     slow = {"text": "one two three four", "chunk_delay_s": 60.0}
     async with opened(tmp_path, {"a": [slow, {"text": "Looked."}]}) as chat:
         await chat.say("first")
-        await chat.until(lambda: chat.app.engine.working)
+        await chat.until(lambda: chat.app.controller.working)
         await chat.say("/look")
         await chat.until(lambda: "queued: /look" in chat.frame)
         await chat.pilot.press("enter")  # what narrows cannot join a run that has begun

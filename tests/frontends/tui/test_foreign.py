@@ -79,7 +79,7 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
         await chat.say(f"go on {EVIL}")
         asked: list[str] = []
         for _ in range(40):  # questions come one after the other, until it is done
-            await chat.until(lambda: chat.state.asks or not chat.app.engine.working)
+            await chat.until(lambda: chat.state.asks or not chat.app.controller.working)
             look(chat)
             if not chat.state.asks:
                 break
@@ -91,7 +91,7 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
                 from friday_cli.core.permissions.approvals import ApprovalAnswer
 
                 answer = ApprovalAnswer("allow") if "out.txt" in chat.frame else ApprovalAnswer("deny", reason=EVIL)
-            await chat.app.engine.answer(ask_id, answer)  # type: ignore[arg-type]
+            await chat.app.controller.require_session().answer(ask_id, answer)  # type: ignore[arg-type]
             await chat.until(lambda ask=ask_id: ask not in chat.state.asks)  # type: ignore[misc]
         assert sorted(asked) == ["p", "p", "q"]
         assert chat.state.agents["a.1"].ended

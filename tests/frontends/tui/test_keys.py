@@ -87,7 +87,7 @@ async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None
         await chat.pilot.press("2")
         await chat.until(lambda: chat.state.mode == "edits")
         await chat.say("/mode everything")
-        await chat.until(lambda: "everything is no mode" in chat.frame)
+        await chat.until(lambda: "Unknown mode 'everything'" in chat.frame)
 
 
 async def test_notes_are_promoted_and_forgotten_by_number(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ async def pictures(chat: Chat) -> list[Image]:
 
 async def queued(chat: Chat, *texts: str) -> None:
     await chat.say("go")
-    await chat.until(lambda: chat.app.engine.working)
+    await chat.until(lambda: chat.app.controller.working)
     for text in texts:
         await chat.say(text)
         await chat.until(lambda text=text: f"queued: {text}" in chat.frame)
@@ -50,7 +50,7 @@ async def test_up_and_esc_take_the_last_one_back_and_a_click_the_one_under_the_m
         await chat.pilot.press("escape")
         assert chat.composer.text == "first\nsecond"
         assert "queued:" not in chat.frame
-        assert chat.app.engine.working
+        assert chat.app.controller.working
         chat.composer.clear()
         for text in ("first", "second"):
             await chat.say(text)

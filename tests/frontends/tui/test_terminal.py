@@ -46,7 +46,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         assert terminal.is_clean()
         assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
         assert b"48;5;17m" not in terminal.out
-        said = re.search(rb"is kept; `friday -r (\w+)`", terminal.out)
+        said = re.search(rb"saved. Resume: `friday -r (\w+)`", terminal.out)
     assert said is not None
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
         terminal.until(b"All is said.")
@@ -164,5 +164,5 @@ def test_a_defect_is_one_line_on_a_clean_terminal(tmp_path: Path) -> None:
         assert terminal.is_clean()
         assert b"Friday itself failed: " in terminal.out
         assert b"sk-ant" not in terminal.out
-        assert b" is kept; `friday -r " in terminal.out
+        assert b" saved. Resume: `friday -r " in terminal.out
         assert b"Traceback" not in terminal.out

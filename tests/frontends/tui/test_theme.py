@@ -127,7 +127,7 @@ async def test_a_theme_is_kept_in_the_settings_and_the_settings_decide(tmp_path:
         await chat.until(lambda: chat.app.theme == "textual-light")
         assert load().settings.theme == "light"
         await chat.say("/theme mauve")
-        await chat.until(lambda: "There is no theme" in chat.frame)
+        await chat.until(lambda: "Unknown theme" in chat.frame)
     async with opened(tmp_path, ONE) as chat:
         assert chat.app.theme == "textual-light"
     from friday_cli.config.edit import set_value
