@@ -364,8 +364,8 @@ class Bench:
 
     def _wake(self, path: str) -> None:
         """An idle root answers what lies in its inbox, as a session lets it."""
-        if path == "a" and self.tree.node("a").ended and self.root.inbox.calls:
-            waiting = self.root.inbox.take_call()
+        if path == "a" and self.tree.node("a").ended and self.root.inbox.needs_turn:
+            waiting = self.root.inbox.take_turn_message()
             text, source = waiting.text, waiting.source
             self.root.slot = RunSlot("a", log=self.log, slots=None)
             self.tree.run(self.root, SubagentTask("root", text), user(text, source=source))

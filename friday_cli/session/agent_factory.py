@@ -202,7 +202,7 @@ class AgentFactory:
         granted = budget.tokens.limit
         if granted is not None and granted < TOKENS_USEFUL:
             words = f"{path} ({profile.name}) has {granted:,.0f} token{'s' * (granted != 1)}; with fewer than {TOKENS_USEFUL:,} a sub-agent"
-            agent.news.append(Notice(f"{words} seldom gets to a result.", "warning"))
+            agent.start_events.append(Notice(f"{words} seldom gets to a result.", "warning"))
         if spec.fork:
             return agent, self._forked(agent, parent, profile, spec)
         return agent, self._first_message(spec, path)
@@ -247,7 +247,9 @@ class AgentFactory:
             agent.provider, _ = self._named(model, f"the model of {agent.path}")
             agent.provider = self._searching(agent, self.profiles.get(record.profile))
         except FridayError as error:
-            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}, not with {model}: {error}", "warning"))
+            agent.start_events.append(
+                Notice(f"{agent.path} goes on with {agent.model}, not with {model}: {error}", "warning")
+            )
 
     def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""

@@ -154,7 +154,7 @@ class Between:
             before = prompt_tokens(root)
             root.slot = RunSlot("a", log=self.log, slots=None)
             try:
-                await compact(root, self.world, wished=True, instructions=instructions)
+                await compact(root, self.world, requested=True, instructions=instructions)
             except LimitReached as limit:
                 raise UsageError(f"Not compacted: the {limit.limit} budget of {limit.whose} is used up.") from None
             except StopRun as halt:

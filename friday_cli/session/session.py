@@ -77,7 +77,7 @@ class Session(Between):
                 break
             if running := self.tree.in_background():
                 await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
-            elif not self.root.inbox.calls:
+            elif not self.root.inbox.needs_turn:
                 break
             self._wake("a")
         return node.outcome
@@ -85,8 +85,8 @@ class Session(Between):
     def _wake(self, path: str) -> None:
         """Let an idle root answer what lies in its inbox: news that no person wrote, or messages that came too late."""
         last = self.tree.node("a")
-        if path == "a" and last.ended and not self._closed and self.root.inbox.calls:
-            waiting = self.root.inbox.take_call()
+        if path == "a" and last.ended and not self._closed and self.root.inbox.needs_turn:
+            waiting = self.root.inbox.take_turn_message()
             task = waiting.text if waiting.source == "person" else last.spec.task
             self._run(task, Message("user", (Text(waiting.text),), waiting.source))
 

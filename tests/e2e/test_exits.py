@@ -99,7 +99,7 @@ def test_4_refusals_left_nothing(friday: Friday) -> None:
     found = whole(friday.json("hi"), 4, "failed", "loop")
     assert found["result"] == ""
     assert {(d["agent"], d["tool"], d["subject"]) for d in found["denials"]} == {("a", "bash", "make")}
-    assert all("nobody can be asked here" in d["reason"] for d in found["denials"])
+    assert all("no person can be asked here" in d["reason"] for d in found["denials"])
 
 
 def test_4_refused_and_then_silent(friday: Friday) -> None:

@@ -79,7 +79,7 @@ MUTANTS: dict[str, Seed] = {
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree
     ),
     "7 a place is held while waiting": changed(
-        slots.RunSlot, "waiting", "if len(self._waits) >= self._strands:", "if False:"
+        slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"
     ),
     "7 a place is taken beyond the limit": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
     "7 a failed request keeps its place at the gate": changed(
@@ -127,7 +127,7 @@ MUTANTS: dict[str, Seed] = {
     "calls: results stand in the order in which they came": changed(
         tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop,
     ),
-    "calls: two changes run at once": changed(tool_calls, "_strand", "await after.wait()", "pass"),
+    "calls: two changes run at once": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),
     "loop: the text of a broken reply is lost": changed(loop, "save_partial_reply", "if text := agent.streaming.strip():", "if text := '':", run),
     "compaction: the summary stays out of the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""

@@ -63,5 +63,5 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     if record.prefix and record.prefix.model == agent.model:
         agent.system, agent.specs = record.prefix.system, record.prefix.tools
     else:
-        agent.news.append(Prefix(agent.model, agent.system, agent.specs))
+        agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
         agent.history = [without_thinking(m) for m in agent.history]

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from ..agent.agent import Agent, Services
-from ..agent.loop import close_calls, may_go_on, save_partial_reply, wrap_up
+from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
 from ..limits.budget import LimitReached
@@ -54,7 +54,7 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: home.request_wrap_up(node, "time"))
         outcome = await _at_work(home, node)
-        while outcome.stop_reason == "done" and may_go_on(agent):  # it came after the last look into the inbox
+        while outcome.stop_reason == "done" and may_continue(agent):  # it came after the last look into the inbox
             outcome = await _at_work(home, node)
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
@@ -85,8 +85,8 @@ async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> N
     )
     prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
-    events += agent.news
-    agent.news.clear()
+    events += agent.start_events
+    agent.start_events.clear()
     if node.spec.fork and agent.run == 1:
         given = tuple(agent.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))

@@ -297,7 +297,7 @@ class SubagentTree:
     async def on_run_ended(self, node: AgentRun) -> None:
         """Keep of an ended child only what may be known of it: the log has the rest. Then tell of its end."""
         if not depth_of(node.path):
-            if node.agent.inbox.calls and node.outcome.status != "cancelled":
+            if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
                 self.on_news(node.path)
             return
         self._past[node.path] = node.summary
@@ -312,7 +312,7 @@ class SubagentTree:
 
     async def _report_end(self, node: AgentRun) -> None:
         """Tell those above of an end that they do not wait for, and what it did not live to read."""
-        for unread in node.agent.inbox.news():
+        for unread in node.agent.inbox.take_notices():
             await self._deliver(parent_of(node.path), unread)
         if node.background or not node.waiter:
             by_person, (end, agent) = not node.background, (node.outcome, node.agent)

@@ -149,7 +149,7 @@ async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_i
     assert small.text == f"20 begins{'é' * 20}ends"
     for result in large:
         assert re.fullmatch(
-            r"\d+ beginsé+\n\[cut: the budget has no room for the rest of this result\]\né+ends", result.text
+            r"\d+ beginsé+\n\[truncated: the budget cannot pay for the rest of this result\]\né+ends", result.text
         )
     assert len(large[0].text) == pytest.approx(len(large[1].text), abs=4), "each has its share"
     assert 16_000 < bench.of(TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
@@ -346,7 +346,7 @@ async def test_an_answer_that_stays_of_the_wrong_form_fails() -> None:
     bench = Bench(Model(lambda request, count: Say(f"try {count}")), me=me)
     await bench.prompt()
     assert bench.ended() == ("failed", "reported", "try 0\n\ntry 1\n\ntry 2", True)
-    assert "wrong form" in bench.finished().error
+    assert "required schema" in bench.finished().error
 
 
 # ---- the record ------------------------------------------------------------------------------------------
