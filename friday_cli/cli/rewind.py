@@ -128,7 +128,7 @@ async def _rewind(
         async def go(dry_run: bool, conflicts: Resolve) -> RewindResult:
             if to is None:
                 return await past.undo(dry_run=dry_run, conflicts=conflicts)
-            return await past.rewind(to, what, dry_run=dry_run, conflicts=conflicts)
+            return await past.to(to, what, dry_run=dry_run, conflicts=conflicts)
 
         resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
         found = await go(True, resolve)

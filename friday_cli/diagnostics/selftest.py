@@ -12,7 +12,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +200,8 @@ class _SelftestTree:
         async for envelope in session.events():
             self._live.apply(envelope)
             if isinstance(envelope.event, AgentStarted):
-                with suppress(KeyError):  # it has ended already
-                    self._budgets[envelope.agent] = session.tree.node(envelope.agent).agent.budget
+                for run in session.running(envelope.agent):
+                    self._budgets[run.path] = run.agent.budget
             if envelope.seq is not None:
                 self._heard.append(envelope)
 
@@ -250,12 +249,12 @@ async def _cancel(place: _SelftestHome) -> str:
     try:
         session.start("Go on for ever.")
         pid = await _number(place.work / "pid.txt")
-        at_work = sorted(node.path for node in session.tree.running("a"))
+        at_work = sorted(node.path for node in session.running())
         _must(at_work == ["a", "a.1", "a.2"], f"at work were {at_work}")
         begun = time.monotonic()
         stopped = await session.stop("a")
         took = time.monotonic() - begun
-        left = [node.path for node in session.tree.running("a")]
+        left = [node.path for node in session.running()]
         _must(not left, f"still at work after the stop: {', '.join(left)}")
         _must(not _alive(pid), "a command outlived its agent")
     finally:

@@ -206,20 +206,6 @@ async def _owned(store: Store, session: str, *, new: bool) -> tuple[Store, Owner
         return store, await store.own(session), f"Nothing of this session is kept, it goes on in memory: {error}"
 
 
-def keep_rule(rule: str) -> None:
-    """Allow what `rule` matches in later sessions too. Raises FridayError when the settings cannot be written."""
-    from friday_cli.config.edit import add_value
-
-    add_value("permissions.allow", rule)
-
-
-def drop_rule(rule: str) -> bool:
-    """Take what `keep_rule` kept back; False where the settings do not have it. Raises FridayError as that."""
-    from friday_cli.config.edit import remove_value
-
-    return remove_value("permissions.allow", rule) is not None
-
-
 def _as_before(options: Options, record: AgentRecord | None) -> Options:
     """The options of a session that goes on: its profile and model, where no others are named."""
     if record is None:

@@ -115,11 +115,11 @@ class Scene:
 
     def __init__(self, session: Session, model: Actors) -> None:
         self.session, self.model = session, model
-        self.root, self.tree = session.root, session.tree
+        self.root, self.tree = session._main.agent, session._tree
 
     @property
     def journal(self) -> Drawer:
-        journal = self.session.log._journal
+        journal = self.session._log._journal
         assert isinstance(journal, Drawer)
         return journal
 
@@ -205,7 +205,7 @@ class Stage:
         session = await Session.open(Options(self.project, **given), env=self.env)
         self.ids.append(session.id)
         model = play if isinstance(play, Actors) else Actors(play)
-        session.root.provider = model
+        session._main.agent.provider = model
         try:
             yield Scene(session, model)
         finally:

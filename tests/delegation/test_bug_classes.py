@@ -376,7 +376,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
     model = Chatty({"a": [Say("", [t]) for t in tasks] + [Say("fin")], "*": [Say("the end")]})
     async with stage.open(model) as s:
         slow = Subscription()  # a reader that never comes to read
-        s.session.log._readers.append(slow)
+        s.session._log._readers.append(slow)
         state = SessionView()
         live = 0
 
@@ -391,11 +391,11 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         durable = len(s.envelopes)
         assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
-        await s.session.log.flush()
+        await s.session._log.flush()
         await asyncio.sleep(1)
         assert live >= 50
         assert all(state.agents[p].reply is None for p in s.agents()), "nothing of the deltas stays in what is shown"
-        s.session.log._readers.remove(slow)
+        s.session._log._readers.remove(slow)
         await s.session.close()
         await pumping
 

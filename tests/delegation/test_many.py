@@ -66,7 +66,7 @@ async def test_a_hundred_children_on_five_places(disk: Stage) -> None:
         known = s.tree.below("a")
         assert [k.path for k in known] == [f"a.{n}" for n in range(1, 101)]
         assert [k.end and k.end.text for k in known] == [f"child {n} has read it" for n in range(1, 101)]
-        envelopes = await s.session.log.history()
+        envelopes = await s.session.history()
 
     started = [e.agent for e in envelopes if isinstance(e.event, AgentStarted)]
     ended = [e.agent for e in envelopes if isinstance(e.event, AgentFinished)]

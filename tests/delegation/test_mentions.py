@@ -87,15 +87,17 @@ async def test_it_goes_together_with_a_form_of_the_answer(stage: Stage) -> None:
 
 async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(stage: Stage) -> None:
     async with stage.open({}) as s:
-        with pytest.raises(UsageError, match="@researcher what\\? Write the task behind the name"):
+        with pytest.raises(UsageError, match="@researcher: the task is missing"):
             await s.session.prompt("@researcher")
     stage.profile("lead", "subAgents: [coder]")
     async with stage.open({}, profile="lead") as s:
-        with pytest.raises(UsageError, match=r"@researcher: the main agent cannot delegate to it now. It can to coder"):
+        with pytest.raises(
+            UsageError, match=r"@researcher: the main agent cannot delegate to this profile. It can delegate to: coder"
+        ):
             await s.session.prompt("@researcher x")
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({}) as s:
-        with pytest.raises(UsageError, match="It can to nobody"):
+        with pytest.raises(UsageError, match="It can delegate to: no profile"):
             await s.session.prompt("@researcher x")
         assert s.model.requests == []
 
@@ -103,7 +105,7 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
 async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
     stage.file("researchers", "a file of that name\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
             text, _, remarks = await attached(prompt, workspace, profiles=profiles)
             assert text == prompt
@@ -118,7 +120,7 @@ async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
     stage.file("researcher", "a file of that name\n")
     stage.file("x.txt", "content of x\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
         text, _, remarks = await attached("@researcher read @x.txt", workspace, profiles=profiles)
         assert "a file of that name" not in text
         assert "content of x" in text

@@ -117,8 +117,8 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         assert (face.seen[-1].seq or 0) <= window.since
         other.say("second")
         await face.until("two")
-        assert [p.text for p in await window.points()] == ["first", "second"]
-        assert [r.path for r in await window.changes()] == ["a.txt"]
+        assert [p.text for p in await window.rewind.points()] == ["first", "second"]
+        assert [r.path for r in await window.rewind.changes()] == ["a.txt"]
         with pytest.raises(UsageError, match="is open in another"):
             await window.take_over()
         await other.end()
@@ -128,7 +128,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         stage.plays({"a": [says("three")]})
         session = await window.take_over()
         await face.end()
-        assert session.root.history[-1].text == "two"
+        assert session._main.agent.history[-1].text == "two"
         assert (await session.prompt("third")).text == "three"
         await session.close()
 

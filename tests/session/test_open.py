@@ -74,10 +74,10 @@ async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memo
     async with stage.session() as session:
         assert not session.kept
         assert (await session.prompt("go")).text == "The port is 8080."
-        log = await session.log.history()
+        log = await session.history()
         (spilled,) = found(tmp_path, "friday-*/context-a.1.txt")
         assert spilled.read_text(encoding="utf-8").endswith("THE END")
-        assert session.root.history[-1].text == "The port is 8080."
+        assert session._main.agent.history[-1].text == "The port is 8080."
     assert data_dir().read_text(encoding="utf-8") == "a file"
     assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
     (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
@@ -110,7 +110,7 @@ async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_
     async with stage.session(resume=session) as again:
         for number in range(2):
             await again.prompt(f"go {number}")
-        asked = [m.text for m in again.root.history if m.role == "user" and "go " in m.text]
+        asked = [m.text for m in again._main.agent.history if m.role == "user" and "go " in m.text]
     assert ["The process died while these" in text for text in asked] == [True, False]
     log = await stage.log(session)
     ends = [e for e in log if isinstance(e.event, AgentFinished)]
@@ -139,6 +139,6 @@ async def test_what_another_process_added_while_a_session_was_opened_is_known(
     monkeypatch.setattr(open, "_look", meanwhile)
     async with stage.session(resume=first.id) as again:
         await again.prompt("on")
-        assert [m.text for m in again.root.history if m.role == "user"][:2] == ["go", "meanwhile"]
+        assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]
     log = await stage.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))

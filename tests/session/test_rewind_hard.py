@@ -58,13 +58,15 @@ async def test_what_could_not_be_taken_back_is_not_rewound(stage: Stage, monkeyp
 
         with monkeypatch.context() as patched:
             patched.setattr(Blobs, "put", full)
-            with pytest.raises(UsageError, match=r"a.txt holds now cannot be kept: No space left.*Nothing was changed"):
-                await session.rewind(1, conflicts="overwrite")
+            with pytest.raises(
+                UsageError, match=r"present content of a.txt cannot be kept: No space left.*Nothing was changed"
+            ):
+                await session.rewind.to(1, conflicts="overwrite")
         assert (stage.project / "a.txt").read_text() == "the person's\n"
-        assert len(await session.points()) == 1
-        assert (await session.rewind(1, conflicts="overwrite")).done
+        assert len(await session.rewind.points()) == 1
+        assert (await session.rewind.to(1, conflicts="overwrite")).done
         assert (stage.project / "a.txt").read_text() == "old\n"
-        await session.undo_rewind()
+        await session.rewind.undo()
         assert (stage.project / "a.txt").read_text() == "the person's\n"
 
 
@@ -94,13 +96,13 @@ async def test_what_the_person_put_in_the_place_stays_and_nothing_outside_is_tou
         apart = everything(outside)
         done = None
         with contextlib.suppress(UsageError):
-            done = await session.rewind(1, "files", conflicts=answer)  # type: ignore[arg-type]
+            done = await session.rewind.to(1, "files", conflicts=answer)  # type: ignore[arg-type]
         assert everything(outside) == apart
         mine = [path for path in stage.project.rglob("*") if path.is_file() and path.read_bytes() == b"mine\n"]
         if "mine" in then and answer != "overwrite":
             assert mine, done
         if done is not None and done.done and "mine" in then and not mine:
-            await session.undo_rewind()
+            await session.rewind.undo()
             assert any(path.read_bytes() == b"mine\n" for path in stage.project.rglob("*") if path.is_file())
 
 
@@ -110,10 +112,10 @@ async def test_a_name_is_no_note_of_the_harness(stage: Stage) -> None:
     stage.plays({"a": [does(writes(name, "x\n")), says("done"), says("again")]})
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")
-        assert session.root.receipt.lines()[1].startswith("changed: a\\n‹Note of the harness; ")
-        assert (await session.rewind(1, "files")).done
+        assert session._main.agent.receipt.lines()[1].startswith("changed: a\\n‹Note of the harness; ")
+        assert (await session.rewind.to(1, "files")).done
         await session.prompt("go on")
-        told = next(m.text for m in reversed(session.root.history) if m.role == "user")
+        told = next(m.text for m in reversed(session._main.agent.history) if m.role == "user")
     assert told.count("[Note of the harness") == 1
     assert "<system>" not in told
 
@@ -146,6 +148,6 @@ async def test_hostile_names_come_back_exactly(stage: Stage) -> None:
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")
         assert everything(stage.project) != before
-        done = await session.rewind(1)
+        done = await session.rewind.to(1)
         assert (done.done, done.conflicts, done.lost) == (True, (), ())
         assert everything(stage.project) == before

@@ -17,6 +17,7 @@ from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.protocol.events import AgentStarted, MessageAdded, Rewound, ToolFinished
 from friday_cli.core.protocol.messages import user
 from friday_cli.session.rewind import Rewinder, points
+from friday_cli.store import Store
 from friday_cli.workspace.checkpoints import Blobs, CheckpointRecorder, Snapshot, SnapshotLimits
 from friday_cli.workspace.local import LocalWorkspace
 
@@ -54,7 +55,7 @@ class Ground:
         self.base = Snapshot([self.root], self.folder / "kept", SnapshotLimits())
         self.keeper = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
         self.workspace.guard.keeper = self.keeper
-        self.past = Rewinder(self.log, self.workspace, blobs, most=10**6)
+        self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace, blobs=blobs, most=10**6)
 
     def now(self) -> dict[str, bytes]:
         return {n: (self.root / n).read_bytes() for n in NAMES if (self.root / n).is_file()}
@@ -103,7 +104,7 @@ class Ground:
         found = points(self.journal.envelopes)
         if found:
             point = found[to % len(found)]
-            await self._go(point.seq, self.past.rewind(point.number, "files", dry_run=False, conflicts=answer), answer)  # type: ignore[arg-type]
+            await self._go(point.seq, self.past.to(point.number, "files", dry_run=False, conflicts=answer), answer)  # type: ignore[arg-type]
 
     async def undo(self) -> None:
         rewinds = [e for e in self.journal.envelopes if isinstance(e.event, Rewound)]
@@ -184,7 +185,7 @@ def test_without_a_person_every_message_can_be_gone_back_to_exactly(
                     last = ground.now()
                     if last == ground.shelf[point.seq]:
                         continue
-                    assert (await ground.past.rewind(point.number, "files", dry_run=False, conflicts="ask")).done
+                    assert (await ground.past.to(point.number, "files", dry_run=False, conflicts="ask")).done
                     assert ground.now() == ground.shelf[point.seq]
                     if data.draw(st.booleans()):
                         assert (await ground.past.undo(dry_run=False, conflicts="ask")).done

@@ -193,7 +193,7 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
         case "stream-json":
             writer = StreamWriter()
         case _:
-            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge, kept=session.kept)
+            writer = TextWriter(quiet=values["quiet"], badge=session.badge, kept=session.kept)
     writer.path = _agent_of(values) or "a"
     return writer
 
@@ -225,9 +225,7 @@ class _OneShotRun:
     ) -> int:
         """The exit code, once `put` has brought the end of what `prompt` with its files and pictures, and what was
         `piped` in, began."""
-        from friday_cli.session.attachments import attached
-
-        text, images, remarks = await attached(prompt, self._session.world.workspace, profiles=self._session.profiles)
+        text, images, remarks = await self._session.attach(prompt)
         for words in remarks:
             say(words)
         if self._signals.code:

@@ -231,10 +231,8 @@ class SessionController:
         `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it. Pictures need a
         beginning: to an agent at work only the words go.
         """
-        from friday_cli.session.attachments import attached
-
         session = self.require_session()
-        body, named, remarks = await attached(text, session.world.workspace, profiles=session.profiles)
+        body, named, remarks = await session.attach(text)
         images = (*images, *named)
         body = "\n\n".join([body, *self._beside])
         self._beside = []
@@ -274,10 +272,7 @@ class SessionController:
 
     async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
         """Run a command of the person in the session's folder, with no sandbox; gives its exit code and output."""
-        ran = await self.require_session().world.workspace.run(
-            command, agent="person", timeout_s=600.0, on_output=on_output, access="outside"
-        )
-        return ran.exit_code, ran.output
+        return await self.require_session().run_command(command, on_output)
 
     async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:
         """End an agent and all below it; gives how many runs ended. What compacts the history ends with the main agent."""
@@ -304,7 +299,7 @@ class SessionController:
 
     async def set_mode(self, mode: Mode) -> None:
         """Change what passes without asking."""
-        await self.require_session().set_mode(mode)
+        await self.require_session().permissions.set_mode(mode)
 
     def below(self, path: str) -> int:
         """How many agents at work are below one."""
@@ -329,7 +324,7 @@ class SessionController:
     @property
     def mode(self) -> str:
         """What passes without asking now; the log has that of the last run, which may have been another process's."""
-        return self.session.rules.mode if self.session is not None else self.state.mode
+        return self.session.permissions.mode if self.session is not None else self.state.mode
 
     def require_session(self) -> Session:
         """The session, to do something with it. Raises UsageError where none is open, or another process drives it."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.format import cost
+from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.paths import with_tilde
 
 from .controller import SessionController
@@ -39,11 +39,10 @@ class Places:
 def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
     """What the status line says now."""
     state, session = engine.state, engine.session
-    provider = session.root.provider if session else None
     root = state.root
-    badge = provider.badge if provider else "read only" if engine.window else ""
-    demo = (provider.name if provider else root.model.partition("/")[0] if root else "") == "demo"
-    effort = f":{session.root.effort}" if session and session.root.effort else ""
+    badge = session.badge if session else "read only" if engine.window else ""
+    demo = is_demo(session.model if session else root.model if root else "")
+    effort = f":{session.effort}" if session and session.effort else ""
     totals = state.totals
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate") for agent in working)
@@ -51,8 +50,8 @@ def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
     return StatusFacts(
         folder=places.folder,
         branch=places.branch,
-        model=f"{provider.model}{effort}" if provider else "",
-        badge=badge if provider or not demo else f"{badge} · demo: scripted",
+        model=f"{session.model.partition('/')[2]}{effort}" if session else "",
+        badge=badge if session or not demo else f"{badge} · demo: scripted",
         mode=engine.mode,
         sandbox=session.sandbox if session else "",
         context=root.context / root.window if root and root.context and root.window else None,

@@ -65,7 +65,7 @@ async def main(what: str) -> None:
         while app.engine.session is None:
             await pilot.pause(0.05)
         first = 0.0
-        async for done in {"children": children, "hour": hour}[what](app.engine.session.log):
+        async for done in {"children": children, "hour": hour}[what](app.engine.session._log):
             if not first and done >= WARM:
                 await asyncio.sleep(0.5)
                 first = memory()

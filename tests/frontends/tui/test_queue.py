@@ -23,7 +23,7 @@ async def pictures(chat: Chat) -> list[Image]:
     """The pictures that the model was sent."""
     session = chat.app.engine.session
     assert session is not None
-    return [part for message in session.root.history for part in message.parts if isinstance(part, Image)]
+    return [part for message in session._main.agent.history for part in message.parts if isinstance(part, Image)]
 
 
 async def queued(chat: Chat, *texts: str) -> None:
@@ -151,7 +151,7 @@ async def test_two_marks_keep_the_output_from_the_agent(tmp_path: Path) -> None:
         await chat.idle()
         session = chat.app.engine.session
         assert session is not None
-        assert "alone" not in session.root.history[0].text
+        assert "alone" not in session._main.agent.history[0].text
 
 
 async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ async def test_plan_mode_applies_nothing(stage: Stage) -> None:
     stage.plays({"a": [apart(), says("Done."), applies(), says("Done.")], "a.1": [writes("x", "x"), says("ok")]})
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
-        await session.set_mode("plan")
+        await session.permissions.set_mode("plan")
         await session.prompt("apply")
         assert (await stage.results(session.id, "a"))[1][0] == "denied"
     assert "x" not in listing(stage.project)
@@ -512,9 +512,9 @@ async def test_work_that_waits_is_in_the_list_and_outlives_a_compaction(stage: S
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         assert "its changes wait in its worktree" in (await stage.results(session.id, "a"))[1][1]
-        assert "a.1: its changes wait in its worktree" in session.world.remember("a")
+        assert "a.1: its changes wait in its worktree" in session._parts.world.remember("a")
         await session.discard_worktree("a.1")
-        assert "worktree" not in session.world.remember("a")
+        assert "worktree" not in session._parts.world.remember("a")
 
 
 async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

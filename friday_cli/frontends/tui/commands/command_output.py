@@ -194,7 +194,7 @@ async def export_file(engine: SessionController, rest: str) -> Path:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
     path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    text = export(await session.log.history(), form, version=__version__)
+    text = export(await session.history(), form, version=__version__)
 
     def write() -> None:
         try:

@@ -34,14 +34,14 @@ async def rewind(chat: CommandContext, rest: str) -> None:
     """Go back to a message, or take that back. Raises UsageError, with everything as it was."""
     session = chat.engine.require_session()
     wanted = _RewindRequest(rest)
-    number = wanted.number or await _which(chat, await session.points())
+    number = wanted.number or await _which(chat, await session.rewind.points())
     if number == "undo":
         await _undo(chat, wanted.resolve)
     elif number:
         what = wanted.what or await _what(chat, int(number))
         if what:
             done = await settled(
-                chat, lambda resolve: session.rewind(int(number), what, conflicts=resolve), wanted.resolve
+                chat, lambda resolve: session.rewind.to(int(number), what, conflicts=resolve), wanted.resolve
             )
             if done is not None:
                 _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo takes it back.")
@@ -51,7 +51,7 @@ async def rewind(chat: CommandContext, rest: str) -> None:
 
 async def _undo(chat: CommandContext, resolve: Resolve) -> None:
     session = chat.engine.require_session()
-    done = await settled(chat, lambda resolve: session.undo_rewind(conflicts=resolve), resolve)
+    done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), resolve)
     if done is not None:
         _tell(chat, "The rewind is taken back.", done, "")
 
@@ -98,14 +98,16 @@ class ChatReviewActions:
     async def changed_files(self) -> list[FileDiff]:
         """What waits for a review."""
         shown = self._chat.engine.shown
-        return await shown.changes() if shown is not None else []
+        return await shown.rewind.changes() if shown is not None else []
 
     async def put_back(self, key: str, agent: str | None) -> None:
         """Take back what an agent did to a file, or all agents."""
         chat = self._chat
         try:
             session = chat.engine.require_session()
-            done = await settled(chat, lambda resolve: session.restore_file(key, agent, conflicts=resolve), alone=True)
+            done = await settled(
+                chat, lambda resolve: session.rewind.restore_file(key, agent, conflicts=resolve), alone=True
+            )
         except FridayError as error:
             chat.say_note(str(error), "error")
         else:
@@ -115,7 +117,7 @@ class ChatReviewActions:
     async def accept(self, key: str) -> None:
         """Leave what was done to a file so far out of the review."""
         try:
-            await self._chat.engine.require_session().accept(key)
+            await self._chat.engine.require_session().rewind.accept(key)
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 
@@ -130,7 +132,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
     session = chat.engine.require_session()
     if not session.kept:
         raise UsageError("Nothing of this session is kept, so it cannot be forked.")
-    points = await session.points()
+    points = await session.rewind.points()
     if not points:
         raise UsageError("There is nothing to fork yet.")
     rows = [*_rows(points[1:]), ("all", "All of it")]  # before the first one there is nothing
@@ -141,7 +143,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
     if number != "all" and not number.isdecimal():
         raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
     at = None if number == "all" else int(number)
-    name = await session.fork(at)
+    name = await session.rewind.fork(at)
     if chat.engine.working:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
@@ -178,7 +180,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
     """The number of the message that the person chooses, "undo", or "" for none."""
     rows, about = _rows(points), _about(points)
     try:
-        last = await chat.engine.require_session().undo_rewind(dry_run=True)
+        last = await chat.engine.require_session().rewind.undo(dry_run=True)
     except UsageError:
         pass  # there is none
     else:
@@ -190,7 +192,7 @@ async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:
-    told = await chat.engine.require_session().rewind(number, "both", dry_run=True)
+    told = await chat.engine.require_session().rewind.to(number, "both", dry_run=True)
     if not (told.files or told.conflicts or told.lost):
         return "conversation"
     rows = [

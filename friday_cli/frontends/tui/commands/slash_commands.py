@@ -125,7 +125,7 @@ async def _keys(chat: CommandContext, rest: str) -> None:
 async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
         session = chat.engine.session
-        now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
+        now = session.model if session else "none"
         names = await command_output.model_names(chat.engine.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
@@ -137,7 +137,7 @@ async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
         raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
     session = chat.engine.session
-    now = session.root.effort if session else None
+    now = session.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
@@ -184,7 +184,7 @@ async def _profiles(chat: CommandContext, rest: str) -> None:
 @command("context", "What the context window holds")
 async def _context(chat: CommandContext, rest: str) -> None:
     session, root = chat.engine.session, chat.engine.state.root
-    window = (root.window if root else 0) or (session.root.provider.window if session else 0)
+    window = (root.window if root else 0) or (session.context_window if session else 0)
     chat.show_card(command_output.context_card(chat.engine.state, window))
 
 
@@ -200,7 +200,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
     if not rest:
         state = chat.engine.state
         places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
-        found = session.rules.rules if session else []
+        found = session.permissions.rules() if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
         chat.show_card(command_output.rules_card(chat.engine.mode, state, rows))
@@ -213,7 +213,7 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 async def _revoke(chat: CommandContext, wanted: str) -> None:
     """Take a rule back that was allowed for the session or for always."""
     session = chat.engine.require_session()
-    found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
+    found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
     places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
@@ -223,7 +223,7 @@ async def _revoke(chat: CommandContext, wanted: str) -> None:
         return
     if wanted not in found:
         raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
-    await session.revoke(found[wanted])
+    await session.permissions.revoke(found[wanted])
     chat.say_note(f"{wanted} is not allowed by a rule any more.")
 
 

@@ -78,7 +78,7 @@ class PlainChat(CommandContext):
         for number, code in _ENDS.items():
             loop.add_signal_handler(number, self._leave, code)
         await self.engine.open()
-        badge = self.engine.session.root.provider.badge if self.engine.session else ""
+        badge = self.engine.session.badge if self.engine.session else ""
         self._say(f"Friday in {self._cwd}. {badge + '. ' if badge else ''}/help lists the commands, Ctrl-D quits.")
         if watched_now := watched(self.engine):
             self._say(f"{watched_now}.")
