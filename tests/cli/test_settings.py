@@ -77,7 +77,7 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
         (("set", "mode", "yolo"), "is none of"),
         (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
         (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
-        (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
+        (("set", "permissions.deny", "bash(rm *"), "Invalid permission rule: 'bash(rm *'."),
         (("set", "model"), "Missing argument 'VALUE'"),
         (("unset", "modle"), "There is no setting modle."),
     ],

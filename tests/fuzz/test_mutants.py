@@ -113,7 +113,7 @@ MUTANTS: dict[str, Seed] = {
         slots.RunSlot, "_release", "self.clock.stop()", "pass"
     ),
     "12 a reader that is slow loses events": changed(
-        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"
+        log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"
     ),
     "budget: a child's spending stays with the child": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"
