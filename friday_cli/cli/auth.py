@@ -10,7 +10,7 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.llm.models import credentials
-from friday_cli.llm.models.presets import SCRIPTED, names, unknown
+from friday_cli.llm.models.presets import SCRIPTED, service_names, unknown_provider
 from friday_cli.paths import with_tilde
 
 from . import completion
@@ -80,14 +80,14 @@ def _known(provider: str) -> str:
     providers = look().settings.providers
     if provider in SCRIPTED:
         raise UsageError(f"{provider} is no service: it needs no key.")
-    if provider in names(providers):
+    if provider in service_names(providers):
         return provider
     if len(provider) > 24:
         raise UsageError(
             "That is no service's name, and may be a key: it does not belong on the command line.",
             hint="Write friday auth set PROVIDER and paste the key when asked.",
         )
-    raise unknown(provider, providers)
+    raise unknown_provider(provider, providers)
 
 
 def _rows(provider: str = "") -> list[credentials.KeyRow]:

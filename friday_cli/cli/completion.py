@@ -44,10 +44,10 @@ def profiles() -> Iterable[Offer]:
 def sessions() -> Iterable[Offer]:
     """Sessions of this folder, then the others, the newest first."""
     from friday_cli.paths import kept_store_path
-    from friday_cli.store.listing import glance, list_sessions
+    from friday_cli.store.listing import list_sessions, run_query
 
     path = kept_store_path()
-    rows = glance(path, lambda db: list_sessions(db, None, None)) if path else []
+    rows = run_query(path, lambda db: list_sessions(db, None, None)) if path else []
     here = str(Path.cwd())
     return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != here)]
 
@@ -80,21 +80,21 @@ def worktrees() -> Iterable[Offer]:
 def models() -> Iterable[Offer]:
     """Aliases and models of services that can be used now; local servers are not asked."""
     from friday_cli import config
-    from friday_cli.llm.models import catalog, usable
+    from friday_cli.llm.models import catalog, list_services
 
     settings = config.load().settings
     offers = [("demo", "scripted, no AI model"), *catalog.aliases().items()]
-    return [*offers, *((name, row.title) for row in usable(settings) if row.usable for name in row.models)]
+    return [*offers, *((name, row.title) for row in list_services(settings) if row.usable for name in row.models)]
 
 
 @_quietly
 def providers() -> Iterable[Offer]:
     """Services that can have a key."""
     from friday_cli import config
-    from friday_cli.llm.models.presets import PRESETS, names
+    from friday_cli.llm.models.presets import PRESETS, service_names
 
     settings = config.load().settings
-    return [(name, PRESETS[name].title if name in PRESETS else "") for name in names(settings.providers)]
+    return [(name, PRESETS[name].title if name in PRESETS else "") for name in service_names(settings.providers)]
 
 
 @_quietly

@@ -89,7 +89,7 @@ class AgentFactory:
         """The provider of a model, made once; with `web_search` another one, whose service searches the web by itself."""
         key = choice.name, web_search
         if key not in self._providers:
-            made = models.make(choice, self.settings, env=self._env, web_search=web_search)
+            made = models.create_provider(choice, self.settings, env=self._env, web_search=web_search)
             self._providers[key] = made
             self._choices[made] = choice
         return self._providers[key]

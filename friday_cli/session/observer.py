@@ -99,5 +99,5 @@ class SessionObserver:
             await self._store.close()
 
     async def _look(self) -> None:
-        self.owner_pid = await self._store.driver(self.id)
+        self.owner_pid = await self._store.owner_pid(self.id)
         (self.released.set if self.owner_pid is None else self.released.clear)()

@@ -232,7 +232,7 @@ async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
     )
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.measured(choice, settings, env=env)
+    choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
     found = profiles.load(delegation.profiles.directory, standing, token_cap=cap, env=env)
@@ -327,7 +327,7 @@ def _keeper(ground: _OpenContext, workspace: LocalWorkspace, log: Log, session_i
     if limits.commands:
         look = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
         base = Snapshot(workspace.roots, blobs.folder.parent, look)
-    keeper = workspace.guard.keeper = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
+    keeper = workspace.write_hook.recorder = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
     return keeper
 
 

@@ -29,11 +29,11 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store import Store
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
-from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, follows
+from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
-from friday_cli.workspace.checkpoints.review import FileDiff, review, standing, strands
+from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
 
 What = Literal["files", "conversation", "both"]
@@ -56,7 +56,7 @@ class RewindPoint(msgspec.Struct, frozen=True):
 class RewindResult(msgspec.Struct, frozen=True):
     """What a rewind did, or would do if not `done`. `point`: the message it goes back to; None if it undoes a rewind.
 
-    `files`: restored files (`seen` says "comes back" or "goes" for a file that was deleted or created). `conflicts`: files
+    `files`: restored files (`seen` says "restored" or "deleted" for a file that was deleted or created). `conflicts`: files
     that were changed after the agents' last change; with any of them nothing is done until a person decides. `lost`: files
     that cannot be restored, with the reason.
     """
@@ -228,7 +228,7 @@ class Rewinder:
                 hint=f"Free disk space in {self._blobs.folder.parent}, then try again.",
             ) from None
         try:
-            await self.workspace.land(restore.steps)
+            await self.workspace.apply_writes(restore.steps)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
@@ -253,12 +253,12 @@ class RecordedRewinder:
 
 def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[RecordedChange]:
     """The newest changes of a file by an agent, or all that are open for review. Raises UsageError."""
-    changes = standing(ledger).get(key)
+    changes = pending_changes(ledger).get(key)
     if changes is None:
         raise UsageError(f"No change of {key!r} waits for a review.")
     if agent is None:
         return changes
-    last = strands(changes)[-1]
+    last = by_agent(changes)[-1]
     if last[-1].agent == agent:
         return last
     if not any(change.agent == agent for change in changes):
@@ -298,7 +298,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
 def _changed(ledger: FileHistory, seq: int) -> tuple[str, ...]:
     """The files that do not hold, as the log tells, what they held at a moment."""
     files = ledger.since(seq).values()
-    return tuple(sorted(c[0].kept.path for c in files if not follows(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
+    return tuple(sorted(c[0].kept.path for c in files if not is_result(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
 
 
 def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
@@ -339,7 +339,7 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
     workspace = LocalWorkspace(Path(first.cwd))
     blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
-    workspace.guard.keeper = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
+    workspace.write_hook.recorder = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
     try:
         yield Rewinder(session, store, log, workspace, blobs=blobs, most=most)
     finally:
@@ -369,7 +369,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
     wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
-    await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)
+    await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
 
 
@@ -384,7 +384,7 @@ def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
 
 def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
-    for envelope in closing(envelopes, now=time.time()):
+    for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
         if isinstance(event, AgentFinished):
             words = f"Session {session[:8]} was forked while this agent was at work; it goes on there."

@@ -1,4 +1,4 @@
-"""The pure fold from events to what a person sees: the same for a live session and one read from disk."""
+"""Computes the view of a session from its events; the same for a live session and one read from disk."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
 from friday_cli.core.protocol.run_result import ENDED
 
 from . import live
-from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewound_words, worktree_words
+from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewind_text, worktree_text
 from .live import close_reply
-from .waits import follow
+from .waits import update_clocks
 
 
 class SessionView(msgspec.Struct):
-    """A session as a fold of its events: apply every envelope, in order, and read the fields.
+    """The view of a session: apply all envelopes in order, and read the fields.
 
-    `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one
-    replaces: a state that saw them equals one folded from the log.
+    `seq` and `at` are the number and the time (Unix seconds) of the newest durable event. Live events change only what
+    the next durable event replaces, so the result is the same as that of the log alone.
     """
 
     session: str = ""
@@ -75,7 +75,7 @@ class SessionView(msgspec.Struct):
 
     @classmethod
     def of(cls, envelopes: Iterable[Envelope]) -> SessionView:
-        """The state after `envelopes`."""
+        """The view after `envelopes`."""
         state = cls()
         with collecting_later():
             for envelope in envelopes:
@@ -83,7 +83,7 @@ class SessionView(msgspec.Struct):
         return state
 
     def apply(self, envelope: Envelope) -> tuple[str, ...]:
-        """Take in one event; gives the paths of the agents that look different now."""
+        """Apply one event; returns the paths of the agents whose view changed."""
         event, path = envelope.event, envelope.agent
         if envelope.seq is not None:
             self.seq, self.at = envelope.seq, envelope.at
@@ -107,7 +107,7 @@ class SessionView(msgspec.Struct):
         return self.agents.get("a")
 
     def usage_of(self, path: str) -> Usage:
-        """The usage of an agent with all its descendants; the cost is None where one price is unknown."""
+        """The usage of an agent and all its descendants; the cost is None if a price is unknown."""
         agent = self.agents[path]
         total = agent.usage
         for child in agent.children:
@@ -124,7 +124,7 @@ class SessionView(msgspec.Struct):
 
     @property
     def working(self) -> list[AgentView]:
-        """The agents that have started and not ended."""
+        """The agents that have started and have not ended."""
         return [agent for agent in self.agents.values() if agent.run and not agent.ended]
 
 
@@ -138,7 +138,7 @@ def _agent_started(state: SessionView, agent: AgentView, event: AgentStarted, at
         parent.children.append(agent.path)
     if parent is not None and event.call_id in parent.calls:
         parent.calls[event.call_id].agents.append(agent.path)
-    if event.run == 1 or event.call_id or not event.parent:  # a message of a person to a sub-agent is not its task
+    if event.run == 1 or event.call_id or not event.parent:  # a message of the user to a sub-agent is not its task
         agent.task = event.task
     agent.finished = None
     if not event.parent and event.mode:
@@ -153,15 +153,15 @@ def _agent_finished(state: SessionView, agent: AgentView, event: AgentFinished, 
     state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
     close_reply(agent)
     if not event.success:
-        why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
+        reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
-        agent.transcript.append(NoteItem(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
-    follow(state.agents, state.agents.get(agent.parent), at)
+        agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
+    update_clocks(state.agents, state.agents.get(agent.parent), at)
 
 
 def _status_changed(state: SessionView, agent: AgentView, event: StatusChanged, at: float) -> None:
     if not agent.ended and event.status not in ENDED:
-        follow(state.agents, agent, at)
+        update_clocks(state.agents, agent, at)
 
 
 # ---- turns and messages -----------------------------------------------------------------------------------------
@@ -179,8 +179,8 @@ def _turn_finished(state: SessionView, agent: AgentView, event: TurnFinished, at
 
 def _attempt_failed(state: SessionView, agent: AgentView, event: AttemptFailed, at: float) -> None:
     agent.attempt, agent.reply = event.attempt + 1, None
-    again = "" if event.retry_s is None else f"; trying again in {math.ceil(event.retry_s)} s"
-    agent.transcript.append(NoteItem(event.message.rstrip(".") + again, "warning", at))
+    retry = "" if event.retry_s is None else f"; retrying in {math.ceil(event.retry_s)} s"
+    agent.transcript.append(NoteItem(event.message.rstrip(".") + retry, "warning", at))
 
 
 def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at: float) -> None:
@@ -214,9 +214,9 @@ def _results(agent: AgentView, message: Message) -> None:
 def _compacted(state: SessionView, agent: AgentView, event: Compacted, at: float) -> None:
     agent.attempt, agent.reply = 1, None
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
-    more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # below its header
+    more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # the part after its header
     if not event.before:
-        text, more = f"It began as a fork of its parent, with {event.after:,} tokens of their conversation.", ""
+        text, more = f"Started as a fork of its parent, with {event.after:,} tokens of its conversation.", ""
     agent.transcript.append(NoteItem(text, "info", at, more))
 
 
@@ -225,20 +225,20 @@ def _rewound(state: SessionView, agent: AgentView, event: Rewound, at: float) ->
     mark = after_rewind(agent.marks, state.seq, event, now)
     if mark is not now:
         agent.transcript, agent.context, agent.queued = mark[0][: mark[1]], 0, []
-    agent.transcript.append(NoteItem(rewound_words(event), "info", at))
+    agent.transcript.append(NoteItem(rewind_text(event), "info", at))
 
 
 def _verdict(state: SessionView, agent: AgentView, event: Verdict, at: float) -> None:
     if event.verdict != "accept" or event.reasons:
-        why = "; ".join(words for words in (event.reason, *event.reasons) if words)
+        reasons = "; ".join(reason for reason in (event.reason, *event.reasons) if reason)
         level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
         agent.transcript.append(
-            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at)
+            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {reasons}".rstrip(": "), level, at)
         )
 
 
 def _detached(state: SessionView, agent: AgentView, event: Detached, at: float) -> None:
-    follow(state.agents, state.agents.get(agent.parent), at)
+    update_clocks(state.agents, state.agents.get(agent.parent), at)
 
 
 def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float) -> None:
@@ -246,7 +246,7 @@ def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float)
 
 
 def _worktree(state: SessionView, agent: AgentView, event: WorktreeChanged, at: float) -> None:
-    agent.transcript.append(NoteItem(f"Worktree {worktree_words(event)}", "info", at))
+    agent.transcript.append(NoteItem(f"Worktree {worktree_text(event)}", "info", at))
 
 
 def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> None:
@@ -260,11 +260,13 @@ def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> N
 
 def _tool_started(state: SessionView, agent: AgentView, event: ToolStarted, at: float) -> None:
     run = agent.calls.get(event.call_id)
-    if run is None:  # no message has such a call: the model's service ran this by itself
+    if run is None:  # no message has such a call: the model service ran this tool
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
         agent.transcript.append(run)
     else:
-        agent.open[event.call_id] = agent.open.pop(event.call_id, run)  # the newest that runs is the last
+        agent.open[event.call_id] = agent.open.pop(
+            event.call_id, run
+        )  # move it to the end: the newest running call is the last
     run.status, run.title, run.started = "running", event.title, at
 
 

@@ -109,7 +109,7 @@ def test_remove_and_a_damaged_file(piped: Console) -> None:
     assert "no keys" in piped("auth", "list").error
     (piped.friday_home / "auth.toml").write_text(f"keys = '{KEY}'")
     ran = piped("auth", "list")
-    assert (ran.code, "is no list of keys" in ran.error, KEY in ran.err) == (2, True, False)
+    assert (ran.code, "is not a list of keys" in ran.error, KEY in ran.err) == (2, True, False)
 
 
 # ---- models -----------------------------------------------------------------------------------------------------

@@ -145,4 +145,4 @@ def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:
     )
     loaded = config.load(project=tmp_path, environ={})
     assert [(r.rule, r.decision) for r in loaded.settings.permissions.rules] == [("bash(y *)", "deny")]
-    assert any("the rule bash(x *) is ignored: a project allows nothing" in words for words in loaded.notices)
+    assert any("the rule bash(x *) is ignored: a project cannot allow calls" in words for words in loaded.notices)

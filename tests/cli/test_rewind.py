@@ -73,7 +73,7 @@ def test_the_messages_are_listed_with_what_changed_since(console: Console, worke
 
 def test_files_and_conversation_go_back_and_come_again(console: Console, worked: str) -> None:
     tried = console("sessions", "rewind", worked, "--to", "2", "--dry-run")
-    assert "b.txt +0 -1 (goes)" in tried.out
+    assert "b.txt +0 -1 (deleted)" in tried.out
     assert (console.project / "b.txt").exists()
     asked = console("sessions", "rewind", worked, "--to", "2")
     assert (asked.code, asked.error) == (

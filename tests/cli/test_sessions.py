@@ -320,7 +320,7 @@ def test_a_prefix_that_fits_several_sessions_names_them(console: Console) -> Non
     first = next(c for c in "0123456789abcdef" if sum(s.startswith(c) for s in sessions) > 1)
     ran = console("sessions", "show", first)
     assert ran.code == 2
-    assert re.search(r"fits \d+ sessions: ", ran.error)
+    assert re.search(r"matches \d+ sessions: ", ran.error)
 
 
 def test_an_export_that_cannot_be_written_says_why(console: Console, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
         (("set", "limits", "x"), "limits is a table."),
         (("set", "limits.timeout", "300000"), "looks like milliseconds"),
         (("set", "limits.max_turns", "many"), "expected a whole number"),
-        (("set", "mode", "yolo"), "is none of"),
+        (("set", "mode", "yolo"), "is not one of"),
         (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
         (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
         (("set", "permissions.deny", "bash(rm *"), "Invalid permission rule: 'bash(rm *'."),

@@ -203,7 +203,7 @@ class TestErrors:
             ("# a\n\nmdel = 'x'", 3, "mdel", "Did you mean model?"),
             ("[agents.delegation]\nmaxDepth = 3", 2, "agents.delegation.maxDepth", "Did you mean max_depth?"),
             ("timeout = 3", 1, "timeout", "limits.timeout"),
-            ("mode = 'yes'", 1, "mode", "'yes' is none of ask, edits, plan, auto"),
+            ("mode = 'yes'", 1, "mode", "'yes' is not one of ask, edits, plan, auto"),
             ("mode = 3", 1, "mode", "expected text"),
             ("[limits]\nmax_turns = 1.5", 2, "limits.max_turns", "expected a whole number"),
             ("[limits]\ntimeout = 300000", 2, "limits.timeout", "looks like milliseconds"),
@@ -218,7 +218,7 @@ class TestErrors:
                 "[agents.delegation.context]\nbrain_write_scope = 'all'",
                 2,
                 "agents.delegation.context.brain_write_scope",
-                "'all' is none of delegated, shared",
+                "'all' is not one of delegated, shared",
             ),
             (
                 "[agents.delegation.context]\nseal_on_complete = false",
@@ -227,7 +227,7 @@ class TestErrors:
                 "must be true",
             ),
             ("model = opus", 1, "", "Text needs quotes"),
-            ("model = 'a'\nmodel = 'b'", 2, "", "is not TOML"),
+            ("model = 'a'\nmodel = 'b'", 2, "", "is not valid TOML"),
         ],
     )
     def test_file_line_field_and_remedy(self, text: str, line: int, field: str, words: str) -> None:

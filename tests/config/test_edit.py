@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused_and_nothing_written(file: Path, name: str,
 @pytest.mark.parametrize(
     ("before", "name", "written", "words"),
     [
-        ("mode = \n", "mode", "plan", "is not TOML"),
+        ("mode = \n", "mode", "plan", "is not valid TOML"),
         # not broken, but tomlkit would put `model` into the new table
         ('agents.delegation.max_depth = 2\nmodel = "a"\n', "agents.delegation.token_budget.max", "9", "by hand"),
     ],

@@ -18,7 +18,7 @@ from friday_cli.core.protocol.provider import Chunk, Request
 from friday_cli.session import open
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.records import MemoryItem
 from tests.engine_fixture import Model, Play, Say
 
@@ -69,7 +69,7 @@ class Shelf:
     async def reconcile(self) -> None:
         """End what a process that died left open."""
         for drawer in self._drawers.values():
-            drawer.envelopes.extend(closing(drawer.envelopes, now=time.time()))
+            drawer.envelopes.extend(recovery_events(drawer.envelopes, now=time.time()))
 
     async def own(self, session: str) -> Shelf:
         self._drawers.setdefault(session, Drawer()).dead = False

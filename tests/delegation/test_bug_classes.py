@@ -27,7 +27,7 @@ from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.extensions.profiles import check, load, parse
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.e2e.conftest import friday
@@ -181,7 +181,7 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
     envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
         log = [*envelopes[:length]]
-        log += closing(log, now=1e9)
+        log += recovery_events(log, now=1e9)
         for record in replay(log).values():
             assert record.end is not None
             assert record.status in ENDED

@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "session": (("-r", "abc123"), 2, "There is no session 'abc123'"),
     "session without a name": (("-r", ""), 2, "There is no session ''"),
     "odd session": (("-r", "../../etc"), 2, "There is no session"),
-    "no last session": (("-c",), 2, "to go on with"),
+    "no last session": (("-c",), 2, "to resume"),
     "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
     "allow rule": (("--allow", "bash(("), 2, "Invalid permission rule"),
     "deny rule": (("--deny", "!!"), 2, "Invalid permission rule"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.llm.transport.idle_timeout import LATE_S
+from friday_cli.llm.transport.idle_timeout import SUSPENDED_S
 from tests.e2e.friday import Friday, Ran
 from tests.e2e.test_exits import SPOKEN, linux, whole
 from tests.servers.fake_model_server import Say, Turn, events, sse, thinking
@@ -191,7 +191,7 @@ def test_f42_a_process_that_was_stopped_for_longer_than_every_limit_goes_on(frid
         process = friday.start("hi", *limits, program=("-c", IMPATIENT), PATIENCE=f"{pace:g}")
         until(lambda: brain.turns, "the request")
         os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(3 * pace + LATE_S)
+        time.sleep(3 * pace + SUSPENDED_S)
         os.kill(process.pid, signal.SIGCONT)
         out, err = process.communicate(timeout=60)
     found = whole(Ran(process.returncode, out.decode(), err.decode()), 0, "completed", "done")

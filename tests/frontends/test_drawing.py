@@ -89,7 +89,7 @@ def test_a_child_has_a_line_from_start_to_end() -> None:
 @pytest.mark.parametrize(
     ("status", "detail", "later", "words"),
     [
-        ("queued", "", 0.0, "waits for a place"),
+        ("queued", "", 0.0, "waits for a slot"),
         ("waiting_child", "a.1.1 a.1.2", 0.0, "waits for its agents"),
         ("waiting_user", "c1", 0.0, "waits for an answer"),
         ("waiting_rate", "12.0", 0.0, "waits 12 s: rate limit"),

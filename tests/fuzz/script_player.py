@@ -26,7 +26,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import Message, closed
 from friday_cli.session import rewind
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from tests.fuzz import checks, delegated
 from tests.fuzz.scenario import Scene
 from tests.fuzz.workspace_fixture import check_worktrees
@@ -97,7 +97,7 @@ def cut(whole: list[Envelope], at: int) -> list[str]:
 
 def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> list[str]:
     """A person may go back to any message, and take that back, and fork there: each history is one that a provider takes."""
-    whole = [*whole, *closing(whole, now=0.0)]
+    whole = [*whole, *recovery_events(whole, now=0.0)]
     if not (found := rewind.points(whole)):
         return []
     point, number = rng.choice(found), len(whole)
@@ -121,7 +121,7 @@ def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> li
         faults.append(f"a rewind to {point.seq} and back leaves other messages of the person")
     if forked and [m.text for m in closed(heard(forked))] != [m.text for m in heard(went)]:
         faults.append(f"forked at {point.seq}: another conversation than after a rewind")
-    if open_ := closing(forked, now=0.0):
+    if open_ := recovery_events(forked, now=0.0):
         faults.append(f"forked at {point.seq}: left open: {open_!r:.80}")
     if heard(undone) != closed(heard(whole)):
         faults.append(f"a rewind to {point.seq} and back leaves another history")
@@ -130,7 +130,7 @@ def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> li
 
 async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
     """The session goes on from what a death left, as the next process finds it, with its old agents."""
-    again = Scene(scene.seed, kept=[*kept, *closing(kept, now=kept[-1].at)], before=scene)
+    again = Scene(scene.seed, kept=[*kept, *recovery_events(kept, now=kept[-1].at)], before=scene)
     again.died_at = len(kept)
     await again.reopen()
     await again.play()

@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import AgentFinished, Detached, Envelope, InboxMessage, Notice
 from friday_cli.core.protocol.messages import Thinking
 from friday_cli.core.subagents.node import SubagentTask
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, until
 from tests.fuzz.scenario import Scene
 from tests.virtual import virtual
@@ -21,7 +21,7 @@ from tests.virtual import virtual
 
 async def reopened(log: list[Envelope], died: int) -> Scene:
     """What the next process makes of a log that ends at a place."""
-    kept = [*log[:died], *closing(log[:died], now=100.0)]
+    kept = [*log[:died], *recovery_events(log[:died], now=100.0)]
     scene = Scene(1, kept=kept, before=Scene(1))
     await scene.reopen()
     return scene

@@ -107,7 +107,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
     stage.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
     async with driven(stage) as other:
         options = Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
-        with pytest.raises(UsageError, match=rf"open in another friday process \(number {other.process.pid}\)"):
+        with pytest.raises(UsageError, match=rf"open in another friday process \(pid {other.process.pid}\)"):
             await Session.open(options)
         window = await SessionObserver.open(options)
         assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)

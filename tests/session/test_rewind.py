@@ -53,7 +53,7 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
         tried = await session.rewind.to(1, dry_run=True)
         assert not tried.done
         assert [(f.path, f.added, f.removed, f.seen) for f in tried.files] == [
-            ("made/new.txt", 0, 1, "goes"),
+            ("made/new.txt", 0, 1, "deleted"),
             ("old.txt", 1, 1, ""),
         ]
         assert everything(stage.project) == after
@@ -174,7 +174,9 @@ async def test_a_change_of_the_person_between_two_of_the_agent_is_seen(stage: St
         (stage.project / "a.txt").write_text("second, mine\n")
         await session.prompt("second")
         asked = await session.rewind.to(1)
-        assert [c.reason for c in asked.conflicts] == ["somebody else changed it between two changes of the agents"]
+        assert [c.reason for c in asked.conflicts] == [
+            "it was changed by something else between two changes of the agents"
+        ]
         await session.rewind.to(2)
         assert (stage.project / "a.txt").read_text() == "second, mine\n"
 
@@ -240,7 +242,7 @@ async def test_contents_are_private_bounded_and_go_with_their_session(stage: Sta
         assert kept.read_bytes() == b"old\n"
         kept.write_bytes(b"damaged")
         told = await session.rewind.to(1, "files", dry_run=True)
-        assert [c.reason for c in told.lost] == ["what it held is not kept any more"]
+        assert [c.reason for c in told.lost] == ["its earlier content is no longer stored"]
         name = await session.rewind.fork()
     assert (data_dir() / "checkpoints" / name).is_dir()
 
@@ -278,8 +280,8 @@ async def test_where_a_folder_is_too_large_it_is_said_once(stage: Stage) -> None
 
 
 def _few(session: Session) -> None:
-    """Let the session look at three files at most."""
+    """Limit the session's snapshot to three files."""
     import msgspec
 
-    keeper = session._parts.world.workspace.guard.keeper  # type: ignore[attr-defined]
-    keeper._base._limits = msgspec.structs.replace(keeper._base._limits, files=3)
+    snapshot = session._parts.world.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
+    snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)

@@ -41,7 +41,7 @@ def test_on_a_full_disk_contents_are_kept_whole_or_said_to_be_lost(tmp_path: Pat
         signal.signal(signal.SIGXFSZ, ignored)
     base.close()
     assert {one.path.name for one in found} == set(held)
-    assert all(one.lost.startswith("it could not be kept") or one.before.data == held[one.path.name] for one in found)
+    assert all(one.lost.startswith("it could not be saved") or one.before.data == held[one.path.name] for one in found)
     assert sum(not one.lost for one in found) == 10_000 // 300
 
 

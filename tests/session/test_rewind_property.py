@@ -53,8 +53,8 @@ class Ground:
         self.workspace = LocalWorkspace(self.root)
         blobs = Blobs(self.folder / "kept", most=10**9)
         self.base = Snapshot([self.root], self.folder / "kept", SnapshotLimits())
-        self.keeper = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
-        self.workspace.guard.keeper = self.keeper
+        self.recorder = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
+        self.workspace.write_hook.recorder = self.recorder
         self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace, blobs=blobs, most=10**6)
 
     def now(self) -> dict[str, bytes]:
@@ -77,11 +77,11 @@ class Ground:
             self._leave({name})
 
     async def command(self, changes: dict[str, bytes | None]) -> None:
-        await self.keeper.begins("")
+        await self.recorder.command_started("")
         before = self.now()
         for name, data in changes.items():
             self.put(name, data)
-        await self.keeper.ended("a.2")
+        await self.recorder.command_ended("a.2")
         self._leave({n for n in NAMES if before.get(n) != self.now().get(n)})
 
     def person(self, name: str, data: bytes | None) -> None:

@@ -195,7 +195,7 @@ async def test_a_file_that_stays_busy_is_said_in_plain_words(
     store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)
-    monkeypatch.setattr(schema, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(schema, "RETRY_S", 0.0)
     session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN EXCLUSIVE")
@@ -216,7 +216,7 @@ async def test_a_closed_store_takes_nothing(path: Path) -> None:
 async def test_a_deleted_session_takes_nothing(store: Store) -> None:
     session = await store.create_session("/work")
     await store.delete(session)
-    with pytest.raises(StoreError, match="does not exist"):
+    with pytest.raises(StoreError, match="no longer exists"):
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 

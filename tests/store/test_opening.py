@@ -113,7 +113,7 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     before = content_of(path)
     newer = Store(path)
     with pytest.raises(
-        StoreError, match=rf"newer Friday \(form 99; this one knows {len(schema.MIGRATIONS)}\)"
+        StoreError, match=rf"newer Friday \(schema 99; this one knows {len(schema.MIGRATIONS)}\)"
     ) as caught:
         await newer.list_sessions()
     await newer.close()
@@ -158,7 +158,7 @@ async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
 
 async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", [schema.first_form])
+        patch.setattr(schema, "MIGRATIONS", [schema.initial_schema])
         store = Store(path)
         await store.open()
         await store.close()

@@ -33,7 +33,7 @@ from friday_cli.core.protocol.messages import ToolCall, Usage, user
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.store import Store
 from friday_cli.store import locks as locking
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.store import append_after
 from friday_cli.view import SessionView
 from tests.scenarios import numbered, said, tree
@@ -152,7 +152,7 @@ async def test_a_session_has_one_owner_among_processes(store: Store, path: Path)
     await store.journal(session).append(tree(session)[:8])
     holder = await asyncio.to_thread(start, HOLDER, path, session)
     assert await asyncio.to_thread(read_line, holder) == "owned"
-    with pytest.raises(UsageError, match=f"open in another friday process \\(number {holder.pid}\\)"):
+    with pytest.raises(UsageError, match=f"open in another friday process \\(pid {holder.pid}\\)"):
         await store.own(session)
     with pytest.raises(UsageError, match="open in another"):
         await store.delete(session)
@@ -285,7 +285,7 @@ async def test_two_who_end_the_same_agents_write_it_once(store: Store, path: Pat
     """A lock that is lost in between, as when the one who mends is cancelled, does no harm either."""
     session = await store.create_session("/work")
     await store.journal(session).append(abandoned(session))
-    made = closing(abandoned(session), now=9_000.0)
+    made = recovery_events(abandoned(session), now=9_000.0)
     other = Store(path)
     for who, wins in ((store, True), (other, False)):
         work = partial(append_after, session=session, known=abandoned(session), made=made)

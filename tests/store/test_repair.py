@@ -51,7 +51,7 @@ async def saved(path: Path, logs: dict[str, list[Envelope]]) -> tuple[int, int]:
         found = await store.events(row.id)
         known = {e.seq: e for e in logs.get(row.id, [])} or None
         made = [e for e in found if known and known.get(e.seq) != e]
-        assert all(getattr(e.event, "task", "") == "(how it began is lost)" for e in made)
+        assert all(getattr(e.event, "task", "") == "(task lost)" for e in made)
         assert await store.agents(row.id)
         events += len([e for e in found if known is None or (e.seq in known and known[e.seq] == e)])
     await store.reconcile()

@@ -74,7 +74,7 @@ async def test_a_session_is_found_by_any_prefix_that_fits_one(store: Store, path
     assert await store.find(" 7F3A0000-1 ") == second
     with pytest.raises(UsageError) as caught:
         await store.find("7f3a")
-    assert "fits 2 sessions" in str(caught.value)
+    assert "matches 2 sessions" in str(caught.value)
     for words in ("7f3a0000-000", "mend the build", "7f3a0000-100", "write docs"):
         assert words in str(caught.value)
     for wrong in ("7f3b", "", "a%", "_", "zz", "' OR 1=1", "7f3a0000-0000-4000-8000-0000000000011"):

@@ -36,7 +36,7 @@ from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
-from friday_cli.view.waits import awaited
+from friday_cli.view.waits import awaited_children
 from tests.scenarios import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
@@ -142,7 +142,7 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     assert reply is not None
     assert reply.text.text == "again"
     assert state.agents["a"].usage == Usage(5, cost_usd=None)
-    assert state.agents["a"].transcript == [NoteItem("No word from the model; trying again in 2 s", "warning", 0)]
+    assert state.agents["a"].transcript == [NoteItem("No word from the model; retrying in 2 s", "warning", 0)]
     state.apply(Envelope(4, 0, "a", said("again and done")))
     live(TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
@@ -155,7 +155,7 @@ def test_a_flow_whose_beginning_was_missed_says_so_and_a_long_one_keeps_its_newe
     flow.put(15, " on")
     flow.put(12, "ter on!")
     assert flow.text == "later on!"
-    flow = TextStream(most=100)
+    flow = TextStream(limit=100)
     for number in range(1000):
         flow.put(number * 10, f"{number:010}")
     assert len(flow.text) <= 200
@@ -252,4 +252,4 @@ def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> No
     asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", Detached())
     state = SessionView.of([*log[:6], asks, gone])
     assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
-    assert [child.path for child in awaited(state.agents, state.agents["a"])] == ["a.2"]
+    assert [child.path for child in awaited_children(state.agents, state.agents["a"])] == ["a.2"]

@@ -22,7 +22,7 @@ from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, SessionView, worktree_words
+from friday_cli.view import AgentView, SessionView, worktree_text
 
 from .terminal import StatusArea, StreamedMarkdown, can_redraw, remark
 
@@ -273,7 +273,7 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append(f"and {len(denials) - MOST_DENIALS} more calls were denied")
     for known in state.agents.values():
         if known.worktree is not None and known.worktree.state == "changed":
-            words, name = worktree_words(known.worktree), f"{state.session[:8]}:{known.path}"
+            words, name = worktree_text(known.worktree), f"{state.session[:8]}:{known.path}"
             lines.append(
                 f"work of {known.path} waits in a worktree {words}: `friday worktrees apply {name}`, or discard"
             )

@@ -61,7 +61,7 @@ class ProgressLines:
     def _doing(self, agent: AgentView, now: float) -> str:
         match agent.status:
             case "queued":
-                return "waits for a place"
+                return "waits for a slot"
             case "waiting_child":
                 return "waits for its agents"
             case "waiting_user":

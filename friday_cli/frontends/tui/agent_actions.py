@@ -15,7 +15,7 @@ from textual.widgets._toast import ToastRack
 
 from friday_cli.core.protocol.errors import FridayError
 from friday_cli.core.protocol.format import pluralize
-from friday_cli.view import worktree_words
+from friday_cli.view import worktree_text
 
 from .controller import SessionController
 from .state import preferences
@@ -27,9 +27,9 @@ from .widgets.agent_tree import AgentTree
 from .widgets.approval_panel import Approval
 from .widgets.choice_dialog import Chooser
 from .widgets.composer import Composer
-from .widgets.selection import TranscriptReader
 from .widgets.text_input import Prompt
 from .widgets.transcript import Transcript
+from .widgets.transcript_messages import Links, OpenAgent
 from .widgets.welcome import Welcome
 
 AGAIN_S = 1.5
@@ -88,9 +88,9 @@ class AgentActions(Themed):
     def place(self) -> Place:
         """Where the keys go."""
         side, focused = self.query_one(AgentPanel), self.focused
-        if isinstance(focused, TranscriptReader):
+        if isinstance(focused, Transcript):
             child: Place = "whole" if side.has_class("full") else "child"
-            return "marking" if focused.marking else child if side.inside else "chat"
+            return "marking" if focused.marker.caret is not None else child if side.inside else "chat"
         if focused is None or isinstance(focused, Prompt):
             return "prompt"
         if any(isinstance(node, Welcome) for node in focused.ancestors):
@@ -105,16 +105,16 @@ class AgentActions(Themed):
         asked = self.query_one(Approval)
         brief = self.place in ("tree", "child", "whole", "chat", "marking")
         if asked.has_class("brief") and not brief:
-            asked.hold()  # what stands under the mouse now was not there when it was pressed
+            asked.grace.restart()  # what is under the mouse now was not there when it was pressed
         asked.set_class(brief, "brief")
         self.look_again()
 
     def on_app_focus(self) -> None:
         """The window has the keys again: the click or key that did it answers nothing."""
         if self.stands:
-            self.query_one(Approval).hold()
+            self.query_one(Approval).grace.restart()
 
-    def on_transcript_reader_marking(self) -> None:
+    def on_transcript_marking(self) -> None:
         self.look_again()
 
     # ---- the side pane -----------------------------------------------------------------
@@ -126,7 +126,7 @@ class AgentActions(Themed):
             wish = wide and len(self.engine.state.agents) > 1
         side = self.query_one(AgentPanel)
         side.set_class(wish, "shown")
-        side.fit()
+        side.resizer.fit()
 
     def on_resize(self) -> None:
         if self.stands and self.size.width < 120 and self.side_wish is None:
@@ -174,7 +174,7 @@ class AgentActions(Themed):
 
     def action_wider(self, by: int) -> None:
         side = self.query_one(AgentPanel)
-        preferences.keep(side=side.widen(side.region.width + by))
+        preferences.keep(side=side.resizer.resize(side.region.width + by))
 
     def on_agent_panel_widened(self, message: AgentPanel.Widened) -> None:
         preferences.keep(side=message.width)
@@ -200,7 +200,7 @@ class AgentActions(Themed):
     def on_agent_tree_open_transcript(self, message: AgentTree.OpenTranscript) -> None:
         self._open_agent(message.path)
 
-    def on_transcript_open_agent(self, message: Transcript.OpenAgent) -> None:
+    def on_transcript_open_agent(self, message: OpenAgent) -> None:
         self._open_agent(message.path)
 
     def on_agent_panel_write_requested(self, message: AgentPanel.WriteRequested) -> None:
@@ -221,7 +221,7 @@ class AgentActions(Themed):
             return
         self.say_note(f"{path} goes on in the background." if done else f"{path} cannot go to the background now.")
 
-    def on_transcript_reader_links(self, message: TranscriptReader.Links) -> None:
+    def on_transcript_links(self, message: Links) -> None:
         self.run_worker(self._follow_link(message.urls))
 
     async def _follow_link(self, urls: list[str]) -> None:
@@ -277,7 +277,7 @@ class AgentActions(Themed):
         agent = self.engine.state.agents.get(path)
         made = agent.worktree if agent else None
         if agent is None or made is None or made.state not in ("opened", "changed"):
-            how = f" any more: {worktree_words(made)}" if made else ""
+            how = f" any more: {worktree_text(made)}" if made else ""
             self.say_note(f"{path} has no worktree{how}.")
             return
         if not agent.ended:
@@ -291,7 +291,7 @@ class AgentActions(Themed):
             ("discard", "Discard it"),
             ("leave", "Decide later"),
         ]
-        choice = await self.push_screen_wait(Chooser(f"Worktree of {path} {worktree_words(made)}\n{names}", choices))
+        choice = await self.push_screen_wait(Chooser(f"Worktree of {path} {worktree_text(made)}\n{names}", choices))
         if choice == "apply" and (conflict := await self._settle(path, "apply")):
             why, _, diff = conflict.partition("\nWhat the worktree changed in them:\n")
             rest = choices[1:][::-1]

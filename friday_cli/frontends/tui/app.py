@@ -37,7 +37,6 @@ from .widgets.blocks import RenderContext
 from .widgets.composer import Composer
 from .widgets.message_queue import Draft
 from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
 from .widgets.status_bar import StatusLine
 from .widgets.styles import Styles, TextRenderer
 from .widgets.text_input import Prompt
@@ -91,7 +90,7 @@ class FridayApp(ScreenRefresher):
     def compose(self) -> ComposeResult:
         self.scene = self._new_scene()
         with Horizontal(id="body"):
-            yield TranscriptReader(self.scene, id="chat")
+            yield Transcript(self.scene, id="chat")
         yield Composer(PromptHistory(self._cwd), FileIndex(self._cwd), self.words, id="composer")
         yield StatusLine(id="status")
 
@@ -124,7 +123,7 @@ class FridayApp(ScreenRefresher):
     async def _furnish(self) -> None:
         """Put up what nobody sees at first: what is typed at the start need not wait for it."""
         side = AgentPanel(self.scene, id="side")
-        side.chosen = preferences.read().side
+        side.resizer.chosen = preferences.read().side
         await self.query_one("#body").mount(side)
         await self.mount(FindBar(id="find"), Approval(self.scene, id="approval"), before="#composer")
         self.furnished.set()
@@ -194,7 +193,7 @@ class FridayApp(ScreenRefresher):
         self.exit(0)
 
     def _new_look(self, _theme: object) -> None:
-        self.scene.pen = TextRenderer(Styles.of(self))
+        self.scene.renderer = TextRenderer(Styles.of(self))
         self.query_one("#chat", Transcript).redraw()
         if self.stands:
             self.query_one(AgentPanel).redraw()
@@ -216,7 +215,7 @@ class FridayApp(ScreenRefresher):
         """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting. Twice where there
         is none of these: going back."""
         side, composer = self.query_one(AgentPanel), self.query_one(Composer)
-        if isinstance(self.focused, TranscriptReader) and self.focused.leave_marking():
+        if isinstance(self.focused, Transcript) and self.focused.marker.end():
             return
         if self.query_one(FindBar).close() or self.query_one(Approval).escape():
             return

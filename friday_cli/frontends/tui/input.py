@@ -25,10 +25,10 @@ from .widgets.completion_popup import Completion
 from .widgets.composer import Composer
 from .widgets.message_queue import Draft
 from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
 from .widgets.shell_block import ShellBlock
 from .widgets.text_input import Prompt
 from .widgets.transcript import Transcript
+from .widgets.transcript_messages import CopyText, ForkRequested, Typed
 
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
@@ -64,7 +64,7 @@ class InputController(AgentActions):
         """Let the person look through what the agents changed."""
         from .widgets.diff_review import Review
 
-        await self.push_screen_wait(Review(rows, self.scene.pen, desk))
+        await self.push_screen_wait(Review(rows, self.scene.renderer, desk))
 
     def offer(self, text: str) -> None:
         """Put a text into the prompt, unless something stands there."""
@@ -73,7 +73,7 @@ class InputController(AgentActions):
             composer.put(text)
         composer.area.focus()
 
-    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
+    def on_transcript_fork_requested(self, message: ForkRequested) -> None:
         self.run_worker(self.deliver(Draft(f"/fork {message.number}")))
 
     async def load_customs(self) -> None:
@@ -95,10 +95,10 @@ class InputController(AgentActions):
                 self.say_note(str(self.engine.window.refusal), "warning")
                 self.offer(draft.text)
             elif self.engine.session is None or self.engine.working:
-                self.query_one(Composer).queue(draft)
+                self.query_one(Composer).queue.put(draft)
                 self.look_again()
             else:
-                self.query_one("#chat", Transcript).following = True
+                self.query_one("#chat", Transcript).position.following = True
                 words, bounds = custom.words(rest), custom.bounds()
                 await self._try(self.engine.say(words, task=draft.text, images=draft.images, bounds=bounds))
 
@@ -141,7 +141,7 @@ class InputController(AgentActions):
             self.say_note(f"There is no command /{name}. / lists them.", "warning")
             self.query_one(Composer).put(text)
         elif self.engine.session is None or self.engine.working:
-            self.query_one(Composer).queue(draft)
+            self.query_one(Composer).queue.put(draft)
             self.look_again()
         else:
             await self.send(text, draft.images)
@@ -149,7 +149,7 @@ class InputController(AgentActions):
     async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give the main agent a message now."""
         chat = self.query_one("#chat", Transcript)
-        chat.following = True
+        chat.position.following = True
         async with self._turn:
             await self._try(self.engine.say(text, images=images))
 
@@ -161,7 +161,7 @@ class InputController(AgentActions):
             self.say_note(str(error), "error")
 
     def on_composer_nudge(self, message: Composer.Nudge) -> None:
-        if waiting := self.query_one(Composer).take_queue():
+        if waiting := self.query_one(Composer).queue.take():
             self.run_worker(self._now(waiting))
 
     async def _now(self, draft: Draft) -> None:
@@ -170,7 +170,7 @@ class InputController(AgentActions):
         narrow = own is not None and own[0].tools is not None
         if self.engine.working and (narrow or draft.images):
             what = "A command that takes tools away" if narrow else "A picture"
-            self.query_one(Composer).queue(draft, first=True)
+            self.query_one(Composer).queue.put(draft, first=True)
             self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
         elif own is None:
             await self.send(draft.text, draft.images)
@@ -219,7 +219,7 @@ class InputController(AgentActions):
         self._shell_run.cancel()
         return True
 
-    def on_composer_scroll_chat(self, message: Composer.ScrollChat) -> None:
+    def on_prompt_scroll_chat(self, message: Prompt.ScrollChat) -> None:
         chat = self.query_one("#chat", Transcript)
         (chat.action_page_up if message.by < 0 else chat.action_page_down)()
 
@@ -231,7 +231,7 @@ class InputController(AgentActions):
     async def _answer(self, message: Approval.Answered) -> None:
         await self.engine.answer(message.ask_id, message.answer)
 
-    async def on_transcript_reader_typed(self, message: TranscriptReader.Typed) -> None:
+    async def on_transcript_typed(self, message: Typed) -> None:
         await self._to_prompt(message.text)
 
     async def on_approval_typing_started(self, message: Approval.TypingStarted) -> None:
@@ -244,7 +244,7 @@ class InputController(AgentActions):
         if text == "\r":
             composer.send()
         elif len(text) > 1:
-            await composer.paste(text)
+            await composer.area.paste(text)
         else:
             composer.area.insert(text)
 
@@ -262,11 +262,10 @@ class InputController(AgentActions):
         return self.query_one("#chat", Transcript).last_reply()
 
     def look_for(self, text: str) -> None:
-        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
+        """Search the transcript that has the focus, else that of the main agent."""
+        focused = self.focused
+        found = focused if isinstance(focused, Transcript) else self.query_one("#chat", Transcript)
+        self.query_one(FindBar).open(found, text)
 
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
+    def on_transcript_copy_text(self, message: CopyText) -> None:
         self.run_worker(self.copy_text(message.text))
-
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        found = message.transcript
-        self.query_one(FindBar).open(found, "")

@@ -105,7 +105,7 @@ class ScreenRefresher(InputController):
         self._follow_asks()
         if not self.engine.working and self.engine.session is not None:
             composer = self.query_one(Composer)
-            if waiting := composer.take_queue() or self._take_first():
+            if waiting := composer.queue.take() or self._take_first():
                 self.run_worker(self.deliver(waiting))
         self.follow_status()
         self.notice.follow(self)
@@ -139,7 +139,7 @@ class ScreenRefresher(InputController):
         composer.show_mode(self.engine.mode)
         side = self.query_one(AgentPanel)
         composer.watch_only(status_text.watched(self.engine))
-        shown, queued, chosen = side.has_class("shown"), not composer.waiting.empty, side.agents.selected
+        shown, queued, chosen = side.has_class("shown"), not composer.queue.empty, side.agents.selected
         hint = status_text.hint(self.engine, self.place, pane=shown, queued=queued, chosen=chosen)
         told = status_text.of(self.engine, self.places, keys.respelled(hint, self.keys.chosen))
-        self.query_one(StatusLine).tell(told, self.scene.pen.look)
+        self.query_one(StatusLine).show(told, self.scene.renderer.styles)

@@ -18,7 +18,7 @@ from textual.message import Message
 from friday_cli.core.protocol.errors import FridayError, UsageError
 
 from .state import preferences
-from .widgets.styles import rounded
+from .widgets.styles import uses_256_colors
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -82,7 +82,7 @@ class Themed(App[int]):
         name = {AUTO: f"textual-{shade}", ANSI: f"ansi-{shade}"}.get(own, own)
         name = f"textual-{name}" if name in (DARK, LIGHT) else name
         name = f"ansi-{shade}" if self.no_color else name
-        if name == f"textual-{DARK}" and rounded(self) and self.available_themes[name].panel != GREY:
+        if name == f"textual-{DARK}" and uses_256_colors(self) and self.available_themes[name].panel != GREY:
             more = {**self.available_themes[name].variables, "block-cursor-background": "#0087d7", "scrollbar": GREY}
             self.register_theme(replace(self.available_themes[name], panel=GREY, variables=more))
             self.refresh_css(animate=False)

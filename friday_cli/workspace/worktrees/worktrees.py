@@ -221,7 +221,7 @@ class Worktrees:
                     hint="Keep the branch and merge it with git, or let the sub-agent clean up first.",
                 )
             top = self._target(worktree, target)
-            if outside := [c.path for c in worktree.changes if not target.above(top / c.path)]:
+            if outside := [c.path for c in worktree.changes if not target.root_of(top / c.path)]:
                 raise ToolError(
                     f"Nothing was applied: {', '.join(map(shown, outside[:10]))} would lie outside the workspace.",
                     hint="Keep the branch and merge it with git instead.",
@@ -230,7 +230,7 @@ class Worktrees:
             if found.conflicts:
                 raise ToolError(await self._conflicts(worktree, trees, found))
             applied = await self._facts(worktree, trees, target, top, found)
-            await target.land(found.steps, agent=worktree.path)
+            await target.apply_writes(found.steps, agent=worktree.path)
             await self._remove(worktree, "applied")
             return applied
 

@@ -12,7 +12,7 @@ from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.events import AgentFinished, Denied, PermissionAnswered, ToolFinished, ToolStarted
 from friday_cli.core.protocol.receipt import CommandRun, FileChange, Receipt, ReceiptBuilder, ToolFacts, audit
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.engine_fixture import Bench, Model, Say, call, make, until
@@ -89,7 +89,7 @@ async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
     await bench.tree.stop("a")
     log = bench.envelopes
     if killed:
-        log = [*log[:died], *closing(log[:died], now=9.0)]
+        log = [*log[:died], *recovery_events(log[:died], now=9.0)]
     ended = [e.event for e in log if isinstance(e.event, (ToolFinished, AgentFinished))]
     assert [type(event).__name__ for event in ended] == ["ToolFinished", "AgentFinished"]
     receipt = replay(log)["a"].receipt

@@ -51,7 +51,7 @@ async def test_a_key_in_the_first_half_second_answers_nothing(tmp_path: Path) ->
     async with opened(tmp_path, ONE) as chat:
         await chat.say("go")
         panel = await asked(chat)
-        panel._ready_at += 60
+        panel.grace.until += 60
         await chat.pilot.press("1", "enter")
         assert chat.app.engine.state.asks
         assert not (tmp_path / "out.txt").exists()
@@ -311,11 +311,11 @@ async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grac
     async with opened(tmp_path, ONE) as chat:
         await chat.say("go")
         panel = await asked(chat)
-        panel._ready_at += 1e6
+        panel.grace.until += 1e6
         await chat.pilot.press("y")
         await chat.until(lambda: chat.composer.text == "y")
         assert chat.app.engine.state.asks
-        panel._ready_at = 0.0
+        panel.grace.until = 0.0
         await chat.pilot.press("ctrl+y", "y")
         await chat.idle()
         assert (tmp_path / "out.txt").exists()

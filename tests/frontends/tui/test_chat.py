@@ -87,7 +87,7 @@ async def test_a_delegation_unfolds_to_the_childs_history(folder: Path) -> None:
         await chat.idle()
         assert "read_file" not in chat.frame
         chat.log.focus()
-        chat.log.jump("agent")
+        chat.log.entry.jump("agent")
         await chat.pilot.press("enter")
         assert "│ ▸ ✓ read_file notes.txt" in chat.frame
 

@@ -158,7 +158,7 @@ async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
         await chat.type("unsent words")
     async with opened(tmp_path, TWO) as chat:
         assert chat.composer.text == "unsent words"
-        await chat.composer.paste(" of old\n" * 10_000)
+        await chat.composer.area.paste(" of old\n" * 10_000)
     async with opened(
         tmp_path, TWO
     ) as chat:  # thousands of lines in the prompt would be slow, and nobody reads them there

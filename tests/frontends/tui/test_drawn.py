@@ -12,7 +12,7 @@ from rich.text import Text
 from friday_cli.core.protocol.displays import TableDisplay
 from friday_cli.frontends.tui.widgets.markdown import draw
 from friday_cli.frontends.tui.widgets.styles import LONGEST_LINE, Styles, TextRenderer
-from friday_cli.frontends.tui.widgets.tool_blocks import MOST, arguments, body, wish
+from friday_cli.frontends.tui.widgets.tool_blocks import MOST, arguments, body, draw_request
 from friday_cli.view import ToolRun
 
 RED = Style(color="red")
@@ -50,5 +50,5 @@ def test_what_is_left_out_is_said() -> None:
     long = arguments({"content": "a" * (LONGEST_LINE + 7), "rest": "b\n" * (MOST + 9)}, PEN, 60)
     assert [strip.text.strip() for strip in long if "more" in strip.text] == ["… 7 more characters", "… 9 more lines"]
     new = "".join(f"line {n}\n" for n in range(MOST + 9))
-    assert [strip.text.strip() for strip in wish({"content": new}, PEN, 60)][-1] == "… 9 more lines"
-    assert "more characters" in wish({"content": "c" * 60_000}, PEN, 60)[-1].text
+    assert [strip.text.strip() for strip in draw_request({"content": new}, PEN, 60)][-1] == "… 9 more lines"
+    assert "more characters" in draw_request({"content": "c" * 60_000}, PEN, 60)[-1].text

@@ -31,7 +31,7 @@ async def test_a_key_of_one_s_own_works_in_place_of_the_old_and_is_shown(tmp_pat
         await chat.pilot.press("f7")
         await chat.say("/keys")
         await chat.until(lambda: "Everywhere" in chat.frame)
-        shown = "\n".join(block.text() for block in chat.log.column.blocks)
+        shown = "\n".join(block.text() for block in chat.log.blocks.blocks)
         assert "| `F7` | The tree of agents: show, go there, hide (yours) | `app.tree` |" in shown
 
 

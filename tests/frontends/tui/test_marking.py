@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from friday_cli.frontends.tui.terminal.clipboard import takers
-from friday_cli.frontends.tui.widgets.selection import TranscriptReader
+from friday_cli.frontends.tui.widgets.transcript import Transcript
 from tests.frontends.tui.chat import Chat, opened
 
 TEXT = "alpha beta\n\ngamma delta\n\nsee <https://example.org/a_b?c=1>, and (https://example.com/x)."
 ONE: dict[str, Any] = {"a": [{"text": TEXT}]}
 
 
-async def reading(chat: Chat) -> TranscriptReader:
+async def reading(chat: Chat) -> Transcript:
     """The answer is there, and the chat has the keys; the caret will stand at the answer's beginning."""
     await chat.say("go")
     await chat.idle()
     reader = chat.log
-    assert isinstance(reader, TranscriptReader)
+    assert isinstance(reader, Transcript)
     reader.focus()
     await chat.pilot.press("j", "j")
     return reader
@@ -33,7 +33,7 @@ async def test_text_is_marked_with_arrows_and_copied(tmp_path: Path) -> None:
         await chat.until(lambda: "c copies" in chat.frame)
         await chat.pilot.press("c")
         await chat.until(lambda: chat.app.clipboard == "alpha")
-        assert not reader.marking
+        assert reader.marker.caret is None
         assert chat.app.screen.get_selected_text() is None
 
 
@@ -57,7 +57,7 @@ async def test_esc_leaves_marking_and_changes_nothing_else(tmp_path: Path) -> No
     async with opened(tmp_path, ONE) as chat:
         reader = await reading(chat)
         await chat.pilot.press("v", "down", "escape")
-        assert not reader.marking
+        assert reader.marker.caret is None
         assert reader.has_focus
         assert chat.composer.text == ""
 

@@ -65,7 +65,7 @@ async def test_the_list_of_sessions_says_which_are_open(tmp_path: Path) -> None:
         await chat.idle()
         await chat.say("/resume")
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "open here" in chat.frame)
-        assert f"open in window {other.process.pid}" in chat.frame
+        assert f"open in process {other.process.pid}" in chat.frame
         await chat.type("first")
         await chat.until(lambda: "open here" not in chat.frame)
         await chat.pilot.press("enter")

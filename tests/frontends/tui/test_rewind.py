@@ -115,7 +115,7 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
         old = chat.app.engine.session.id
         chat.log.focus()
         await chat.pilot.press("f")
-        await chat.until(lambda: "Go to a message of yours first" in chat.frame)
+        await chat.until(lambda: "Select one of your messages first" in chat.frame)
         await chat.pilot.press("u", "u", "f")
         await chat.until(lambda: chat.app.engine.session is not None and chat.app.engine.session.id != old)
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")

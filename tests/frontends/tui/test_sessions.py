@@ -117,7 +117,7 @@ async def test_a_pasted_key_is_kept_and_never_shown(
             assert "secret" not in chat.frame
             await pilot.press("enter")
             await chat.until(lambda: app.engine.session is not None)
-            assert told == [f"The key of anthropic is kept in {home / 'friday' / 'auth.toml'}."]
+            assert told == [f"Key for anthropic saved in {home / 'friday' / 'auth.toml'}."]
             kept = home / "friday" / "auth.toml"
             assert "sk-ant-secret1234567890" in kept.read_text()
             assert kept.stat().st_mode & 0o077 == 0

@@ -80,9 +80,9 @@ async def test_nothing_is_pruned_and_only_what_is_seen_is_drawn(tmp_path: Path) 
         feed.talk(2_500)
         await feed.shown()
         assert "Answer 2499" in chat.frame
-        column = chat.log.column
-        assert len(column.blocks) == 5_000
-        assert sum(block._key is not None for block in column.blocks) < 100
+        transcript = chat.log.blocks
+        assert len(transcript.blocks) == 5_000
+        assert sum(block._key is not None for block in transcript.blocks) < 100
         chat.log.focus()
         await chat.pilot.press("home")
         assert "question 0" in chat.frame
@@ -121,7 +121,7 @@ async def test_scrolling_up_by_lines_shows_every_line_once(tmp_path: Path) -> No
             assert now[1:] == seen[:-1]
             seen = now
         await chat.pilot.press("home", "end")
-        assert chat.log.following
+        assert chat.log.position.following
         assert "w39.4" in chat.frame.replace("\n", " ")
 
 
@@ -198,10 +198,10 @@ async def test_what_is_on_the_screen_does_not_change_between_two_looks(tmp_path:
         agent = engine.state.agents["a"]
         agent.status, agent.writing = "running", True
         chat.log.follow()
-        shown = chat.log.column.strip(chat.log.column.total - 1).text
+        shown = chat.log.blocks.strip(chat.log.blocks.total - 1).text
         assert shown == "…"
         agent.writing = False  # folded; the next look has not come yet
-        assert chat.log.column.strip(chat.log.column.total - 1).text == shown
+        assert chat.log.blocks.strip(chat.log.blocks.total - 1).text == shown
         agent.status = "completed"
 
 

@@ -181,10 +181,10 @@ def test_a_file_that_names_another_repository_opens_nothing(root: Path, ground: 
     (other / ".git/worktrees/w").mkdir(parents=True)
     (other / ".git/worktrees/w/commondir").write_text("../..\n")
     (root / ".git").write_text(f"gitdir: {other}/.git/worktrees/w\n")
-    assert protected_paths.ground(str(root)).write == ()
+    assert protected_paths.writable_folder(str(root)).write == ()
     (other / ".git/worktrees/w/gitdir").write_text(f"{other}/elsewhere/.git\n")
-    assert protected_paths.ground(str(root)).write == ()
+    assert protected_paths.writable_folder(str(root)).write == ()
     (other / ".git/worktrees/w/gitdir").write_text(f"{root}/.git\n")  # only the repository itself can say so
-    assert f"{other}/.git/objects" in protected_paths.ground(str(root)).write
+    assert f"{other}/.git/objects" in protected_paths.writable_folder(str(root)).write
     (root / ".git").write_text(f"gitdir: {other}/.git\n")
-    assert protected_paths.ground(str(root)).write == ()
+    assert protected_paths.writable_folder(str(root)).write == ()

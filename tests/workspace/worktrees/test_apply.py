@@ -242,19 +242,19 @@ async def test_a_failure_in_the_middle_takes_everything_back(place: Ground, monk
     (made.folder / "folder" / "x").unlink()
     (made.folder / "run").chmod(0o755)
     before = listing(place.root)
-    appear = safe_files.appear
+    publish_new = safe_files.publish_new
 
     def full(folder: int, temporary: str, name: str) -> None:
         if name == "zz":
             raise OSError(28, "No space left on device")
-        appear(folder, temporary, name)
+        publish_new(folder, temporary, name)
 
-    monkeypatch.setattr(safe_files, "appear", full)
+    monkeypatch.setattr(safe_files, "publish_new", full)
     with pytest.raises(ToolError, match=r"zz: No space left on device\. Nothing was changed\."):
         await place.worktrees.apply(made, place.base)
     assert listing(place.root) == before
     assert [name for name in os.listdir(place.root) if name.endswith(".tmp")] == []
-    monkeypatch.setattr(safe_files, "appear", appear)
+    monkeypatch.setattr(safe_files, "publish_new", publish_new)
     await place.worktrees.apply(made, place.base)
     assert (place.root / "zz").read_text() == "theirs\n"
 

@@ -93,7 +93,7 @@ async def model_names(cwd: Path) -> list[str]:
 
     known = await asyncio.to_thread(settings, cwd)
     found = await probe(known.providers, os.environ)
-    rows = models.usable(known, found=found)
+    rows = models.list_services(known, found=found)
     return [name for row in rows if row.usable for name in row.models]
 
 

@@ -100,7 +100,7 @@ class ChatReviewActions:
         shown = self._chat.engine.shown
         return await shown.rewind.changes() if shown is not None else []
 
-    async def put_back(self, key: str, agent: str | None) -> None:
+    async def restore(self, key: str, agent: str | None) -> None:
         """Take back what an agent did to a file, or all agents."""
         chat = self._chat
         try:

@@ -41,7 +41,6 @@ def places() -> list[tuple[str, list[Binding]]]:
     from ..widgets.agent_tree import AgentTree
     from ..widgets.approval_panel import Approval
     from ..widgets.diff_review import Review
-    from ..widgets.selection import TranscriptReader
     from ..widgets.text_input import Prompt
     from ..widgets.transcript import Transcript
     from .global_bindings import EVERYWHERE
@@ -49,7 +48,7 @@ def places() -> list[tuple[str, list[Binding]]]:
     found: list[tuple[str, Iterable[BindingType]]] = [
         ("Everywhere", EVERYWHERE),
         ("Prompt", Prompt.BINDINGS),
-        ("Chat and sub-agent's transcript", [*Transcript.BINDINGS, *TranscriptReader.BINDINGS]),
+        ("Chat and sub-agent's transcript", Transcript.BINDINGS),
         ("Tree of agents", AgentTree.BINDINGS),
         ("Tree and sub-agent's transcript", AgentPanel.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),

@@ -30,9 +30,10 @@ from ..commands.context import NOTHING, CommandContext
 from ..controller import Make, SessionController
 from ..state.keymap import Keys
 from ..status_text import watched
-from ..widgets.approval_panel import GRACE_S, options_of
+from ..widgets.approval_options import options_of
+from ..widgets.approval_panel import GRACE_S
 from ..widgets.message_queue import Draft
-from ..widgets.tool_blocks import told
+from ..widgets.tool_blocks import request_lines
 from .writer import PlainWriter
 
 if TYPE_CHECKING:
@@ -322,6 +323,6 @@ def _question(ask: PendingAsk, engine: SessionController) -> list[str]:
         out += [show_invisible(event.reason)] if event.reason else []
         run = engine.state.agents[ask.agent].calls.get(event.call_id)
         rest = run.arguments.items() if run is not None else ()
-        out += told({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
+        out += request_lines({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
     out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
     return [*out, "Type the number of your answer."]
