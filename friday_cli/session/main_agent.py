@@ -19,7 +19,7 @@ from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
-from friday_cli.core.subagents.node import AgentRun, SubagentTask
+from friday_cli.core.subagents.node import AgentRun
 from friday_cli.core.text.untrusted import neutralize_line
 
 from . import mentions, output_schema
@@ -48,11 +48,10 @@ class PromptExtras(TypedDict, total=False):
 
 
 class MainAgent:
-    """Runs the main agent. `closed`: messages that arrive now start no run."""
+    """Starts the runs of the main agent. Implements `RewindHost`."""
 
     def __init__(self, parts: SessionParts) -> None:
-        self.agent = parts.root
-        self.closed = False
+        self.agent = parts.tree.root
         self._parts = parts
         self._tree = parts.tree
         self._log = parts.log
@@ -86,7 +85,7 @@ class MainAgent:
             accept = mentions.demand(self.agent, self._tree, profile, accept)
         self.agent.accept = accept
         parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
-        return self._run(more.get("task") or text, Message("user", parts))
+        return self._tree.run_root(more.get("task") or text, Message("user", parts))
 
     def _addressed_profile(self, text: str) -> str:
         """The profile that a message starts with (`@NAME`), "" if none. Raises UsageError if it cannot be used."""
@@ -102,19 +101,6 @@ class MainAgent:
         if not mentions.task_of(text):
             raise UsageError(f"@{name}: the task is missing.", hint=f"Write it after the name: @{name} TASK.")
         return name
-
-    def wake(self, path: str = "a") -> None:
-        """Start a run if `path` is the main agent, it is idle, and a message that needs a run is in its inbox."""
-        last = self._tree.node("a")
-        if path == "a" and last.ended and not self.closed and self.agent.inbox.needs_turn:
-            waiting = self.agent.inbox.take_turn_message()
-            task = waiting.text if waiting.source == "person" else last.spec.task
-            self._run(task, Message("user", (Text(waiting.text),), waiting.source))
-
-    def _run(self, task: str, message: Message) -> AgentRun:
-        if self.agent.run:
-            self.agent.slot = RunSlot("a", log=self._log, slots=None)
-        return self._tree.run(self.agent, SubagentTask(self.agent.profile, task), message)
 
     async def compact(self, instructions: str) -> tuple[int, int]:
         """Implements `Session.compact`."""

@@ -25,7 +25,6 @@ from friday_cli.llm import transport
 from .attachments import attached
 from .main_agent import MainAgent, PromptExtras
 from .open import Options, SessionParts, open_session
-from .permissions import SessionPermissions
 
 if TYPE_CHECKING:
     from .rewind import Rewinder
@@ -49,14 +48,11 @@ class Session:
         self.profiles = parts.profiles
         self.sandbox = parts.sandbox.kind
         self.kept = not parts.store.in_memory
-        self.permissions = SessionPermissions(parts.rules, parts.log, parts.notes)
+        self.permissions = parts.permissions
         self._parts = parts
         self._log = parts.log
         self._tree = parts.tree
         self._main = MainAgent(parts)
-        parts.world.approvals.on_rule_granted = self.permissions.grant
-        parts.tree.root = parts.root
-        parts.tree.on_news = self._main.wake
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> Session:
@@ -107,13 +103,13 @@ class Session:
             node = self._tree.node("a")
             if not node.ended:
                 continue
-            if self._main.closed or node.outcome.stop_reason in ("aborted", "cancelled"):
+            if self._tree.closed or node.outcome.stop_reason in ("aborted", "cancelled"):
                 break
             if running := self._tree.in_background():
                 await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
             elif not self._main.agent.inbox.needs_turn:
                 break
-            self._main.wake()
+            self._tree.wake()
         return node.outcome
 
     async def attach(self, text: str) -> tuple[str, tuple[Image, ...], list[str]]:
@@ -137,7 +133,7 @@ class Session:
 
         parts = self._parts
         return Rewinder(
-            self.id, parts.store, self._log, parts.apart.main, blobs=parts.keeper.blobs, most=parts.keeper.most,
+            self.id, parts.store, self._log, parts.workspace, blobs=parts.recorder.blobs, most=parts.recorder.most,
             host=self._main,
         )  # fmt: skip
 
@@ -218,14 +214,14 @@ class Session:
         Raises UsageError if there is no such worktree, or with the files that conflict.
         """
         try:
-            return (await self._parts.apart.apply_for_person(path)).files
+            return (await self._parts.changes.apply_for_person(path)).files
         except ToolError as error:
             raise UsageError(str(error)) from None
 
     async def discard_worktree(self, path: str, *, keep_branch: bool = False) -> None:
         """Remove the worktree of an ended agent, and its changes unless they are kept on the branch. Raises UsageError."""
         try:
-            await self._parts.apart.discard_for_person(path, keep_branch=keep_branch)
+            await self._parts.changes.discard_for_person(path, keep_branch=keep_branch)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
@@ -238,12 +234,11 @@ class Session:
 
     async def close(self) -> None:
         """Stop all agents, write all events, and release the session. May be called twice."""
-        if self._main.closed:
+        if self._tree.closed:
             return
-        self._main.closed = True
         parts = self._parts
-        await self._tree.stop("a")
-        await parts.apart.close()
+        await self._tree.close()
+        await parts.isolation.close()
         await parts.world.workspace.close()
         await self._log.close()
         await transport.aclose_all()

@@ -119,7 +119,10 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     assert reason.startswith("mode ask: ")
     assert "evil.example, which you did not mention" in reason
     console.config.write_text('[permissions]\nallow = ["web_fetch"]\n')
-    assert "new.example was not contacted before" in console("permissions", "explain", "web_fetch: https://new.example/x").err
+    assert (
+        "new.example was not contacted before"
+        in console("permissions", "explain", "web_fetch: https://new.example/x").err
+    )
 
 
 @pytest.mark.parametrize(

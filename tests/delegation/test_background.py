@@ -82,11 +82,11 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
     script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
 
-    async def look_through(path: str) -> None:
+    async def look_through(tree: object, path: str) -> None:
         await asyncio.sleep(30)
 
     async with stage.open(script) as s:
-        s.tree.on_end = look_through
+        s.session._parts.isolation.run_ended = look_through  # type: ignore[method-assign]
         s.session.start("go")
         await until(lambda: s.of(AgentFinished, "a.1"))
         asking = asyncio.ensure_future(s.session.prompt("and now?"))

@@ -90,7 +90,7 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         (words,) = [n.text for n in s.of(Notice, "a.1")]
-        assert words.startswith("a.1 goes on with scripted/other, not with scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
+        assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
 
 
 async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage) -> None:
@@ -187,7 +187,7 @@ async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage)
     s = await stage.ran(script)
     (stage.home / "profiles" / "lead.md").unlink()
     s = await stage.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
-    assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
+    assert s.results()[-1].startswith("error: a.1 cannot be resumed without its profile. There is no profile 'lead'. ")
 
 
 async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
@@ -246,7 +246,7 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         assert s.model.requests == []
         assert (await s.session.prompt("and now?")).text == "fin"
         (note,) = [text for text in s.heard() if "and now?" in text]
-        assert "The process died while these sub-agents were at work." in note
+        assert "The process died while these sub-agents were running." in note
         assert "- a.1 (researcher): look" in note
         second = s.of(AgentStarted, "a.1")[1]
         assert (second.run, second.tokens, second.parent) == (2, 20_000, "a")

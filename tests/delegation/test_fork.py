@@ -28,7 +28,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         calling, results, task = child.messages[len(parent.messages) :]
         assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"  # fmt: skip
         assert {(r.status, r.text) for r in results.results} == {
-            ("cancelled", "Goes on in the main agent; you are a fork of it.")
+            ("cancelled", "Continues in the main agent; you are a fork of it.")
         }
         assert task.source == "parent"
         assert "you are the sub-agent a.1 (researcher), a fork" in task.text

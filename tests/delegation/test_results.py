@@ -134,7 +134,7 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stag
     assert summarizer.profile == "summarizer"
     assert LONG.strip() in s.requests("a.2")[0].messages[0].text
     assert s.finished("a.2").receipt.warnings == (), "all it works on stood in its task: no tool was needed"
-    assert "Its task was:\nlook" in s.requests("a.2")[0].messages[0].text
+    assert "The task was:\nlook" in s.requests("a.2")[0].messages[0].text
 
 
 async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(stage: Stage) -> None:

@@ -197,7 +197,7 @@ def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
     friday.plays(SPOKEN)
     ran = friday.json("hi", "--max-cost", "1")
     whole(ran, 2, "failed", None)
-    said(ran, "No price is known for scripted/play")
+    said(ran, "The price of scripted/play is unknown")
 
 
 # ---- wrong use -----------------------------------------------------------------------------
@@ -304,9 +304,7 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
     ran = friday("hi")
     assert (ran.code, ran.out) == (0, "well\n")
     _, warning, summary = ran.lines
-    assert warning.startswith(
-        f"friday: Nothing of this session is kept, it goes on in memory: Sessions cannot be saved in {friday.home}"
-    )
+    assert warning.startswith(f"friday: This session is not saved: Sessions cannot be saved in {friday.home}")
     assert "set FRIDAY_HOME" in warning
     assert summary.startswith("friday: session not kept · ")
     ran = friday.json("hi")

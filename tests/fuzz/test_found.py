@@ -206,7 +206,7 @@ async def test_a_worktree_in_which_no_child_was_started_goes_though_its_call_is_
     apart, copies = scene.bench.apart, scene.copies
     assert apart is not None
     assert copies is not None
-    place = await apart._open(scene.bench.root)
+    place = await apart.create(scene.bench.root)
     assert [made.open for made in copies.all] == [True]
     async with copies._lock:  # another one is being made
         call = asyncio.create_task(apart.cancel(place))

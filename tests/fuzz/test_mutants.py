@@ -147,7 +147,7 @@ MUTANTS: dict[str, Seed] = {
         tree.SubagentTree, "_nearest_running_ancestor", "while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):",
         "while depth_of(path):",
     ),
-    "background: an idle root is not woken": changed(tree.SubagentTree, "_deliver", "self.on_news(path)", "pass"),
+    "background: an idle root is not woken": changed(tree.SubagentTree, "_deliver", "self.wake(path)", "pass"),
     "background: a stopped root is woken": changed(
         tree.SubagentTree, "on_run_ended", 'and node.outcome.status != "cancelled"', ""
     ),
@@ -182,10 +182,10 @@ MUTANTS: dict[str, Seed] = {
         supervision, "run_supervised", 'if ruling.verdict == "accept":', 'if ruling.verdict != "redo":', run
     ),
     "worktrees: nobody looks at the place of a parent that was not asked": changed(
-        isolation.WorktreeIsolation, "update_state", "path = parent_of(path)", "return"
+        isolation.WorktreeIsolation, "run_ended", "path = parent_of(path)", "return"
     ),
     "worktrees: a place is closed while somebody works in it": changed(
-        isolation.WorktreeIsolation, "_update_state", "or self.tree.running(inside.path)", ""
+        isolation.WorktreeIsolation, "_update_state", "or tree.running(inside.path)", ""
     ),
     "worktrees: what no child was started in stays": changed(
         isolation.WorktreeIsolation, "cancel", "if found is not None and not found.path:", "if False:"

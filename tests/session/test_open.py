@@ -81,7 +81,7 @@ async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memo
     assert data_dir().read_text(encoding="utf-8") == "a file"
     assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
     (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
-    assert (notice.level, "Nothing of this session is kept" in notice.text) == ("warning", True)
+    assert (notice.level, "This session is not saved" in notice.text) == ("warning", True)
     results = [
         r.text for e in log if e.agent == "a" and isinstance(e.event, MessageAdded) for r in e.event.message.results
     ]
@@ -127,7 +127,7 @@ async def test_what_another_process_added_while_a_session_was_opened_is_known(
     stage.plays({"a": [says("one")]})
     async with stage.session() as first:
         await first.prompt("go")
-    look = open._look
+    look = open._read_context
 
     async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:
         store = Store(store_path())
@@ -136,7 +136,7 @@ async def test_what_another_process_added_while_a_session_was_opened_is_known(
         await store.close()
         return await look(options, env)
 
-    monkeypatch.setattr(open, "_look", meanwhile)
+    monkeypatch.setattr(open, "_read_context", meanwhile)
     async with stage.session(resume=first.id) as again:
         await again.prompt("on")
         assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]

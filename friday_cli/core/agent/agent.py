@@ -78,10 +78,11 @@ class Agent(msgspec.Struct, eq=False):
     """The data of one agent. Tokens and cost count over its life; `max_turns` and `time_s` (active seconds) are per run.
 
     `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
-    its result; `accept` returns what is wrong with a final answer, "" for nothing. `context` is the tokens of the
-    conversation after the last reply, `sent` those of its prompt; `cold`: the provider's cache was not used for it.
-    Agents with the same `cache_key` share a prefix. `below` is the usage of its descendants. `start_events` are logged
-    right after its next start. `texts` are the replies of this run, `streaming` the text of an unfinished one.
+    its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
+    for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
+    prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
+    the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
+    run, `streaming` the text of an unfinished one.
     """
 
     path: str
@@ -105,6 +106,7 @@ class Agent(msgspec.Struct, eq=False):
     history: list[Message] = []
     seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
     parent: Agent | None = None
+    subagent_notes: Callable[[], str] = lambda: ""
     usage: Usage = msgspec.field(default_factory=Usage)
     below: Usage = msgspec.field(default_factory=Usage)
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
@@ -167,9 +169,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, eq=False):
-    """The services that all agents of a session share. `remember(path)` lists the sub-agents of an agent for its
-    compacted history. `supervisor` checks supervised results (None: the sub-agent's own model). `shared_rate_limit(lane)`
-    is the state of a rate limit that other processes share. `taint` tracks the untrusted text that the agents read."""
+    """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
+    model). `shared_rate_limit(lane)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
+    text that the agents read, and must get every event of `log`."""
 
     log: Log
     approvals: ApprovalQueue
@@ -178,12 +180,8 @@ class Services(msgspec.Struct, eq=False):
     rng: random.Random
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
-    remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
     shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda lane: None
-
-    def __post_init__(self) -> None:
-        self.log.watch = self.taint.apply
 
     def rate_limiter(self, lane: str) -> RateLimiter:
         """The rate limiter of a lane, created at first use."""

@@ -46,7 +46,7 @@ async def compact(agent: Agent, world: Services, *, requested: bool = False, ins
     about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
     done = await _summary(agent, world, REQUESTED + about if requested else PROMPT)
     texts = [HEADER, done.message.text.strip()]
-    if agents := world.remember(agent.path):
+    if agents := agent.subagent_notes():
         texts.append("Sub-agents of this session:\n" + agents)
     if request:
         texts.append("The last request follows unchanged. Continue with it where the summary ends.")

@@ -135,7 +135,14 @@ class Log:
     When the journal fails, the session continues in memory and reports that once. Earlier events are safe.
     """
 
-    def __init__(self, journal: Journal, *, last: int = 0, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        last: int = 0,
+        now: Callable[[], float] = time.time,
+        watch: Callable[[Envelope], None] = lambda envelope: None,
+    ) -> None:
         self._journal: Journal = journal
         self._seq = last
         self._now = now
@@ -147,8 +154,8 @@ class Log:
         self._recent: list[Envelope] | None = []
         """The first `RECENT` events of this process; None when there are more."""
         self.failure: StoreError | None = None
-        self.watch: Callable[[Envelope], None] = lambda envelope: None
-        """Gets every event to be kept, before it is written."""
+        self._watch = watch
+        """Called with every durable event before it is written."""
 
     @property
     def last(self) -> int:
@@ -162,7 +169,7 @@ class Log:
         for event in events:
             self._seq += 1
             envelopes.append(Envelope(self._seq, self._now(), agent, event))
-            self.watch(envelopes[-1])
+            self._watch(envelopes[-1])
         task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
         await asyncio.shield(task)

@@ -30,7 +30,7 @@ class ApprovalAnswer(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-async def _nothing(rule: Rule, scope: str) -> None:
+async def _ignore_grant(rule: Rule, scope: str) -> None:
     """Default `on_rule_granted`: do nothing."""
 
 
@@ -41,13 +41,19 @@ class ApprovalQueue:
     stores a rule that a person allowed for longer than once; other open permissions that it covers are granted too.
     """
 
-    def __init__(self, log: Log, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        interactive: bool,
+        on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant,
+    ) -> None:
         self.interactive = interactive
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
         self._again: dict[str, Callable[[], bool]] = {}
         """For each open permission: whether it would be allowed now without a person."""
-        self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _nothing
+        self._on_rule_granted = on_rule_granted
 
     @property
     def pending(self) -> dict[str, str]:
@@ -79,7 +85,7 @@ class ApprovalQueue:
         after a change of the mode, are not changed."""
         held = [ask_id for ask_id, passes in self._again.items() if not passes()]
         for text in rules:
-            await self.on_rule_granted(parse_rule(text, "allow"), scope)
+            await self._on_rule_granted(parse_rule(text, "allow"), scope)
         for ask_id in held:
             if ask_id in self._again and self._again[ask_id]():
                 await self.answer(ask_id, ApprovalAnswer("allow", reason=f"covered by {', '.join(rules)}"))

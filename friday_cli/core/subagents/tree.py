@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 from ..agent.agent import Agent, Services, Source
 from ..agent.tool_calls import stop
 from ..eventlog import notices
 from ..limits.budget import Clock, LimitReached
+from ..limits.slots import RunSlot
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
 from ..protocol.events import Detached, InboxMessage
@@ -21,41 +22,56 @@ from .run import run
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree"]
 
 
+class AgentHost(Protocol):
+    """Makes the agents of a tree and is told when they end. It exists before the tree, so each method gets that."""
+
+    def build_root(self, tree: SubagentTree) -> Agent:
+        """The main agent. Raises FridayError if its model or profile cannot be used."""
+        ...
+
+    def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
+        """A new child and its first message. Raises ToolError, with a message for the parent's model, or LimitReached."""
+        ...
+
+    async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
+        """An ended agent as the log has it. Raises ToolError, LimitReached."""
+        ...
+
+    async def run_ended(self, tree: SubagentTree, path: str) -> None:
+        """The run of a child has ended, or it was not resumed after all. Called before any agent is notified. Never
+        raises."""
+        ...
+
+
 class SubagentTree:
     """All agents of a session by path: those at work as nodes, those that ended as what is known of them.
 
-    `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
-    both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
-    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that, or
-    could not be begun.
+    `host` makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
+    the conversation of the main agent does not include since it was rewound.
     """
 
     def __init__(
         self,
         world: Services,
+        host: AgentHost,
         *,
-        build: Callable[[Agent, SubagentTask, str], tuple[Agent, Message]],
-        revive: Callable[[Agent, str, SubagentTask], Awaitable[Agent]],
         known: Sequence[AgentSummary] = (),
+        left: frozenset[str] = frozenset(),
     ) -> None:
         self.world = world
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
         self.started_now: list[SpawnEstimate] = []
         """What was started in this turn of the user; each turn has a list of its own."""
-        self.on_news: Callable[[str], None] = lambda path: None
-        self.on_end: Callable[[str], Awaitable[None]] = _ignore_end
-        self.left: frozenset[str] = frozenset()
-        """Agents that the conversation of the root knows nothing of, for it was taken back to before them."""
-        self._build = build
-        self._revive = revive
-        self.root: Agent | None = None
+        self.left = left
+        self.closed = False
+        self._host = host
         self._nodes: dict[str, AgentRun] = {}
         self._going: set[AgentRun] = set()  # their ends are written, and not told yet
         self.resuming = asyncio.Lock()
         """Held from the look at an ended agent until it runs again: two at once would not see each other's budgets, and
         where it works must not be taken away meanwhile."""
         self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
-        world.remember = self._remember
+        self.root = host.build_root(self)
 
     # ---- looking ---------------------------------------------------------------
 
@@ -88,7 +104,7 @@ class SubagentTree:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
         path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
         try:
-            agent, message = self._build(node.agent, spec, path)
+            agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
         self.started_now.append(SpawnEstimate(node.agent.provider, spec.profile, spec.max_tokens))
@@ -104,13 +120,13 @@ class SubagentTree:
             try:
                 return await self._resumed(path, spec, by)
             except ToolError:
-                await self.on_end(path)
+                await self._host.run_ended(self, path)
                 raise
 
     async def _resumed(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
         self._may_resume(path, by)
         try:
-            agent = await self._revive(await self._agent(parent_of(path)), path, spec)
+            agent = await self._host.restore(self, await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
             raise ToolError(
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
@@ -147,7 +163,7 @@ class SubagentTree:
         """An agent as it stands; one that ended is made anew from the log, without a run."""
         if path in self._nodes:
             return self._nodes[path].agent
-        if self.root is not None and path == self.root.path:
+        if path == self.root.path:
             return self.root
         for node in self.running(path):  # one below it was continued, under an agent made for that
             above = node.agent.parent
@@ -156,7 +172,8 @@ class SubagentTree:
                     return above
                 above = above.parent
         known = self._past[path]
-        agent = await self._revive(await self._agent(parent_of(path)), path, SubagentTask(known.profile, known.task))
+        parent = await self._agent(parent_of(path))
+        agent = await self._host.restore(self, parent, path, SubagentTask(known.profile, known.task))
         agent.budget.close_reserve()  # it will not wrap anything up
         return agent
 
@@ -182,6 +199,20 @@ class SubagentTree:
             agent.history.append(message)
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
         return node
+
+    def run_root(self, task: str, message: Message) -> AgentRun:
+        """Start a run of the main agent."""
+        if self.root.run:
+            self.root.slot = RunSlot(self.root.path, log=self.world.log, slots=None)
+        return self.run(self.root, SubagentTask(self.root.profile, task), message)
+
+    def wake(self, path: str = "a") -> None:
+        """Start a run if `path` is the main agent, it is idle, and a message that needs a run is in its inbox."""
+        last = self._nodes[self.root.path]
+        if path == self.root.path and last.ended and not self.closed and self.root.inbox.needs_turn:
+            waiting = self.root.inbox.take_turn_message()
+            task = waiting.text if waiting.source == "person" else last.spec.task
+            self.run_root(task, user(waiting.text, source=waiting.source))
 
     async def wait(self, parent: str, nodes: Sequence[AgentRun]) -> None:
         """Returns when all `nodes` have ended or gone to the background. If the waiting call is stopped, so are they."""
@@ -264,6 +295,11 @@ class SubagentTree:
             await asyncio.wait(going)
         return count
 
+    async def close(self) -> None:
+        """Stop all agents; none is woken by messages afterwards."""
+        self.closed = True
+        await self.stop(self.root.path)
+
     def _mark_stopped(self, path: str, why: StopReason) -> None:
         for node in self.running(path):
             node.why = node.why or (why if node.path == path else "parent")
@@ -298,13 +334,13 @@ class SubagentTree:
         """Keep of an ended child only what may be known of it: the log has the rest. Then tell of its end."""
         if not depth_of(node.path):
             if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
-                self.on_news(node.path)
+                self.wake()
             return
         self._past[node.path] = node.summary
         del self._nodes[node.path]
         self._going.add(node)
         try:
-            await self.on_end(node.path)
+            await self._host.run_ended(self, node.path)
             if node.why != "parent":  # else whoever would be told is being stopped, too
                 await self._report_end(node)
         finally:
@@ -333,31 +369,26 @@ class SubagentTree:
         path = self._nearest_running_ancestor(path)
         target = self._nodes.get(path)
         agent = target.agent if target else self.root
-        if agent is None:
-            return
         await agent.inbox.put(message)
         stays = message.quiet or (target and target.outcome.status == "cancelled")  # who was stopped waits for a person
         if target and target.ended and not stays:
-            self.on_news(path)
+            self.wake(path)
 
-    def _remember(self, path: str) -> str:
+    def notes(self, path: str) -> list[str]:
+        """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
         lines = []
         for known in self.below(path):
             if known.path in self.left:
                 continue
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
-        return "\n".join(lines)
+        return lines
 
 
 async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
     """Returns when a run has ended or went to the background; until then `clock` runs while that of its agent does."""
     with clock.following(node.agent.slot.clock):
         await node.finished()
-
-
-async def _ignore_end(path: str) -> None:
-    """Where nobody minds an end."""
 
 
 def _number(path: str) -> int:

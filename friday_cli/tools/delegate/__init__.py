@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
@@ -44,41 +44,53 @@ SAME_TASK = 0.8
 """Part of two texts that they share, above which a task counts as handed on whole."""
 
 
-async def _kept(workspace: Any) -> None:
-    """Where no workspace was made, none is taken back."""
+class DelegationHost(Protocol):
+    """What the delegation tools of one agent need of the session."""
+
+    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
+        """Inside, the agent `path` may start `specs`. Raises ToolError if these are too many or too expensive."""
+        ...
+
+    async def create_workspace(self, path: str) -> Workspace:
+        """A workspace of its own for a new child of the agent `path`. Raises ToolError."""
+        ...
+
+    async def cancel_workspace(self, workspace: Workspace) -> None:
+        """Remove a workspace whose child was not started."""
+        ...
+
+    async def summarize(self, path: str, known: AgentSummary) -> str | None:
+        """A summary of a long result for the agent `path`; None: show its beginning and end instead."""
+        ...
+
+    def worktree_report(self, path: str) -> str:
+        """What an ended agent changed in its worktree; "" if it has none."""
+        ...
+
+    def pending_note(self, path: str) -> str:
+        """Tells that changes in an agent's worktree wait for a decision; "" if none do."""
+        ...
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
-    """`max_batch` tasks in one call; `result_chars` characters of a result are shown at once.
-
-    `offered` lists whom the agent may delegate to, one a line. `isolate(path)` gives a Workspace of its own to a new
-    child of that agent, or raises ToolError. `shorten(path, known)` gives a summary of a long result, None where long
-    results are cut. Inside `admitted(path, call_id, specs)` new
-    agents may be started; it raises ToolError where there would be too many, or too dear ones. `isolated` are the
-    profiles whose children always get such a Workspace, `abandon(workspace)` takes one back whose child did not start,
-    `worktree(path)` tells what became of it, and `pending(path)` whether work in it waits for a word, "" if not.
-    """
+    """`targets`: the profiles that the agent may delegate to, one a line; `isolated`: those whose agents always get a
+    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once."""
 
     targets: str
-    allow_spawn: Callable[[str, str, Sequence[SubagentTask]], AbstractAsyncContextManager[None]]
-    create_workspace: Callable[[str], Awaitable[Any]]
-    shorten: Callable[[str, AgentSummary], Awaitable[str | None]]
+    isolated: frozenset[str] = frozenset()
     max_batch: int = 10
     result_chars: int = 24_000
-    isolated: frozenset[str] = frozenset()
-    cancel_workspace: Callable[[Any], Awaitable[None]] = _kept
-    worktree: Callable[[str], str] = lambda path: ""
-    pending: Callable[[str], str] = lambda path: ""
 
 
-def delegate_tools(tree: SubagentTree, settings: DelegateSettings) -> list[Tool]:
+def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
     """The delegation tools of one agent."""
-    return _DelegationTools(tree, settings).tools()
+    return _DelegationTools(tree, host, settings).tools()
 
 
 class _DelegationTools:
-    def __init__(self, tree: SubagentTree, settings: DelegateSettings) -> None:
+    def __init__(self, tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> None:
         self._tree = tree
+        self._host = host
         self._settings = settings
         self._handed_on = 0
 
@@ -155,7 +167,7 @@ class _DelegationTools:
             self._not_the_whole_task(ctx.agent, args.task)
             spec = self._spec(args, ctx)
             try:
-                async with self._settings.allow_spawn(ctx.agent, ctx.call_id, [spec]):
+                async with self._host.allow_spawn(ctx.agent, ctx.call_id, [spec]):
                     spec = await self._placed(ctx, args, spec)
                     node = self._tree.spawn(ctx.agent, spec)
             finally:
@@ -178,7 +190,7 @@ class _DelegationTools:
         started: list[AgentRun | ToolError] = []
         placed: list[SubagentTask | ToolError] = []
         try:
-            async with self._settings.allow_spawn(ctx.agent, ctx.call_id, specs):
+            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
                 for task, spec in zip(args.tasks, specs, strict=False):
                     try:
                         placed.append(await self._placed(ctx, task, spec))
@@ -207,7 +219,7 @@ class _DelegationTools:
         return Output(text, TableDisplay(("id", "profile", "status", "task"), rows))
 
     def _status(self, known: AgentSummary) -> str:
-        pending = self._settings.pending(known.path)
+        pending = self._host.pending_note(known.path)
         return f"{_standing(known)}; {pending}" if pending else _standing(known)
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
@@ -248,13 +260,13 @@ class _DelegationTools:
         """`spec` with a worktree of its own, where the call or the profile wants one. Raises ToolError."""
         if not task.isolation and spec.profile not in self._settings.isolated:
             return spec
-        return msgspec.structs.replace(spec, workspace=await self._settings.create_workspace(ctx.agent))
+        return msgspec.structs.replace(spec, workspace=await self._host.create_workspace(ctx.agent))
 
     async def _take_back(self, specs: Sequence[SubagentTask | ToolError]) -> None:
         """Let go of the worktrees that no child was started in."""
         for spec in specs:
             if isinstance(spec, SubagentTask) and spec.workspace is not None:
-                await self._settings.cancel_workspace(spec.workspace)
+                await self._host.cancel_workspace(spec.workspace)
 
     def _started(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):
@@ -271,7 +283,7 @@ class _DelegationTools:
         known = node.summary
         summary = None
         if known.end and len(known.end.text) > self._settings.result_chars:
-            summary = await self._settings.shorten(ctx.agent, known)
+            summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
     def _not_the_whole_task(self, path: str, task: str) -> None:
@@ -308,7 +320,7 @@ class _DelegationTools:
         )
         lines.append("Receipt, made by the harness and not by the sub-agent:")
         lines += [f"- {line}" for line in known.receipt.lines()]
-        if worktree := self._settings.worktree(known.path):
+        if worktree := self._host.worktree_report(known.path):
             lines.append(worktree)
         if below := self._tree.below(known.path):
             lines.append("Its own sub-agents: " + ", ".join(f"{k.path} {k.profile} {_standing(k)}" for k in below))

@@ -520,7 +520,7 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
     async def keep(rule: Rule, scope: str) -> None:
         kept.append(f"{rule} {scope}")
 
-    table.on_rule_granted = keep
+    table._on_rule_granted = keep
     asking = asyncio.create_task(table.permission("a", "c1", bash(command), reason=""))
     await asyncio.sleep(0.1)
     await table.answer("p1", ApprovalAnswer("allow", scope))  # type: ignore[arg-type]
@@ -541,7 +541,7 @@ async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() 
     def passes(wanted: RuleInput) -> Callable[[], bool]:
         return lambda: "allow" in {rules.decide(wanted).decision, loosened.decide(wanted).decision}
 
-    table.on_rule_granted = keep
+    table._on_rule_granted = keep
     calls = {"a.1": bash("make all"), "a.2": bash("make all"), "a.3": bash("make none"), "a.4": edit("x.py")}
     asking = [
         asyncio.create_task(table.permission(path, "c", wanted, reason="", again=passes(wanted)))

@@ -208,9 +208,9 @@ async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too()
     born = asyncio.Event()
 
     class Late(Bench):
-        def build(self, parent, spec, path):  # type: ignore[no-untyped-def]
+        def build(self, tree, parent, spec, path):  # type: ignore[no-untyped-def]
             born.set()
-            return super().build(parent, spec, path)
+            return super().build(tree, parent, spec, path)
 
     bench = Late(Model({"a": [Say("", [delegate("worker")])], "*": [Say("x", delay_s=50)]}))
     bench.begin()

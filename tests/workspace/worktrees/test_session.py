@@ -512,9 +512,9 @@ async def test_work_that_waits_is_in_the_list_and_outlives_a_compaction(stage: S
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         assert "its changes wait in its worktree" in (await stage.results(session.id, "a"))[1][1]
-        assert "a.1: its changes wait in its worktree" in session._parts.world.remember("a")
+        assert "a.1: its changes wait in its worktree" in session._main.agent.subagent_notes()
         await session.discard_worktree("a.1")
-        assert "worktree" not in session._parts.world.remember("a")
+        assert "worktree" not in session._main.agent.subagent_notes()
 
 
 async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,7 +526,7 @@ async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypat
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         results = await stage.results(session.id, "a")
-        assert "what changed in it could not be told" in results[0][1]
+        assert "its changes could not be determined" in results[0][1]
         assert results[1][0] == "error"
         assert len(cards()) == 1
         monkeypatch.setattr(git_trees, "MOST_BYTES", 1_000_000)
