@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_p
 from friday_cli.store import Ownership, Store, new_id
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
@@ -90,7 +91,6 @@ class SessionParts(msgspec.Struct, eq=False):
     isolation: WorktreeIsolation
     changes: WorktreeChanges
     workspace: LocalWorkspace
-    recorder: CheckpointRecorder
     sandbox: SandboxChoice
 
 
@@ -190,7 +190,7 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     )
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.measured(choice, settings, env=env)
+    choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
     found = profiles.load(delegation.profiles.directory, trusted_root, token_cap=cap, env=env)
@@ -238,8 +238,7 @@ def _build(
     notes: list[str] = []
     permissions = SessionPermissions(rules, log, notes)
     spill = None if store.in_memory else data_dir(env) / "spill" / session
-    workspace = _workspace(options, context, spill)
-    recorder = _record_changes(context, workspace, log, session)
+    workspace = _workspace(options, context, spill, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
     world = Services(
         log,
@@ -281,7 +280,7 @@ def _build(
         id=session, store=store, ownership=ownership, log=log, world=world, tree=tree, rules=rules,
         permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
         offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
-        changes=WorktreeChanges(tree, isolation, world), workspace=workspace, recorder=recorder, sandbox=context.sandbox,
+        changes=WorktreeChanges(tree, isolation, world), workspace=workspace, sandbox=context.sandbox,
     )  # fmt: skip
 
 
@@ -295,7 +294,12 @@ def _policy(settings: config.Settings) -> Policy:
     )
 
 
-def _workspace(options: Options, context: _OpenContext, spill: Path | None) -> LocalWorkspace:
+def _workspace(
+    options: Options,
+    context: _OpenContext,
+    spill: Path | None,
+    make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder],
+) -> LocalWorkspace:
     settings, env = context.settings, context.env
     return LocalWorkspace(
         context.cwd,
@@ -312,19 +316,23 @@ def _workspace(options: Options, context: _OpenContext, spill: Path | None) -> L
             network=settings.sandbox.network,
             own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],
         ),
+        make_recorder=make_recorder,
     )
 
 
-def _record_changes(context: _OpenContext, workspace: LocalWorkspace, log: Log, session: str) -> CheckpointRecorder:
-    """Record the earlier contents of the workspace's files from now on."""
+def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
+    """Makes what saves the earlier contents of a workspace's files."""
     limits, blobs = context.settings.checkpoints, blobs_of(session, context.settings, context.env)
     most = limits.file_megabytes * MEGABYTE
-    base = None
-    if limits.commands:
-        sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-        base = Snapshot(workspace.roots, blobs.folder.parent, sizes)
-    recorder = workspace.guard.keeper = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
-    return recorder
+
+    def make(files: WorkspaceFiles) -> CheckpointRecorder:
+        base = None
+        if limits.commands:
+            sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
+            base = Snapshot(files.roots, blobs.folder.parent, sizes)
+        return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
+
+    return make
 
 
 def _isolation(context: _OpenContext, world: Services, session: str) -> WorktreeIsolation:

@@ -31,7 +31,7 @@ class ProviderPool:
         """The provider of a model; with `web_search` its service can search the web."""
         key = choice.name, web_search
         if key not in self._providers:
-            made = models.make(choice, self._settings, env=self._env, web_search=web_search)
+            made = models.create_provider(choice, self._settings, env=self._env, web_search=web_search)
             self._providers[key] = made
             self._choices[made] = choice
         return self._providers[key]

@@ -92,7 +92,7 @@ class _ClosedSession:
 
 
 class Rewinder:
-    """Rewinds one session. `workspace` has its files. `most`: largest file that is kept, in bytes.
+    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents.
 
     Nothing is deleted: the event Rewound tells from where the history continues, and `undo` reverses it. Tokens stay counted,
     and sub-agents that were started since keep their results. If a method raises, everything is as it was.
@@ -105,16 +105,15 @@ class Rewinder:
         log: Log,
         workspace: LocalWorkspace,
         *,
-        blobs: Blobs,
-        most: int,
         host: RewindHost | None = None,
     ) -> None:
+        assert workspace.write_hook.recorder is not None
         self._session = session
         self._store = store
         self._log = log
         self.workspace = workspace
-        self._blobs = blobs
-        self._most = most
+        self._blobs = workspace.write_hook.recorder.blobs
+        self._most = workspace.write_hook.recorder.most
         self._host = host or _ClosedSession()
 
     async def points(self) -> list[RewindPoint]:
@@ -337,11 +336,12 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
         raise UsageError(f"Nothing happened in session {session[:8]}.")
     settings = config.load(project=None, flags={}, environ=os.environ if env is None else env).settings
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
-    workspace = LocalWorkspace(Path(first.cwd))
     blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
-    workspace.write_hook.recorder = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
+    workspace = LocalWorkspace(
+        Path(first.cwd), make_recorder=lambda files: CheckpointRecorder(blobs, None, log, label=files.label, most=most)
+    )
     try:
-        yield Rewinder(session, store, log, workspace, blobs=blobs, most=most)
+        yield Rewinder(session, store, log, workspace)
     finally:
         await log.close()
         await workspace.close()

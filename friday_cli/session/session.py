@@ -132,10 +132,7 @@ class Session:
         from .rewind import Rewinder
 
         parts = self._parts
-        return Rewinder(
-            self.id, parts.store, self._log, parts.workspace, blobs=parts.recorder.blobs, most=parts.recorder.most,
-            host=self._main,
-        )  # fmt: skip
+        return Rewinder(self.id, parts.store, self._log, parts.workspace, host=self._main)
 
     # ---- all agents ----------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from friday_cli.core.protocol.workspace import Access, BackgroundJob, Printed, Ran, Reach
 
 from .background_jobs import BackgroundJobs
+from .checkpoints.recorder import CheckpointRecorder
 from .local_files import WorkspaceFiles
 from .process.client import SupervisorClient
 from .process.command import RunningCommand
@@ -31,6 +32,8 @@ class LocalWorkspace(WorkspaceFiles):
     and is closed with this workspace. With `owner`, which only `at` sets, the workspace uses the owner's process
     launcher, environment and sandbox instead.
 
+    `make_recorder` is called once and returns what saves the earlier contents of changed files.
+
     Raises UsageError for a folder that does not exist.
     """
 
@@ -46,6 +49,7 @@ class LocalWorkspace(WorkspaceFiles):
         shown: int = HEAD + TAIL,
         sandbox: SandboxPolicy | None = None,
         owner: LocalWorkspace | None = None,
+        make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
     ) -> None:
         if owner is None:
             confining = sandbox if sandbox is not None and sandbox.kind != "none" else None
@@ -55,7 +59,7 @@ class LocalWorkspace(WorkspaceFiles):
         else:
             self._settings, self._supervisor = owner._settings.for_worktree(), owner._supervisor
         self.spill = self._settings.overflow
-        super().__init__(root, extra, self.spill)
+        super().__init__(root, extra, self.spill, make_recorder)
         self._effects = EffectDetector(self.roots, self.label)
         self._starter = CommandStarter(self.roots, self._settings, self._supervisor, self._effects)
         self._jobs = BackgroundJobs()

@@ -10,6 +10,7 @@ from typing import TypeVar
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.workspace import DirectoryEntry
 
+from .checkpoints.recorder import CheckpointRecorder
 from .checkpoints.write_hook import WriteHook
 from .fs import safe_files
 from .fs.roots import HINTS, Roots, reason
@@ -21,16 +22,22 @@ T = TypeVar("T")
 
 class WorkspaceFiles:
     """Files below `root` and the `extra` folders; long command output in `spill` can be read as well. `write_hook` runs
-    around every change; `written` maps paths to the sha256 of what was last written there.
+    around every change, with the recorder that `make_recorder` returns for these files; `written` maps paths to the sha256 of what was last written there.
 
     Raises UsageError for a folder that does not exist.
     """
 
-    def __init__(self, root: Path, extra: Sequence[Path], spill: OverflowFolder) -> None:
+    def __init__(
+        self,
+        root: Path,
+        extra: Sequence[Path],
+        spill: OverflowFolder,
+        make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder] | None = None,
+    ) -> None:
         self._allowed = Roots(root, extra, lambda: spill.path)
         self.root = self._allowed.root
         self.roots = self._allowed.all
-        self.write_hook = WriteHook(self.root_of)
+        self.write_hook = WriteHook(self.root_of, make_recorder(self) if make_recorder else None)
         self.written: dict[str, str] = {}
 
     def resolve(self, path: str, *, write: bool = False) -> Path:

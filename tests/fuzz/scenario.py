@@ -131,7 +131,7 @@ class Scene(People):
         self.opened = SessionParts(
             id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
             notes=notes, world=bench.world, since=0, profiles=names, offered=names, store=nothing, ownership=nothing,
-            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.world) if bench.apart else nothing, workspace=nothing, recorder=nothing,
+            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.world) if bench.apart else nothing, workspace=nothing,
             sandbox=SandboxChoice("none"),
         )  # fmt: skip
         return Session(self.opened)

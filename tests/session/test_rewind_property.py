@@ -55,7 +55,7 @@ class Ground:
         self.base = Snapshot([self.root], self.folder / "kept", SnapshotLimits())
         self.recorder = CheckpointRecorder(blobs, self.base, self.log, label=self.workspace.label, most=10**6)
         self.workspace.write_hook.recorder = self.recorder
-        self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace, blobs=blobs, most=10**6)
+        self.past = Rewinder("", Store(self.folder / "unused.db"), self.log, self.workspace)
 
     def now(self) -> dict[str, bytes]:
         return {n: (self.root / n).read_bytes() for n in NAMES if (self.root / n).is_file()}

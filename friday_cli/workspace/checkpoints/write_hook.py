@@ -15,8 +15,8 @@ from .recorder import CheckpointRecorder, PendingChange
 class WriteHook:
     """`root_of` returns the root that contains a path. Without a `recorder` nothing is saved."""
 
-    def __init__(self, root_of: Callable[[Path], Path | None]) -> None:
-        self.recorder: CheckpointRecorder | None = None
+    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
+        self.recorder = recorder
         self._root_of = root_of
         self._lock = asyncio.Lock()
 
