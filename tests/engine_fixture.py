@@ -108,7 +108,7 @@ class Model:
         price: float | None = None,
         lane: str = "fake",
     ) -> None:
-        self.model, self.window, self.max_output, self.lane = model, window, max_output, lane
+        self.model, self.window, self.max_output, self.rate_limit_key = model, window, max_output, lane
         self.requests: list[Request] = []
         self.open: set[str] = set()
         self.at_once = self.most_at_once = 0

@@ -258,7 +258,7 @@ def _build(
         providers,
         settings=settings,
         profiles=context.profiles,
-        memory_store=store.memory(text_of(context.trust.root), session, shared=shared),
+        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
         session=session,
     )
     factory = AgentFactory(

@@ -18,7 +18,7 @@ def save(text: str) -> tuple[str, dict[str, str]]:
 async def promote(*numbers: str) -> list[MemoryItem]:
     store = Store(store_path())
     try:
-        return await store.promote(numbers)
+        return await store.notes.promote(numbers)
     finally:
         await store.close()
 
@@ -26,7 +26,7 @@ async def promote(*numbers: str) -> list[MemoryItem]:
 async def notes() -> list[MemoryItem]:
     store = Store(store_path())
     try:
-        return await store.notes(None)
+        return await store.notes.list_notes(None)
     finally:
         await store.close()
 

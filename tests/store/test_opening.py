@@ -172,7 +172,7 @@ async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypa
     raw.commit()
     raw.close()
     store = Store(path)
-    notes = store.memory("/work", "s2")
+    notes = store.notes.for_session("/work", "s2")
     found = await notes.load("old", tags=["t"], limit=9, agent="a")
     assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
         ("3", "s1:a", 5.0, True),

@@ -28,7 +28,7 @@ async def fill(path: Path) -> dict[str, list[Envelope]]:
         await store.journal(session).append(log)
         logs[session] = log
     await store.rename(session, "a name of its own")
-    await store.memory("/work", session).save("the port is 8080", scope="project", tags=["net"], agent="a")
+    await store.notes.for_session("/work", session).save("the port is 8080", scope="project", tags=["net"], agent="a")
     await store.close()
     return logs
 
@@ -114,7 +114,7 @@ async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Pa
     assert await saved(path, logs) == (COUNT, found.events)
     store = Store(path)
     assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
-    (note,) = await store.notes("/work")
+    (note,) = await store.notes.list_notes("/work")
     assert note.text == "the port is 8080"
     await store.close()
 

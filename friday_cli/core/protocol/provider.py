@@ -74,16 +74,16 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
 class Provider(Protocol):
     """A model of a service.
 
-    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `lane` is equal for providers that
-    share a rate limit (same service, same key). `badge` is shown wherever the model is named ("demo: scripted, no AI
-    model"); "" for a real model.
+    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `rate_limit_key` is equal for
+    providers that share a rate limit (same service, same key). `badge` is shown wherever the model is named
+    ("demo: scripted, no AI model"); "" for a real model.
     """
 
     name: str
     model: str
     window: int
     max_output: int
-    lane: str
+    rate_limit_key: str
     badge: str
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
