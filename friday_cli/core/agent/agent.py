@@ -170,7 +170,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 class Services(msgspec.Struct, eq=False):
     """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
-    model). `shared_rate_limit(lane)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
+    model). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
     text that the agents read, and must get every event of `log`."""
 
     log: Log
@@ -181,10 +181,10 @@ class Services(msgspec.Struct, eq=False):
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
     supervisor: Provider | None = None
-    shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda lane: None
+    shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
 
-    def rate_limiter(self, lane: str) -> RateLimiter:
-        """The rate limiter of a lane, created at first use."""
-        if lane not in self.rate_limiters:
-            self.rate_limiters[lane] = RateLimiter(self.rng, self.shared_rate_limit(lane))
-        return self.rate_limiters[lane]
+    def rate_limiter(self, key: str) -> RateLimiter:
+        """The rate limiter of a `rate_limit_key`, created at first use."""
+        if key not in self.rate_limiters:
+            self.rate_limiters[key] = RateLimiter(self.rng, self.shared_rate_limit(key))
+        return self.rate_limiters[key]
