@@ -189,7 +189,7 @@ class AgentFactory:
         if granted is not None and granted < TOKENS_USEFUL:
             tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
             text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
-            agent.news.append(Notice(text, "warning"))
+            agent.start_events.append(Notice(text, "warning"))
         return agent
 
     async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
@@ -237,7 +237,7 @@ class AgentFactory:
             agent.provider = self._providers.with_web_search(agent, self._profiles.get(record.profile))
         except FridayError as error:
             text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
-            agent.news.append(Notice(text, "warning"))
+            agent.start_events.append(Notice(text, "warning"))
 
     def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
         """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""

@@ -94,8 +94,8 @@ class WorktreeIsolation:
         made = self._made.claim(agent.workspace, agent.path) if self._made else None
         if made is not None:
             made.state = "opened"
-            agent.news.append(made.event)
-            agent.news += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
+            agent.start_events.append(made.event)
+            agent.start_events += [Notice(f"Worktree of {agent.path}: {text}", "warning") for text in made.notes]
 
     def environment_for(self, workspace: Workspace, environment: Environment) -> Environment:
         """`environment` as an agent finds it that works in `workspace`."""

@@ -107,7 +107,7 @@ class Session:
                 break
             if running := self._tree.in_background():
                 await asyncio.wait([n.task for n in running if n.task], return_when=asyncio.FIRST_COMPLETED)
-            elif not self._main.agent.inbox.calls:
+            elif not self._main.agent.inbox.needs_turn:
                 break
             self._tree.wake()
         return node.outcome

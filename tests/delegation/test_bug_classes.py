@@ -244,7 +244,7 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
             )
         await asking
         assert {s.end(p) for p in askers} == {("completed", "done")}
-        assert s.results("a.2")[0].startswith("denied: The user said no to this write_file call: not this one")
+        assert s.results("a.2")[0].startswith("denied: The user denied this write_file call: not this one")
         assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
 
 
@@ -294,7 +294,7 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
             return Say("found", delay_s=3000 if request.agent == "a.1" else 1)
-        if "Write the summary" in request.messages[-1].text:
+        if "Write a summary" in request.messages[-1].text:
             return Say("We sent helpers.")
         if count == 0:
             return Say("", [behind("general", "the long one"), behind("researcher", "the short one")])

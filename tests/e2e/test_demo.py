@@ -135,7 +135,7 @@ def test_a_form_it_cannot_give_is_refused(friday: Friday) -> None:
     schema.write_text('{"type": "object"}')
     ran = friday(PROMPT, "--json-schema", str(schema), model="demo")
     assert ran.code != 0
-    assert "The answer has the wrong form" in ran.err
+    assert "The answer does not match the required schema" in ran.err
 
 
 def test_another_request_of_the_session_is_answered_by_itself(friday: Friday, project: Path) -> None:

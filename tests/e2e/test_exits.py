@@ -82,7 +82,7 @@ def test_4_refusals_left_nothing(friday: Friday) -> None:
     found = whole(friday.json("hi"), 4, "failed", "loop")
     assert found["result"] == ""
     assert {(d["agent"], d["tool"], d["subject"]) for d in found["denials"]} == {("a", "bash", "make")}
-    assert all("nobody can be asked here" in d["reason"] for d in found["denials"])
+    assert all("no person can be asked here" in d["reason"] for d in found["denials"])
 
 
 def test_4_refused_and_then_silent(friday: Friday) -> None:
@@ -176,8 +176,8 @@ WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, .
     "odd session": (("-r", "../../etc"), 2, "There is no session"),
     "no last session": (("-c",), 2, "to resume"),
     "both sessions": (("-c", "-r", "a"), 2, "exclude each other"),
-    "allow rule": (("--allow", "bash(("), 2, "Not a permission rule"),
-    "deny rule": (("--deny", "!!"), 2, "Not a permission rule"),
+    "allow rule": (("--allow", "bash(("), 2, "Invalid permission rule"),
+    "deny rule": (("--deny", "!!"), 2, "Invalid permission rule"),
     "folder": (("-C", "nowhere"), 2, "is not a folder"),
     "folder that is a file": (("-C", "a.txt"), 2, "is not a folder"),
     "added folder": (("--add-dir", "nowhere"), 2, "nowhere"),

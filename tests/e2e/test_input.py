@@ -171,4 +171,4 @@ def test_an_answer_that_never_fits(friday: Friday) -> None:
     friday.plays("agents: {a: {turns: [{text: 'seven, I think'}], repeat: last}}")
     ran = friday.json("count", "--json-schema", SCHEMA)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (1, "failed", "reported")
-    assert "wrong form: it is not JSON" in ran.document["error"]
+    assert "required schema: it is not JSON" in ran.document["error"]

@@ -282,7 +282,7 @@ def test_f32_a_full_context_is_compacted_once(friday: Friday, wire: Wire, status
     full = refused(status, "request_too_large" if status == 413 else "context_length_exceeded", "prompt is too long")
 
     def rule(turn: Turn) -> Say | Reply:
-        if "Write the summary" in turn.last:
+        if "Write a summary" in turn.last:
             return Say("Summary: a.txt says alpha.")
         if "replaced by this summary" in turn.asked_for:
             return Say("It says alpha.")

@@ -92,7 +92,7 @@ def test_the_fallback_model_is_used_and_said(friday: Friday, wire: Wire) -> None
         second = friday.model.partition("/")[0] + "/second"
         ran = friday("hi", "--fallback-model", second)
         assert (ran.code, ran.out) == (0, "from the second\n")
-        assert any(f"going on with the fallback model {second}" in line for line in ran.lines)
+        assert any(f"continuing with the fallback model {second}" in line for line in ran.lines)
         found = friday.json("hi", "--fallback-model", second)
         assert (found.document["model"], found.document["error"]) == (second, None)
         assert friday("hi").code == 75

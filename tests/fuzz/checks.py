@@ -221,7 +221,7 @@ def check_leftovers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     for path, agent in bench.agents.items():
         if agent.slot.clock.running:
             faults.append(f"the clock of {path} runs on")
-        if agent.slot.clock._beat:
+        if agent.slot.clock._tick:
             faults.append(f"the alarm of {path} is set")
     return faults
 

@@ -413,7 +413,7 @@ class Scene(People):
     def _asleep(self) -> None:
         """Nobody works: then the root has nothing to answer, unless it was stopped."""
         node = self.bench.tree._nodes.get("a")
-        if node is not None and node.outcome.status != "cancelled" and self.bench.root.inbox.calls:
+        if node is not None and node.outcome.status != "cancelled" and self.bench.root.inbox.needs_turn:
             self.broken.append("news lie in the inbox of an idle root, and nobody wakes it")
 
 

@@ -153,4 +153,4 @@ async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_
     assert begun.quiet
     assert ended.quiet
     assert "which the user continued, has ended: completed (done)" in ended.text
-    assert not scene.bench.root.inbox.calls
+    assert not scene.bench.root.inbox.needs_turn

@@ -70,7 +70,7 @@ MUTANTS: dict[str, Seed] = {
     "6 a stop loses against the limit that came with it": changed(
         run, "run", 'RunResult("cancelled", node.why or "aborted",', 'RunResult("cancelled", "aborted",', tree),
     "7 a place is held while waiting": changed(
-        slots.RunSlot, "waiting", "if len(self._waits) >= self._strands:", "if False:"),
+        slots.RunSlot, "waiting", "if len(self._waits) >= self._parallel:", "if False:"),
     "7 a place is taken beyond the limit": changed(slots.RunSlot, "_take", "await self._slots.acquire()", "pass"),
     "7 a failed request keeps its place at the gate": changed(
         rate_limit.RateLimiter, "release", "self._in_flight -= 1", "self._in_flight -= 1 if succeeded else 0"),

@@ -60,7 +60,7 @@ async def test_q34_the_flag_passes_to_children_and_back_and_over_resuming(stage:
     child, root = await stage.results(name, "a.1"), await stage.results(name, "a")
     assert [status for status, _ in child][:2] == ["ok", "denied"]
     assert [status for status, _ in root] == ["ok", "denied", "denied"]
-    assert all("evil.example is new" in text for _, text in (*root[1:], child[1]))
+    assert all("evil.example was not contacted before" in text for _, text in (*root[1:], child[1]))
     stage.plays({"a": [fetch(leak), {"text": "done"}]})
     async with stage.session(allow=RULES, resume=name) as session:
         await session.prompt("Go on")
@@ -78,4 +78,4 @@ async def test_who_is_asked_anyway_is_told_that_an_address_carries_data(stage: S
     name = (await stage.ran()).id
     (_, text), *_ = await stage.results(name, "a")
     assert "mode ask" in text
-    assert "goes to evil.example, which you did not name, and it holds long coded text" in text
+    assert "goes to evil.example, which you did not mention, and it contains long encoded text" in text

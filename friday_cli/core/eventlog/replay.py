@@ -1,4 +1,4 @@
-"""The way back from a log to agents: what resume, reconciling and exports read."""
+"""Replays a log into the records of its agents, for resuming, crash recovery and exports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .rewind_marks import after_rewind, is_rewind_point
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """How a conversation stood at one moment: the first `count` of `messages`, which has only been added to since."""
+    """A conversation at one moment: the first `count` of `messages`, a list that only grows."""
 
     messages: list[Message]
     count: int
@@ -79,7 +79,7 @@ class AgentRecord(AgentState):
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Put the search for reference cycles off while a whole log is read: it has none, and searching takes as long again."""
+    """Disable garbage collection while a log is read: there are no reference cycles, and searching doubles the time."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -90,7 +90,7 @@ def collecting_later() -> Iterator[None]:
 
 
 def replay(envelopes: Iterable[Envelope]) -> dict[str, AgentRecord]:
-    """The agents of a log by path, in the order they started. Events of an agent that never started are passed over."""
+    """The agents of a log by path, in the order of their start. Events of agents without a start are ignored."""
     records: dict[str, AgentRecord] = {}
     with collecting_later():
         for envelope in envelopes:
@@ -123,8 +123,8 @@ def _fold(records: dict[str, AgentRecord], envelope: Envelope) -> None:
 
 
 def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
-    """News that an agent did not live to read goes on to one above it: it is in one inbox at a time. What was put into
-    one is told."""
+    """A notice in the inbox of an agent counts as reported. When its descendant had the same notice unread, it is the
+    same one, passed on, so it is removed there."""
     for record in records.values():
         if record.path != path and is_under(record.path, path):
             if record.inbox:
@@ -134,7 +134,7 @@ def _pass_on(records: dict[str, AgentRecord], path: str, text: str) -> None:
 
 
 def _read(records: dict[str, AgentRecord], record: AgentRecord, message: Message) -> None:
-    """An end that stands in the result of a call need not be told to who made that call."""
+    """An end that the result of a call reports needs no separate notice."""
     for result in message.results:
         news = record.reported.pop(result.call_id, [])
         for other in records.values() if news and result.status != "cancelled" else ():

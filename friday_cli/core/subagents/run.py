@@ -1,4 +1,4 @@
-"""A life: from the first event of a run to its end, which is written in one place and once."""
+"""Runs an agent once: writes its first event, drives the loop, and writes its final event exactly once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from ..agent.agent import Agent, Services
-from ..agent.loop import close_calls, may_go_on, save_partial_reply, wrap_up
+from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
 from ..limits.budget import LimitReached
@@ -26,23 +26,23 @@ T = TypeVar("T")
 
 
 class RunHost(Protocol):
-    """What a life needs of the tree it is lived in."""
+    """What a run needs of the tree of agents."""
 
     world: Services
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
-        """Stop what must not outlive `node`."""
+        """Stop the sub-agents that must end with `node`."""
         ...
 
     async def on_run_ended(self, node: AgentRun) -> None:
-        """The end of `node` is written."""
+        """The final event of `node` is written."""
         ...
 
 
 async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
-    """One run of an agent. Only a defect could escape; cancelling its task is an abort."""
+    """One run of an agent. Cancelling its task aborts it. Raises only CancelledError."""
     node.begun = True
     agent = node.agent
     begun = asyncio.get_running_loop().time()
@@ -54,7 +54,7 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: home.request_wrap_up(node, "time"))
         outcome = await _at_work(home, node)
-        while outcome.stop_reason == "done" and may_go_on(agent):  # it came after the last look into the inbox
+        while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
             outcome = await _at_work(home, node)
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
@@ -85,8 +85,8 @@ async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> N
     )
     prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
-    events += agent.news
-    agent.news.clear()
+    events += agent.start_events
+    agent.start_events.clear()
     if node.spec.fork and agent.run == 1:
         given = tuple(agent.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
@@ -113,15 +113,15 @@ async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
             raise error
         why, whose = error.limit, error.whose
     elif node.soft is None:
-        raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
+        raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
     agent.slot.clock.silence()
-    await agent.slot.resume_single(hurry=True)  # its seconds are counted: it does not queue behind others
+    await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
     return await wrap_up(agent, world, why, whose=whose)
 
 
 async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
-    """Leave nothing of the run behind, then write its end. Runs to its last line whatever happens."""
+    """Clean up after the run, then write its final event. Never cancelled before its last line."""
     agent, world = node.agent, home.world
     agent.slot.clock.silence()
     agent.slot.end()
@@ -156,13 +156,13 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
 async def _release(world: Services, agent: Agent) -> None:
     try:
         await agent.workspace.release(agent.path)
-    except Exception as error:  # an end must be written whatever the machine says
+    except Exception as error:  # the final event must be written in any case
         log.exception("processes of %s", agent.path)
         await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
 
 
 async def finish_despite_cancel(work: Awaitable[T]) -> T:
-    """Await `work` to its end even if this task is cancelled meanwhile."""
+    """Await `work` to its end, also when this task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -19,7 +19,7 @@ LOOK = make("look")
 
 
 def is_summary(request: Request) -> bool:
-    return "Write the summary" in request.messages[-1].text
+    return "Write a summary" in request.messages[-1].text
 
 
 class Talkative(Model):
@@ -187,7 +187,7 @@ async def test_a_long_first_message_is_sent_where_the_service_counts_that_it_fit
         outcome = await Bench(model, [LOOK]).prompt("x" * 100_000)
         assert outcome.status == end, outcome
         assert model.counted
-    assert "The message itself does not fit the window of fake/m: 24000 tokens" in outcome.error
+    assert "The message does not fit the window of fake/m: 24000 tokens" in outcome.error
     assert model.requests == []
 
 

@@ -105,7 +105,7 @@ async def test_results_are_cut_to_what_the_budget_can_read(tokens: int, cost: fl
     assert small.text == f"20 begins{'é' * 20}ends"
     for result in large:
         assert re.fullmatch(
-            r"\d+ beginsé+\n\[cut: the budget has no room for the rest of this result\]\né+ends", result.text
+            r"\d+ beginsé+\n\[truncated: the budget cannot pay for the rest of this result\]\né+ends", result.text
         )
     assert len(large[0].text) == pytest.approx(len(large[1].text), abs=4), "each has its share"
     assert 16_000 < bench.of(ev.TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"

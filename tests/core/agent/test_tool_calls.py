@@ -42,7 +42,7 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
     ]  # fmt: skip
     assert results[4] == "error: The arguments of look could not be read: it is no JSON. Send them again."
     assert results[5].startswith("error: look: bad arguments: Expected `float`")
-    assert results[6] == "error: own_cancel failed: what it waited for was cancelled."
+    assert results[6] == "error: own_cancel failed: a task that it waited for was cancelled."
     assert results[7] == "ok: did "
     assert bench.root.receipt.tools == {"look": 3, "defect": 1, "own_cancel": 1}
     assert bench.root.receipt.failed == 3

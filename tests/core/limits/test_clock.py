@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from friday_cli.core.limits.budget import BEAT_S, LATE_S, Clock
+from friday_cli.core.limits.budget import LATE_S, TICK_S, Clock
 from tests.virtual import VirtualLoop
 
 
@@ -22,12 +22,12 @@ async def test_time_in_which_the_process_was_stopped_does_not_count() -> None:
     clock.start()
     await asyncio.sleep(3.5)
     await held_up(600)
-    assert 3.5 <= clock.elapsed <= 3.5 + BEAT_S, "before any timer has rung"
+    assert 3.5 <= clock.elapsed <= 3.5 + TICK_S, "before any timer has rung"
     await asyncio.sleep(2)
-    assert 5.5 <= clock.elapsed <= 5.5 + BEAT_S
+    assert 5.5 <= clock.elapsed <= 5.5 + TICK_S
     await held_up(600)
     clock.stop()
-    assert 5.5 <= clock.elapsed <= 5.5 + 2 * BEAT_S
+    assert 5.5 <= clock.elapsed <= 5.5 + 2 * TICK_S
 
 
 async def test_an_alarm_that_was_due_while_the_process_was_stopped_waits_for_its_time() -> None:
@@ -46,9 +46,9 @@ async def test_a_loop_that_is_only_busy_loses_no_time() -> None:
     clock = Clock()
     clock.start()
     for _ in range(10):
-        await held_up(BEAT_S + LATE_S / 2)
+        await held_up(TICK_S + LATE_S / 2)
         await asyncio.sleep(0.5)
-    assert clock.elapsed == pytest.approx(10 * (BEAT_S + LATE_S / 2 + 0.5))
+    assert clock.elapsed == pytest.approx(10 * (TICK_S + LATE_S / 2 + 0.5))
 
 
 async def test_two_reasons_count_once() -> None:

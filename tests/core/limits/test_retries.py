@@ -80,7 +80,7 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     outcome = await bench.prompt()
     assert (outcome.status, outcome.text) == ("completed", "from the spare")
     assert [n.text for n in bench.of(Notice)] == [
-        "fake/m does not answer; going on with the fallback model fake/spare."
+        "fake/m does not answer; continuing with the fallback model fake/spare."
     ]
     assert [p.model for p in bench.of(Prefix)] == ["fake/m", "fake/spare"]
     (request,) = spare.requests

@@ -70,7 +70,7 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     assert {bench.finished(p).status for p in bench.agents} == {"completed"}
     assert all(bench.finished(p).duration_s < 10 for p in bench.agents), "an hour of a person's is nobody's work"
     assert all(done.duration_s < 10 for done in bench.of(ToolFinished) if done.tool == "shell"), "nor a call's"
-    assert bench.results("a.2") == ["denied: The user said no to this shell call."]
+    assert bench.results("a.2") == ["denied: The user denied this shell call."]
     assert len(bench.of(PermissionAsked)) == 4
 
 

@@ -374,7 +374,7 @@ def test_a_rule_is_read_in_our_spelling_and_in_claudes(text: str, rule: str) -> 
 
 @pytest.mark.parametrize("text", ["", "bash(", "git status", "(ls)", "bash)ls(", "1x(y)"])
 def test_text_of_another_form_is_no_rule(text: str) -> None:
-    with pytest.raises(UsageError, match="Not a permission rule"):
+    with pytest.raises(UsageError, match="Invalid permission rule"):
         parse_rule(text, "allow")
 
 
@@ -519,6 +519,6 @@ async def test_a_question_in_words_is_answered_in_words() -> None:
 
 async def test_nobody_there_means_no_question() -> None:
     table, journal = desk(attended=False)
-    with pytest.raises(ToolError, match="Nobody can answer questions here"):
+    with pytest.raises(ToolError, match="No person can answer questions here"):
         await table.question("a", "c1", "Which?", [])
     assert journal.envelopes == []

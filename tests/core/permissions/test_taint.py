@@ -64,9 +64,9 @@ def test_q34_before_any_text_of_a_stranger_a_new_host_is_no_question() -> None:
     Past().ran("bash", commands=(CommandRun("git clone git@a.example:x/y", 0),)),
 ])  # fmt: skip
 def test_q34_after_it_a_new_host_is_asked_about(past: Past) -> None:
-    assert "c.example is new" in past.fetch("https://c.example/x")
-    assert "c.example is new" in past.run("curl -s https://c.example/x")
-    assert "c.example is new" in past.run("nc c.example 80")
+    assert "c.example was not contacted before" in past.fetch("https://c.example/x")
+    assert "c.example was not contacted before" in past.run("curl -s https://c.example/x")
+    assert "c.example was not contacted before" in past.run("nc c.example 80")
     assert UNREAD in past.run("curl $WHERE")
     assert not past.run("git status")
     assert not past.run("curl localhost:8000")
@@ -105,10 +105,10 @@ def test_q34_nobody_but_the_person_vouches(mark: str) -> None:
 ])  # fmt: skip
 def test_urls_that_carry_workspace_content_to_unknown_hosts_are_asked_about_at_any_time(url: str) -> None:
     past = Past().ran("read_file", "1\tSecret: the launch is on the third of May.\n", read=("plan.txt",))
-    assert "which you did not name" in past.fetch(url)
-    assert "which you did not name" in past.run(f"curl '{url}'")
+    assert "which you did not mention" in past.fetch(url)
+    assert "which you did not mention" in past.run(f"curl '{url}'")
     past.ran("web_fetch", urls=("https://e.example/",))
-    assert "which you did not name" in past.fetch(url)  # to have been reached is not to be vouched for
+    assert "which you did not mention" in past.fetch(url)  # to have been reached is not to be vouched for
     assert not past.fetch(url, "e.example")
 
 

@@ -98,7 +98,7 @@ def test_the_work_of_a_run_is_told_from_that_of_a_life() -> None:
     assert tally.run == Receipt()
     assert tally.receipt.warnings == ()
     assert audit(tally, "I changed g, and the tests pass", []) == [
-        "says that a command ran or tests pass, but no command was run in this run",
+        "claims that a command ran or tests pass, but no command was run in this run",
         "claims changes, but no file was changed in this run",
     ]
     tally.add("edit_file", "error", ToolFacts((FileChange("f", 2, 0, "two"),)))

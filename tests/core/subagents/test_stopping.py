@@ -300,4 +300,4 @@ async def test_nothing_that_a_child_says_approves_anything(words: str) -> None:
     (ask_id,) = bench.desk.pending
     await bench.desk.answer(ask_id, ApprovalAnswer("deny", reason="no"))
     await until(lambda: bench.node("a").ended)
-    assert any("The user said no to this shell call: no" in result for result in bench.results("a.1"))
+    assert any("The user denied this shell call: no" in result for result in bench.results("a.1"))

@@ -121,8 +121,8 @@ async def test_where_nobody_can_be_asked_a_question_is_a_denial_and_said() -> No
     )  # fmt: skip
     assert (await bench.prompt()).text == "without it"
     assert bench.results() == [
-        "denied: Not permitted: must be asked by the rule look, and nobody can be asked here. "
-        "Do without it, or say what you could not do."
+        "denied: Not permitted: must be asked by the rule look, and no person can be asked here. "
+        "Continue without it, or report what you could not do."
     ]
     assert bench.of(ev.PermissionAsked) == []
 
