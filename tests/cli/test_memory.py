@@ -109,7 +109,7 @@ def test_a_note_that_is_none_is_said(console: Console, command: str) -> None:
     numbers = ["7"] if command == "show" else [one, "7"]
     ran = console("memory", command, *numbers)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.error == "There is no note '7'. `friday memory list --all` shows them."
+    assert ran.error == "There is no note '7'. `friday memory list --all` shows all notes."
     assert seen(console.project, "a") == []
     assert len(console("memory", "list").rows) == 1
 
