@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from friday_cli.command_safety import network_targets
-from friday_cli.core.agent.agent import Agent, Inbox, Policy, RunResult, Services, Supervision
+from friday_cli.config.settings import DelegationSettings
+from friday_cli.core.agent.agent import Agent, Inbox, Policy, Services, Supervision
 from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.log import Journal, Log, MemoryJournal
 from friday_cli.core.eventlog.replay import replay
@@ -29,13 +30,18 @@ from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, Envelope, Event, ToolSpec
 from friday_cli.core.protocol.messages import Message, Text, Thinking, ToolCall, Usage, closed, user
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, Request, Stop, TextChunk, ThinkingChunk
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import FinalReport, Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.tool_info import Effect, ToolInfo
-from friday_cli.core.subagents.node import AgentRun, SubagentTask
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.session.delegation_host import SessionDelegation
 from friday_cli.session.isolation import WorktreeIsolation
 from friday_cli.session.output_schema import checker
+from friday_cli.session.spawn_limits import SpawnLimiter
+from friday_cli.session.worktree_changes import WorktreeChanges
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 from friday_cli.tools.worktree import worktree_tools
@@ -102,7 +108,7 @@ class Model:
         price: float | None = None,
         lane: str = "fake",
     ) -> None:
-        self.model, self.window, self.max_output, self.lane = model, window, max_output, lane
+        self.model, self.window, self.max_output, self.rate_limit_key = model, window, max_output, lane
         self.requests: list[Request] = []
         self.open: set[str] = set()
         self.at_once = self.most_at_once = 0
@@ -289,27 +295,31 @@ class Bench:
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
         self.kept = self.journal or MemoryJournal()
-        self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time)
+        taint = TaintTracker(network_targets)
+        self.log = Log(self.kept, last=self.last, now=asyncio.get_running_loop().time, watch=taint.apply)
         self.desk = ApprovalQueue(self.log, interactive=self.attended)
         self.workspace = Nowhere()
-        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, TaintTracker(network_targets))
-        self.tree = _Tree(self.world, build=self.build, revive=self.revive)
-        self.tree.bench, self.tree.runs = self, {}
-        self.tree.on_news = self._wake
+        self.world = Services(self.log, self.desk, self.workspace, self.policy, self.rng, taint)
         self.agents: dict[str, Agent] = {}
         self.apart = self.place(self) if self.place else None
-        budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
-        rules = Rules(mode=self.mode, tools=TOOLS, rules=self.rules)
-        table = {t.name: t for t in self.tools}
-        self.root = self.agents["a"] = self._agent(
-            "a", "root", self.me, budget, rules, table, tuple(self.profiles), None
-        )
-        self.root.supervision = self.me.supervision or "unsupervised"
-        self.tree.root = self.root
+        self.tree = _Tree(self.world, self)
+        self.tree.bench, self.tree.runs = self, {}
+        self.root = self.tree.root
 
     # ---- making agents ---------------------------------------------------------
 
-    def build(self, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
+    def build_root(self, tree: SubagentTree) -> Agent:
+        budget = Budget("a", tokens=self.me.tokens or None, cost=self.me.cost)
+        rules = Rules(mode=self.mode, tools=TOOLS, rules=self.rules)
+        table = {t.name: t for t in self.tools}
+        root = self._agent(
+            tree, "a", "root", self.me, budget=budget, rules=rules, table=table, offers=tuple(self.profiles)
+        )
+        root.supervision = self.me.supervision or "unsupervised"
+        self.agents["a"] = root
+        return root
+
+    def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
         profile = self.profiles.get(spec.profile)
         if profile is None:
             raise ToolError(f"There is no profile {spec.profile!r}.")
@@ -324,7 +334,10 @@ class Bench:
         given = {name: t for name, t in parent.tools.items() if name not in TOOLS.granted_by("sub_agents")}
         table = {name: t for name, t in given.items() if profile.loose or rules.may(name)}
         offers = profile.offers if depth_of(path) < self.policy.max_depth else ()
-        agent = self._agent(path, spec.profile, profile, budget, rules, table, offers, parent, spec.workspace)
+        agent = self._agent(
+            tree, path, spec.profile, profile, budget=budget, rules=rules, table=table, offers=offers, parent=parent,
+            workspace=spec.workspace,
+        )  # fmt: skip
         agent.max_turns = min(spec.max_turns or profile.turns, profile.turns)
         agent.time_s = min(spec.timeout_s or profile.time_s, profile.time_s)
         agent.accept = accept
@@ -334,7 +347,7 @@ class Bench:
         text = spec.task if not spec.context else f"[Context from parent agent]\n{spec.context}\n\n{spec.task}"
         return agent, user(text, source="parent")
 
-    async def revive(self, parent: Agent, path: str, spec: SubagentTask) -> Agent:
+    async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
         records = replay(await self.log.history())
         tokens, cost = budget_left(records, path, more=spec.max_tokens)
         again = msgspec.structs.replace(
@@ -342,7 +355,7 @@ class Bench:
         )
         place = await self.apart.workspace_for_resume(parent, path) if self.apart else None
         try:
-            agent, _ = self.build(parent, msgspec.structs.replace(again, workspace=place), path)
+            agent, _ = self.build(tree, parent, msgspec.structs.replace(again, workspace=place), path)
         except BaseException:
             if self.apart and place is not None:
                 await self.apart.cancel(place)
@@ -351,6 +364,10 @@ class Bench:
         restore(agent, records)
         self.agents.setdefault(path, agent)
         return agent
+
+    async def run_ended(self, tree: SubagentTree, path: str) -> None:
+        if self.apart is not None:
+            await self.apart.run_ended(tree, path)
 
     def _forked(self, agent: Agent, parent: Agent, task: str) -> Message:
         agent.provider, agent.cache_key = parent.provider, parent.cache_key
@@ -361,57 +378,48 @@ class Bench:
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
         return user(f"You are a fork. {task}", source="parent")
 
-    def _wake(self, path: str) -> None:
-        """An idle root answers what lies in its inbox, as a session lets it."""
-        if path == "a" and self.tree.node("a").ended and self.root.inbox.calls:
-            waiting = self.root.inbox.take_call()
-            text, source = waiting.text, waiting.source
-            self.root.slot = RunSlot("a", log=self.log, slots=None)
-            self.tree.run(self.root, SubagentTask("root", text), user(text, source=source))
-
     def _agent(
         self,
+        tree: SubagentTree,
         path: str,
         name: str,
         profile: Profile,
+        *,
         budget: Budget,
         rules: Rules,
         table: dict[str, Tool],
         offers: Sequence[str],
-        parent: Agent | None,
+        parent: Agent | None = None,
         workspace: Any = None,
     ) -> Agent:
         if offers:
             listed = "\n".join(f"- {o}: the {o}" for o in offers)
-            made = {t.name: t for t in self._delegation(listed)}
+            made = {t.name: t for t in self._delegation(tree, listed)}
             if rules.allowed is not None:
                 rules.allowed |= made.keys()
             table = {**table, **made}
         specs: tuple[ToolSpec, ...] = tuple(t.spec for t in table.values())
-        slots = self.tree.slots if parent else None
         agent = Agent(
-            path, name, profile.model or self.model, f"You are {name}.", specs, table, rules, budget,
-            RunSlot(path, log=self.log, slots=slots), Inbox(path, self.log), profile.turns, profile.time_s,
-            parent.workspace if parent else self.workspace, accept=profile.accept, fallback=self.fallback, parent=parent,
+            path=path, profile=name, provider=profile.model or self.model, system=f"You are {name}.", specs=specs,
+            tools=table, rules=rules, budget=budget,
+            slot=RunSlot(path, log=self.log, slots=tree.slots if parent else None), inbox=Inbox(path, self.log),
+            max_turns=profile.turns, time_s=profile.time_s, workspace=parent.workspace if parent else self.workspace,
+            accept=profile.accept, fallback=self.fallback, parent=parent,
+            subagent_notes=lambda: "\n".join(tree.notes(path)),
         )  # fmt: skip
         if parent and self.apart:
             agent.workspace = workspace or parent.workspace
             self.apart.assign(agent)
         return agent
 
-    def _delegation(self, listed: str) -> list[Tool]:
-        settings = DelegateSettings(listed, _admitted, _nothing, _nothing, max_batch=self.batch_most)
+    def _delegation(self, tree: SubagentTree, listed: str) -> list[Tool]:
+        settings = DelegateSettings(listed, max_batch=self.batch_most)
         if self.apart is None:
-            return delegate_tools(self.tree, settings)
-        apart = self.apart
-        settings = msgspec.structs.replace(
-            settings,
-            create_workspace=apart.create,
-            cancel_workspace=apart.cancel,
-            worktree=apart.report,
-            pending=apart.pending_note,
-        )
-        return [*delegate_tools(self.tree, settings), *worktree_tools(apart.settings)]
+            return delegate_tools(tree, _DelegationHost(), settings)
+        changes = WorktreeChanges(tree, self.apart, self.world)
+        limiter = SpawnLimiter(self.world, DelegationSettings(ask_above=1_000_000), lambda estimate: 0.0)
+        host = SessionDelegation(tree, self.apart, changes, limiter, DelegationSettings())
+        return [*delegate_tools(tree, host, settings), *worktree_tools(changes)]
 
     # ---- driving ---------------------------------------------------------------
 
@@ -457,9 +465,9 @@ class Bench:
     def ended(self, path: str = "a") -> tuple[str, str, str, bool]:
         """How an agent ended: status, reason, result and whether that is only partial. Memory and log say the same."""
         outcome, event = self.outcome(path), self.finished(path)
-        assert (event.status, event.stop_reason, event.result) == (outcome.status, outcome.stop_reason, outcome.result)
+        assert event.result_of_run == outcome
         assert strict(self.agents[path].history) == []
-        return outcome.status, outcome.stop_reason, outcome.result, outcome.partial
+        return outcome.status, outcome.stop_reason, outcome.text, outcome.partial
 
     def results(self, path: str = "a") -> list[str]:
         """The results an agent's calls have had, as "status: text"."""
@@ -469,14 +477,33 @@ class Bench:
         return [r for r in self.model.requests if r.agent == path]
 
 
-@asynccontextmanager
-async def _admitted(path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
-    """The bench never minds the number of agents."""
-    yield
+async def ran(*given: Any, **more: Any) -> Bench:
+    """A bench whose root has had a whole run; it takes what `Bench` takes."""
+    bench = Bench(*given, **more)
+    await bench.prompt()
+    return bench
 
 
-async def _nothing(*_: object) -> None:
-    """The bench isolates and shortens nothing."""
+class _DelegationHost:
+    """Allows every agent, and gives none a workspace of its own."""
+
+    @asynccontextmanager
+    async def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AsyncIterator[None]:
+        yield
+
+    async def create_workspace(self, path: str) -> Workspace:
+        raise AssertionError("This bench has no worktrees.")
+
+    async def cancel_workspace(self, workspace: Workspace) -> None: ...
+
+    async def summarize(self, path: str, known: AgentSummary) -> str | None:
+        return None
+
+    def worktree_report(self, path: str) -> str:
+        return ""
+
+    def pending_note(self, path: str) -> str:
+        return ""
 
 
 async def until(condition: Callable[[], bool], *, most_s: float = 10_000.0) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.llm.models import credentials
-from friday_cli.llm.models.presets import SCRIPTED, names, unknown
+from friday_cli.llm.models.presets import SCRIPTED, service_names, unknown_provider
 from friday_cli.paths import with_tilde
 
 from . import completion
@@ -40,7 +40,7 @@ def set_(context: typer.Context, provider: str = _PROVIDER) -> None:
     """Store the key of a service in a file that only you can read.
 
     \b
-    friday auth set anthropic                prompts for the key without showing it
+    friday auth set anthropic                prompts for the key without echo
     pass show anthropic | friday auth set anthropic
     """
     if context.args or provider.startswith("-"):
@@ -82,14 +82,14 @@ def _service_name(provider: str) -> str:
     providers = look().settings.providers
     if provider in SCRIPTED:
         raise UsageError(f"{provider} needs no key.")
-    if provider in names(providers):
+    if provider in service_names(providers):
         return provider
     if len(provider) > 24:
         raise UsageError(
             "Unknown service. If this is a key, do not put it on the command line.",
             hint="Run `friday auth set PROVIDER` and paste the key at the prompt.",
         )
-    raise unknown(provider, providers)
+    raise unknown_provider(provider, providers)
 
 
 def _rows(provider: str = "") -> list[credentials.KeyRow]:

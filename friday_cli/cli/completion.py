@@ -44,10 +44,10 @@ def profiles() -> Iterable[Completion]:
 def sessions() -> Iterable[Completion]:
     """Sessions of this folder, then the others, the newest first."""
     from friday_cli.paths import existing_store_path
-    from friday_cli.store.listing import glance, list_sessions
+    from friday_cli.store.listing import list_sessions, run_query
 
     path = existing_store_path()
-    rows = glance(path, lambda db: list_sessions(db, None, None)) if path else []
+    rows = run_query(path, lambda db: list_sessions(db, None, None)) if path else []
     cwd = str(Path.cwd())
     return [(row.id[:8], row.title) for row in sorted(rows, key=lambda row: row.cwd != cwd)]
 
@@ -61,7 +61,7 @@ def notes() -> Iterable[Completion]:
 
     async def found() -> list[Completion]:
         async with open_store() as store:
-            return [] if store is None else [(item.id, item.text) for item in await store.notes(None)]
+            return [] if store is None else [(item.id, item.text) for item in await store.notes.list_notes(None)]
 
     return asyncio.run(found())
 
@@ -70,9 +70,9 @@ def notes() -> Iterable[Completion]:
 def worktrees() -> Iterable[Completion]:
     """Existing worktrees; their content is not read."""
     from friday_cli.paths import data_dir
-    from friday_cli.workspace.worktrees.metadata import cards
+    from friday_cli.workspace.worktrees.metadata import load_worktrees
 
-    found = [w.card for folder in sorted((data_dir() / "worktrees").glob("*")) for w in cards(folder)]
+    found = [w.metadata for folder in sorted((data_dir() / "worktrees").glob("*")) for w in load_worktrees(folder)]
     return [(card.name, f"{card.session[:8]} {card.agent}") for card in found]
 
 
@@ -80,21 +80,21 @@ def worktrees() -> Iterable[Completion]:
 def models() -> Iterable[Completion]:
     """Aliases, and models of usable services; local servers are not contacted."""
     from friday_cli import config
-    from friday_cli.llm.models import catalog, usable
+    from friday_cli.llm.models import catalog, list_services
 
     settings = config.load().settings
     completions = [("demo", "scripted, no AI model"), *catalog.aliases().items()]
-    return [*completions, *((name, row.title) for row in usable(settings) if row.usable for name in row.models)]
+    return [*completions, *((name, row.title) for row in list_services(settings) if row.usable for name in row.models)]
 
 
 @_no_errors
 def providers() -> Iterable[Completion]:
     """Services that use a key."""
     from friday_cli import config
-    from friday_cli.llm.models.presets import PRESETS, names
+    from friday_cli.llm.models.presets import PRESETS, service_names
 
     settings = config.load().settings
-    return [(name, PRESETS[name].title if name in PRESETS else "") for name in names(settings.providers)]
+    return [(name, PRESETS[name].title if name in PRESETS else "") for name in service_names(settings.providers)]
 
 
 @_no_errors

@@ -68,7 +68,7 @@ def list_(
 def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", autocompletion=completion.notes,
                                       show_default=False), as_json: bool = JSON) -> None:  # fmt: skip
     """Show a note and its author."""
-    item = asyncio.run(_with_store(lambda store: store.note(number)))
+    item = asyncio.run(_with_store(lambda store: store.notes.get(number)))
     if as_json:
         show_json(item)
         return
@@ -81,7 +81,7 @@ def show(number: str = typer.Argument(metavar="ID", help="Number of the note.", 
 
 def promote(numbers: list[str] = _IDS) -> None:
     """Make notes of sub-agents visible to every agent."""
-    changed = [item.id for item in asyncio.run(_with_store(lambda store: store.promote(numbers)))]
+    changed = [item.id for item in asyncio.run(_with_store(lambda store: store.notes.promote(numbers)))]
     if changed:
         remark(f"promoted {_note_numbers(changed)}: visible to every agent")
     else:
@@ -95,14 +95,14 @@ def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
     if not confirm(f"Delete {_note_numbers(numbers)}?", yes=yes, otherwise="Nothing was deleted"):
         remark("nothing was deleted")
         return
-    deleted = asyncio.run(_with_store(lambda store: store.forget(numbers)))
+    deleted = asyncio.run(_with_store(lambda store: store.notes.forget(numbers)))
     remark(f"deleted {_note_numbers([item.id for item in deleted])}")
 
 
 async def _notes(everywhere: bool) -> list[MemoryItem]:
     project = None if everywhere else str(project_root(working_folder()))
     async with open_store() as store:
-        return [] if store is None else await store.notes(project)
+        return [] if store is None else await store.notes.list_notes(project)
 
 
 async def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
@@ -114,7 +114,7 @@ async def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 async def _find_notes(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
-    return [await store.note(number) for number in numbers]
+    return [await store.notes.get(number) for number in numbers]
 
 
 def _state(item: MemoryItem) -> str:

@@ -11,11 +11,11 @@ from friday_cli.config import Settings
 from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.llm import models as known
-from friday_cli.llm.models import ModelChoice, Row, catalog, resolve
-from friday_cli.llm.models.factory import cost_of
+from friday_cli.llm.models import ModelChoice, ServiceRow, catalog, resolve
+from friday_cli.llm.models.factory import cost_function
 from friday_cli.llm.models.local_servers import probe
 from friday_cli.llm.models.local_servers_data import LocalServers
-from friday_cli.llm.models.presets import service
+from friday_cli.llm.models.presets import find_service
 
 from . import output
 from .help import HelpCommand
@@ -37,7 +37,7 @@ def models(as_json: bool = JSON) -> None:
     """
     settings = look().settings
     found = asyncio.run(probe(settings.providers, os.environ))
-    rows = known.usable(settings, found=found)
+    rows = known.list_services(settings, found=found)
     choice, why = _default(settings)
     if as_json:
         output.show_json(_document(rows, choice, why, found))
@@ -69,7 +69,7 @@ def _default(settings: Settings) -> tuple[ModelChoice | None, str]:
         return None, str(error)
 
 
-def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
+def _show_usable(rows: list[ServiceRow], choice: ModelChoice | None, settings: Settings, found: LocalServers) -> None:
     chosen = (
         choice.name.removesuffix(f":{choice.effort}") if choice and choice.effort else choice.name if choice else ""
     )
@@ -89,17 +89,22 @@ def _show_usable(rows: list[Row], choice: ModelChoice | None, settings: Settings
     show_table(columns, lines)
 
 
-def _figures(name: str, row: Row, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
+def _figures(name: str, row: ServiceRow, settings: Settings, found: LocalServers) -> tuple[str, str, str]:
     """Context window in tokens, and US dollars per million tokens of input and output; "" if unknown."""
     if row.provider == "demo" or not row.models:
         return "", "", ""
-    of = service(row.provider, settings.providers, os.environ)
+    service = find_service(row.provider, settings.providers, os.environ)
     model = name.partition("/")[2]
-    window = of.own.window or catalog.find(of.table, model, platform=of.own.platform, local=of.here).window
+    window = (
+        service.settings.window
+        or catalog.find(
+            service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine
+        ).window
+    )
     server = next((s for s in found.servers if s.provider == row.provider), None)
     if server is not None:
         window = next((m.window or m.trained for m in server.models if m.id == model), 0)
-    price = cost_of(of, model)
+    price = cost_function(service, model)
     thousand = price(Usage(input=1000)), price(Usage(output=1000))
     into, out = ("" if cost is None else f"{cost * 1000:.4g}" for cost in thousand)
     return f"{window:,}" if window else "", into, out
@@ -110,7 +115,7 @@ def _notes(found: LocalServers) -> list[str]:
     return [*found.notes, *filter(None, [catalog.outdated()])]
 
 
-def _document(rows: list[Row], choice: ModelChoice | None, why: str, found: LocalServers) -> dict[str, object]:
+def _document(rows: list[ServiceRow], choice: ModelChoice | None, why: str, found: LocalServers) -> dict[str, object]:
     return {
         "default": choice.name if choice else None,
         "source": choice.source if choice else None,

@@ -100,7 +100,7 @@ def explain(
     profile: str = _PROFILE,
     as_json: bool = JSON,
 ) -> None:
-    """Show whether a call would be allowed, asked about or denied, and why.
+    """Show whether a call is allowed, asked about or denied, and why.
 
     Nothing is run. Each simple command of a shell command is decided separately. `bash_network:` and `bash_outside:` are
     commands with access beyond the sandbox.

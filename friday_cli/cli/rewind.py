@@ -125,7 +125,7 @@ async def _rewind(
         async def run(dry_run: bool, conflicts: Resolve) -> RewindResult:
             if to is None:
                 return await rewinder.undo(dry_run=dry_run, conflicts=conflicts)
-            return await rewinder.rewind(to, what, dry_run=dry_run, conflicts=conflicts)
+            return await rewinder.to(to, what, dry_run=dry_run, conflicts=conflicts)
 
         resolve: Resolve = "overwrite" if force else "leave" if leave else "ask"
         found = await run(True, resolve)

@@ -8,7 +8,7 @@ from friday_cli.core.protocol import format
 from friday_cli.core.protocol.format import tokens
 from friday_cli.core.protocol.messages import Usage
 from friday_cli.paths import existing_store_path, text_of, with_tilde, working_folder
-from friday_cli.store.listing import at_work, glance, list_sessions, short_ids
+from friday_cli.store.listing import list_sessions, run_query, short_ids, unfinished_sessions
 from friday_cli.store.records import SessionRow
 
 from .help import add_family
@@ -73,14 +73,14 @@ def listed(cwd: str | None) -> list[SessionRow]:
     path = existing_store_path()
     if path is None:
         return []
-    rows, open_ = glance(path, lambda db: (list_sessions(db, cwd, None), at_work(db)))
+    rows, open_ = run_query(path, lambda db: (list_sessions(db, cwd, None), unfinished_sessions(db)))
     if open_:
         import asyncio  # rarely needed, and takes 20 ms
 
         from .session_lookup import reconcile
 
         if asyncio.run(reconcile()):
-            rows = glance(path, lambda db: list_sessions(db, cwd, None))
+            rows = run_query(path, lambda db: list_sessions(db, cwd, None))
     return rows
 
 

@@ -38,10 +38,10 @@ def show(name: str | None, *, tree: bool, agent: str | None, follow: bool, json:
     """Show the conversation, tool calls and agents of a session.
 
     \b
-    friday sessions show [7f3a]           the conversation; default: the last session
-    friday sessions show 7f3a --tree      the agents, their work and cost
-    friday sessions show 7f3a:a.2         the conversation of agent a.2
-    friday sessions show 7f3a --follow    new events, until it ends
+    friday sessions show [7f3a]        the conversation; default: the last session
+    friday sessions show 7f3a --tree   the agents, their work and cost
+    friday sessions show 7f3a:a.2      the conversation of agent a.2
+    friday sessions show 7f3a --follow new events, until it ends
     """
     if follow:
         if json:

@@ -8,7 +8,7 @@ from typing import Any
 from friday_cli.core.protocol.displays import CommandDisplay, DiffDisplay, DiffsDisplay
 from friday_cli.core.protocol.format import cost, diffstat, is_demo, pluralize, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize_line
-from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_words
+from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView, ToolRun, status_text
 
 from .output import Style, show_hanging, show_painted
 
@@ -103,7 +103,7 @@ def summary(state: SessionView, agent: AgentView, *, now: float) -> str:
     context = f"context {agent.context:,} of {agent.window:,}" if agent.window else ""
     facts = [
         agent.model,
-        status_words(state, agent),
+        status_text(state, agent),
         f"{tokens(tree)} tokens",
         price,
         seconds(agent.active_s(now)),

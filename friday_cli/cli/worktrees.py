@@ -26,7 +26,7 @@ from friday_cli.workspace.worktrees import (
     Worktree,
     WorktreeMetadata,
     Worktrees,
-    look_through,
+    scan_orphans,
 )
 
 from . import completion, output
@@ -73,7 +73,7 @@ def list_(as_json: bool = JSON) -> None:
     ]
     rows = []
     for left in found.left:
-        card = left.worktree.card
+        card = left.worktree.metadata
         rows.append((card.name, _agent(card), _state(left), card.branch, with_tilde(card.home)))
     show_table(columns, rows)
 
@@ -84,7 +84,7 @@ def show(name: str = _ID, as_json: bool = JSON) -> None:
     if as_json:
         show_json({**_data(left), "diff": text})
         return
-    card = left.worktree.card
+    card = left.worktree.metadata
     show_painted((f"{card.name}  ", "cyan"), (_state(left), "yellow"))
     show_painted((f"agent {_agent(card)} · branch {card.branch} · of {with_tilde(card.home)}", "dim"))
     show_painted((with_tilde(card.folder), "dim"))
@@ -117,7 +117,7 @@ def discard(
 ) -> None:
     """Remove a worktree with its changes, unless its branch is kept. This cannot be undone."""
     left = asyncio.run(_find(name))
-    card = left.worktree.card
+    card = left.worktree.metadata
     if not keep_branch:
         question = f"Discard {card.name} ({_state(left)})?"
         if not confirm(question, yes=yes, otherwise="Nothing was discarded"):
@@ -133,9 +133,9 @@ def clean() -> None:
     removed, kept = found.removed, 0
     interactive = sys.stdin is not None and sys.stdin.isatty()
     for left in found.left:
-        card = left.worktree.card
+        card = left.worktree.metadata
         question = f"Discard {card.name} of {_agent(card)} ({_state(left)})?"
-        if not left.living and interactive and confirm(question, yes=False, otherwise=""):
+        if not left.in_use and interactive and confirm(question, yes=False, otherwise=""):
             asyncio.run(_discard(card.name, False))
             removed += 1
         else:
@@ -148,7 +148,7 @@ async def _scan() -> OrphanScan:
         if store is None:
             return OrphanScan((), 0)
         await store.reconcile()
-        return await look_through(data_dir() / "worktrees", store.own, os.environ)
+        return await scan_orphans(data_dir() / "worktrees", store.own, os.environ)
 
 
 async def _find(name: str) -> OrphanWorktree:
@@ -156,13 +156,15 @@ async def _find(name: str) -> OrphanWorktree:
     prefix, _, agent = name.partition(":")
     found = (await _scan()).left
     if agent:
-        matches = [x for x in found if x.worktree.card.session.startswith(prefix) and x.worktree.card.agent == agent]
+        matches = [
+            x for x in found if x.worktree.metadata.session.startswith(prefix) and x.worktree.metadata.agent == agent
+        ]
     else:
-        matches = [x for x in found if name in (x.worktree.card.name, x.worktree.card.branch)]
-        matches = matches or [x for x in found if x.worktree.card.name.startswith(name)]
+        matches = [x for x in found if name in (x.worktree.metadata.name, x.worktree.metadata.branch)]
+        matches = matches or [x for x in found if x.worktree.metadata.name.startswith(name)]
     if len(matches) == 1 and name:
         return matches[0]
-    names = ", ".join(x.worktree.card.name for x in matches or found)
+    names = ", ".join(x.worktree.metadata.name for x in matches or found)
     if not matches:
         raise UsageError(f"There is no worktree {name!r}.", hint=f"Available: {names}." if names else "There are none.")
     raise UsageError(f"{name!r} matches several worktrees: {names}.", hint="Use a longer prefix.")
@@ -172,8 +174,8 @@ async def _find(name: str) -> OrphanWorktree:
 async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]:
     """Lock the session of a worktree for the block. Raises UsageError if it is in use."""
     left = await _find(name)
-    card = left.worktree.card
-    if left.living:
+    card = left.worktree.metadata
+    if left.in_use:
         raise UsageError(
             f"{card.name} is in use: session {card.session[:8]} is open in another friday process.",
             hint="Apply or discard it there, or close that process first.",
@@ -182,7 +184,7 @@ async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]
         assert store is not None
         with await store.own(card.session):
             worktrees = Worktrees(data_dir() / "worktrees" / card.session, session=card.session)
-            found = [w for w in await worktrees.recall() if w.card.name == card.name and w.open]
+            found = [w for w in await worktrees.load_remaining() if w.metadata.name == card.name and w.open]
             if not found:
                 raise UsageError(f"{card.name} no longer exists.")
             yield worktrees, found[0], store
@@ -191,7 +193,7 @@ async def _locked(name: str) -> AsyncIterator[tuple[Worktrees, Worktree, Store]]
 
 async def _shown(name: str) -> tuple[OrphanWorktree, str]:
     left = await _find(name)
-    if left.living:
+    if left.in_use:
         return left, ""
     async with _locked(name) as (worktrees, worktree, _):
         return OrphanWorktree(worktree), await worktrees.diff(worktree, limit=10_000_000)
@@ -202,17 +204,17 @@ async def _apply(name: str) -> tuple[Applied, str]:
         async with _target(store, worktree) as target:
             applied = await worktrees.apply(worktree, target)
             await _log_outcome(store, worktree)
-        return applied, worktree.card.home
+        return applied, worktree.metadata.home
 
 
 @asynccontextmanager
 async def _target(store: Store, worktree: Worktree) -> AsyncIterator[LocalWorkspace]:
     """The workspace to apply to. If the session still exists, the present content is saved for a rewind."""
     async with AsyncExitStack() as stack:
-        target = LocalWorkspace(Path(worktree.card.home))
+        target = LocalWorkspace(Path(worktree.metadata.home))
         stack.push_async_callback(target.close)
         try:
-            rewinder = await stack.enter_async_context(without_agents(store, worktree.card.session))
+            rewinder = await stack.enter_async_context(without_agents(store, worktree.metadata.session))
         except FridayError:  # the session was deleted, or its folder no longer exists
             yield target
             return
@@ -227,7 +229,7 @@ async def _discard(name: str, keep_branch: bool) -> None:
 
 async def _log_outcome(store: Store, worktree: Worktree) -> None:
     """Add the outcome of a worktree to the log of its session, unless the session was deleted."""
-    session = worktree.card.session
+    session = worktree.metadata.session
     try:
         last = max((envelope.seq or 0 for envelope in await store.events(session)), default=0)
         if last and worktree.path:
@@ -244,7 +246,7 @@ def _agent(card: WorktreeMetadata) -> str:
 
 def _state(left: OrphanWorktree) -> str:
     worktree = left.worktree
-    if left.living:
+    if left.in_use:
         return "in use"
     if worktree.problem:
         return f"cannot be compared: {worktree.problem}"
@@ -252,12 +254,12 @@ def _state(left: OrphanWorktree) -> str:
 
 
 def _data(left: OrphanWorktree) -> dict[str, Any]:
-    worktree, card = left.worktree, left.worktree.card
+    worktree, card = left.worktree, left.worktree.metadata
     return {
         "id": card.name,
         "session": card.session,
         "agent": card.agent,
-        "state": "in_use" if left.living else "unknown" if worktree.problem else "changed",
+        "state": "in_use" if left.in_use else "unknown" if worktree.problem else "changed",
         "branch": card.branch,
         "folder": card.folder,
         "project": card.home,

@@ -1,4 +1,4 @@
-"""Settings: flag > environment > your file > default; a trusted project's file may only tighten."""
+"""Settings: flag > environment variable > user's file > default. A trusted project's file can only tighten them."""
 
 from __future__ import annotations
 

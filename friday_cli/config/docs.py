@@ -1,4 +1,4 @@
-"""docs/config.md, made from the settings themselves: the docstring under each field is its documentation."""
+"""Generates docs/config.md from the settings: the docstring under each field is its documentation."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ INTRODUCTION = """\
 
 <!-- Made by `python -m friday_cli.config`; change the docstrings in friday_cli/config/settings.py instead. -->
 
-Friday reads `config.toml` in its config folder (`friday config path` names it; `FRIDAY_HOME` moves everything). A flag
-beats an environment variable, which beats the file, which beats the default. `friday config get KEY` shows a value,
-`friday config set KEY VALUE` changes one and keeps your comments, `friday config unset KEY` takes it back,
-`friday config show` lists all with their origin.
+Friday reads `config.toml` in its config folder (`friday config path` shows it; `FRIDAY_HOME` moves everything). A flag
+overrides an environment variable, which overrides the file, which overrides the default. `friday config get KEY` shows
+a value, `friday config set KEY VALUE` changes it and keeps your comments, `friday config unset KEY` removes it, and
+`friday config show` lists all values with their source.
 All durations are seconds.
 
 ```toml
@@ -42,9 +42,9 @@ key_env = "WORK_KEY"
 PROJECT = """\
 ## A project's own settings
 
-`.friday/config.toml` and `.friday/config.local.toml` of a project are read only after `friday trust`, and can only make
-your settings stricter; what would loosen them, and every other key, is ignored with a notice. What you say by flag or
-environment variable still holds. Keys: {keys}.
+`.friday/config.toml` and `.friday/config.local.toml` of a project are read only after `friday trust`. They can only make
+your settings stricter; a looser value, and every other key, is ignored with a notice. Flags and environment variables
+override them. Keys: {keys}.
 """
 
 
@@ -57,13 +57,13 @@ def markdown() -> str:
         parts.append("\n")
     parts.append("## Environment variables\n\n")
     parts += [f"- `{variable}`: `{name}`.\n" for variable, name in ENVIRONMENT.items()]
-    parts.append("\nAn empty variable counts as absent.\n\n")
+    parts.append("\nAn empty variable counts as not set.\n\n")
     parts.append(_fill(PROJECT.format(keys=", ".join(f"`{key}`" for key in sorted(PROJECT_KEYS)))))
     return "".join(parts)
 
 
 def _tables(struct: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, type[msgspec.Struct]]]:
-    """Every table that has keys of its own, with its TOML header, depth first."""
+    """All tables that have keys (not only subtables), with their TOML headers, depth first."""
     if any(validate.struct_in(kind) is None for kind in validate.fields(struct).values()):
         yield (f"`[{prefix}]`" if prefix else ""), struct
     for name, kind in validate.fields(struct).items():
@@ -86,14 +86,14 @@ def documentation(struct: type[msgspec.Struct]) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
-    for statement, after in zip(body.body, body.body[1:], strict=False):
+    for statement, following in zip(body.body, body.body[1:], strict=False):
         if (
             isinstance(statement, ast.AnnAssign)
             and isinstance(statement.target, ast.Name)
-            and isinstance(after, ast.Expr)
-            and isinstance(after.value, ast.Constant)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
         ):
-            found[statement.target.id] = _clean(str(after.value.value))
+            found[statement.target.id] = _clean(str(following.value.value))
     return found
 
 
@@ -103,13 +103,12 @@ def _entry(name: str, kind: Any, default: object, text: str) -> str:
 
 
 def _type(kind: Any) -> str:
-    """What may stand there, for a person."""
+    """The allowed values of a setting, as text for the page."""
     if get_origin(kind) is Literal:
         return ", ".join(f"`{str(value).lower()}`" for value in get_args(kind) if value != "")
     for part in get_args(kind):
         if isinstance(part, msgspec.Meta):
-            plain = get_args(kind)[0]
-            return (part.extra or {}).get("unit", "") or _type(plain)
+            return (part.extra or {}).get("unit", "") or _type(get_args(kind)[0])
         if part is type(None):
             return _type(next(other for other in get_args(kind) if other is not type(None)))
     if get_origin(kind) is tuple and validate.struct_in(get_args(kind)[0]) is not None:

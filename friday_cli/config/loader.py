@@ -1,4 +1,4 @@
-"""Reads the settings from all their places."""
+"""Loads the settings from the user's file, a trusted project's files, environment variables and flags."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ENVIRONMENT: dict[str, str] = {
     "FRIDAY_MODE": "mode",
     "FRIDAY_SANDBOX": "sandbox.kind",
 }
-"""Environment variables that set something, with the name of what they set. An empty variable counts as absent."""
+"""Environment variables and the settings they set. An empty variable counts as not set."""
 
 PROJECT_FILES = (".friday/config.toml", ".friday/config.local.toml")
 LARGEST = 1_000_000
-"""Bytes of a settings file; more is not one."""
+"""Maximum size of a settings file in bytes."""
 
 _STRICTNESS = ("plan", "ask", "edits", "auto")
 _ADD = frozenset(("permissions.ask", "permissions.deny", "permissions.rules", "sandbox.read_deny"))
@@ -54,11 +54,11 @@ _LOWER = frozenset(
 )
 _OFF = frozenset(("agents.delegation.enabled", "tools.web_allow_private", "sandbox.network"))
 PROJECT_KEYS = frozenset(("mode",)) | _ADD | _LOWER | _OFF
-"""What a trusted project's file may set, and only towards the stricter side. All else in it is ignored, and said."""
+"""Settings that a trusted project's file can make stricter. All other settings in it are ignored with a notice."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Settings, where each that is set comes from (dotted name -> place), and what a person should be told."""
+    """The settings, the source of each one that is set (by dotted name), and notices for the user."""
 
     settings: Settings
     sources: dict[str, str]
@@ -77,11 +77,11 @@ def load(
     environ: Mapping[str, str] | None = None,
     file: Path | None = None,
 ) -> Loaded:
-    """The settings that hold now.
+    """The current settings.
 
-    `project` is the root of a TRUSTED project, None otherwise: its file is not even read then. `flags` maps dotted
-    names to values (None: not given). `file` replaces the user's file. Raises FileError for a file that is wrong,
-    UsageError for a flag or variable that is.
+    `project` is the root of a TRUSTED project; for None no project file is read. `flags` maps dotted names to values
+    (None: not given). `file` replaces the user's file. Raises FileError for an invalid file, UsageError for an
+    invalid flag or variable.
     """
     sources: dict[str, str] = {}
     path = file or user_file(environ)
@@ -104,12 +104,12 @@ def load(
 
 
 def read(path: Path, *, must_exist: bool = False) -> dict[str, Any]:
-    """The checked content of one settings file; empty when there is none. Raises FileError."""
+    """The validated content of one settings file; empty if it does not exist. Raises FileError."""
     return parse(str(path), text(path, must_exist=must_exist))
 
 
 def text(path: Path, *, must_exist: bool = False) -> str:
-    """A settings file's text, byte order mark taken off, line ends kept. Raises FileError."""
+    """The text of a settings file without byte order mark, with its line endings. Raises FileError."""
     try:
         with open(path, "rb") as file:
             raw = file.read(LARGEST + 1)
@@ -120,7 +120,7 @@ def text(path: Path, *, must_exist: bool = False) -> str:
     except OSError as error:
         raise FileError(str(path), f"cannot be read: {error.strerror}") from None
     if len(raw) > LARGEST:
-        raise FileError(str(path), f"larger than {LARGEST:,} bytes; this is no settings file")
+        raise FileError(str(path), f"is larger than {LARGEST:,} bytes; this is not a settings file")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ def text(path: Path, *, must_exist: bool = False) -> str:
 
 
 def parse(path: str, content: str) -> dict[str, Any]:
-    """Settings text as checked, still raw data; `path` is for the message. Raises FileError naming line and field."""
+    """The validated data of a settings text. `path` is for messages. Raises FileError with line and field."""
     data = parse_toml(path, content)
     for problem in validate.problems(data):
         name = ".".join(problem.path)
@@ -139,7 +139,7 @@ def parse(path: str, content: str) -> dict[str, Any]:
 
 
 def parse_toml(path: str, content: str) -> dict[str, Any]:
-    """TOML as data. Raises FileError with the line."""
+    """The data of a TOML text. Raises FileError with the line."""
     import re
 
     try:
@@ -151,11 +151,11 @@ def parse_toml(path: str, content: str) -> dict[str, Any]:
     except RecursionError:
         line, problem = 0, "nested too deeply"
     hint = 'Text needs quotes: model = "opus".' if problem == "Invalid value" else ""
-    raise FileError(path, f"is not TOML: {problem}.", line=line, hint=hint)
+    raise FileError(path, f"is not valid TOML: {problem}.", line=line, hint=hint)
 
 
 def line_of(content: str, path: Sequence[str]) -> int:
-    """The line (from 1) where the key `path` stands; the nearest table that holds it for an inline one; 0: not found."""
+    """The line (from 1) of the key `path`, or of the nearest table that contains it; 0 if not found."""
     import re
 
     table: tuple[str, ...] = ()
@@ -163,13 +163,13 @@ def line_of(content: str, path: Sequence[str]) -> int:
     for number, line in enumerate(content.splitlines(), 1):
         if header := re.match(r"\s*\[\[?([^\[\]]+)\]\]?\s*(#.*)?$", line):
             table = _dotted(header.group(1))
-            here = table
+            found = table
         elif key := re.match(r"\s*([A-Za-z0-9_.\-\"' ]+?)\s*=", line):
-            here = (*table, *_dotted(key.group(1)))
+            found = (*table, *_dotted(key.group(1)))
         else:
             continue
-        common = min(len(here), len(path))
-        if here[:common] == tuple(path[:common]) and common > depth:
+        common = min(len(found), len(path))
+        if found[:common] == tuple(path[:common]) and common > depth:
             best, depth = number, common
     return best
 
@@ -179,7 +179,7 @@ def _dotted(name: str) -> tuple[str, ...]:
 
 
 def lookup(settings: Settings, name: str) -> object:
-    """The value of a dotted name such as `limits.max_cost`. Raises UsageError naming the nearest one."""
+    """The value of a dotted name such as `limits.max_cost`. Raises UsageError with the closest name."""
     value: object = settings
     parts = tuple(name.split("."))
     for part in parts:
@@ -188,21 +188,20 @@ def lookup(settings: Settings, name: str) -> object:
         elif isinstance(value, dict) and part in value:
             value = value[part]
         else:
-            raise UsageError(f"There is no setting {name}.", hint=validate.meant(parts))
+            raise UsageError(f"There is no setting {name}.", hint=validate.suggestion(parts))
     return value
 
 
 def rows(loaded: Loaded) -> list[tuple[str, str, str]]:
-    """Every setting as (dotted name, value as TOML would write it, where it comes from). Header values are masked."""
-    default = "default"
+    """All settings as (dotted name, value as in TOML, source). The values of HTTP headers are hidden."""
     found = []
     for name, value in _leaves(msgspec.to_builtins(loaded.settings)):
-        shown = "(hidden)" if ".headers." in name and name.startswith("providers.") else _shown(value)
-        found.append((name, shown, loaded.sources.get(name, default)))
+        shown = "(hidden)" if ".headers." in name and name.startswith("providers.") else _as_toml(value)
+        found.append((name, shown, loaded.sources.get(name, "default")))
     return found
 
 
-def _shown(value: object) -> str:
+def _as_toml(value: object) -> str:
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
@@ -215,13 +214,13 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _get(data: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted name, the default where nothing is set."""
-    here: Any = data
+    """The value at a dotted name, or the default if it is not set."""
+    value: Any = data
     for part in name.split("."):
-        if not isinstance(here, Mapping) or part not in here:
+        if not isinstance(value, Mapping) or part not in value:
             return lookup(_DEFAULTS, name)
-        here = here[part]
-    return here
+        value = value[part]
+    return value
 
 
 def _put(data: dict[str, Any], name: str, value: object) -> None:
@@ -231,21 +230,21 @@ def _put(data: dict[str, Any], name: str, value: object) -> None:
     data[last] = value
 
 
-def _override(data: dict[str, Any], name: str, value: object, place: str) -> None:
-    """Set what a flag or variable says; rules given on the command line come on top of those in the file."""
+def _override(data: dict[str, Any], name: str, value: object, source: str) -> None:
+    """Set a value from a flag or variable. A list (rules) is added before the list in the file."""
     try:
         kind = validate.kind_of(tuple(name.split(".")))
     except KeyError:
-        raise UsageError(f"There is no setting {name}.", hint=validate.meant(tuple(name.split(".")))) from None
+        raise UsageError(f"There is no setting {name}.", hint=validate.suggestion(tuple(name.split(".")))) from None
     if isinstance(value, (list, tuple)):
         value = [*value, *_get(data, name)]
-    if (problem := validate.misfit(value, kind)) is not None:
-        raise UsageError(f"{place}: {problem}.")
+    if (problem := validate.type_error(value, kind)) is not None:
+        raise UsageError(f"{source}: {problem}.")
     _put(data, name, value)
 
 
 def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices: list[str]) -> None:
-    """Take from a project's file what makes things stricter; say what was not taken."""
+    """Apply the stricter values of a project's file; add a notice for each value that is ignored."""
     content = text(path)
     if not content:
         return
@@ -255,19 +254,19 @@ def _tighten(data: dict[str, Any], path: Path, sources: dict[str, str], notices:
         if name in PROJECT_KEYS:
             _put(allowed, name, value)
         elif _reserved(name):
-            notices.append(f"{path}: {name} is ignored: a project may only tighten settings.")
+            notices.append(f"{path}: {name} is ignored: a project can only tighten settings.")
         else:
-            _put(allowed, name, value)  # a misspelt key must not pass for a rule that holds
+            _put(allowed, name, value)  # an unknown key must be reported: it may be a misspelled rule
     for problem in validate.problems(allowed):
         name = ".".join(problem.path)
         raise FileError(str(path), problem.text, line=line_of(content, problem.path), field=name, hint=problem.hint)
     for name, value in _leaves(allowed):
         if name == "permissions.rules" and (looser := [r for r in value if r["decision"] == "allow"]):
             value = [rule for rule in value if rule not in looser]
-            notices += [f"{path}: the rule {r['rule']} is ignored: a project allows nothing." for r in looser]
+            notices += [f"{path}: the rule {r['rule']} is ignored: a project cannot allow calls." for r in looser]
         stricter = _stricter(name, _get(data, name), value)
         if stricter is None:
-            notices.append(f"{path}: {name} = {_shown(value)} is ignored: it is less strict than yours.")
+            notices.append(f"{path}: {name} = {_as_toml(value)} is ignored: it is less strict than yours.")
             continue
         _put(data, name, stricter)
         sources[name] = str(path)
@@ -277,7 +276,7 @@ _NEVER = frozenset(("yolo", "env", "add_dir", "add_dirs", "extra_dirs", "trust",
 
 
 def _reserved(name: str) -> bool:
-    """Whether `name` means something that a project is never asked about."""
+    """Whether `name` is a setting that a project can never set."""
     if name.split(".")[0] in _NEVER or name.startswith("providers."):
         return True
     try:
@@ -288,7 +287,7 @@ def _reserved(name: str) -> bool:
 
 
 def _stricter(name: str, mine: Any, theirs: Any) -> Any:
-    """The stricter of two values, or None when the project's would loosen."""
+    """The stricter of two values; None if the project's value is less strict."""
     if name in _ADD:
         return [*mine, *(rule for rule in theirs if rule not in mine)]
     if name == "mode":

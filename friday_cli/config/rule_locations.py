@@ -1,4 +1,4 @@
-"""Where each permission rule of the settings stands: file and line."""
+"""Finds the file and line of each permission rule in the settings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .loader import PROJECT_FILES, line_of, parse_toml, text, user_file
 
 
 def rule_places(project: Path | None = None, environ: Mapping[str, str] | None = None) -> dict[tuple[str, str], str]:
-    """(decision, rule) -> `file:line`, the user's own file first. `project` is the root of a trusted project.
+    """Maps (decision, rule) to `file:line`; the user's file wins. `project` is the root of a trusted project.
 
-    Raises FileError for a file that cannot be read.
+    Raises FileError if a file cannot be read.
     """
     files = [user_file(environ), *((project / part for part in PROJECT_FILES) if project is not None else ())]
     found: dict[tuple[str, str], str] = {}
@@ -26,11 +26,11 @@ def _rules(path: str, content: str) -> Iterator[tuple[str, str, int]]:
     permissions = parse_toml(path, content).get("permissions", {}) if content else {}
     lines = content.splitlines()
     for decision in ("allow", "ask", "deny"):
-        at = line_of(content, ("permissions", decision))
+        first = line_of(content, ("permissions", decision))
         for rule in permissions.get(decision, ()):
-            inside = (n for n in range(at, len(lines) + 1) if n and str(rule) in lines[n - 1])
-            yield decision, str(rule), next(inside, at)
+            matching = (n for n in range(first, len(lines) + 1) if n and str(rule) in lines[n - 1])
+            yield decision, str(rule), next(matching, first)
     for entry in permissions.get("rules", ()):
         rule = str(entry.get("rule", ""))
-        line = next((n for n, words in enumerate(lines, 1) if rule in words and words.lstrip().startswith("rule")), 0)
+        line = next((n for n, text in enumerate(lines, 1) if rule in text and text.lstrip().startswith("rule")), 0)
         yield str(entry.get("decision", "")), rule, line

@@ -1,4 +1,4 @@
-"""The settings of Friday: frozen structs whose field docstrings are the documentation (docs/config.md)."""
+"""The settings of Friday: frozen structs. The docstrings of the fields are the documentation (docs/config.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 LONGEST = 86_400
-"""The longest duration a setting may hold, in seconds: more looks like milliseconds."""
+"""The longest duration of a setting, in seconds. A larger number was probably meant as milliseconds."""
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST, extra={"unit": "seconds"})]
 Count = Annotated[int, Meta(ge=1)]
@@ -17,107 +17,107 @@ EffortSetting = Literal["", "none", "minimal", "low", "medium", "high", "xhigh",
 
 
 class Prices(Struct, frozen=True, forbid_unknown_fields=True):
-    """US dollars per million tokens, for a model whose price Friday does not know. What is left out stays unknown."""
+    """US dollars per million tokens, for a model whose price Friday does not know. A price that is not set is unknown."""
 
     input: Dollars | None = None
-    """Input tokens that no cache gave."""
+    """Input tokens that were not read from a cache."""
     output: Dollars | None = None
-    """Output tokens, thinking included."""
+    """Output tokens, including thinking."""
     cache_read: Dollars | None = None
-    """Input tokens read from a cache. Left out: counted at the price of `input`."""
+    """Input tokens read from a cache. Not set: the price of `input`."""
     cache_write: Dollars | None = None
-    """Input tokens written to a cache. Left out: counted at the price of `input`."""
+    """Input tokens written to a cache. Not set: the price of `input`."""
     web_search: Dollars | None = None
-    """A thousand web searches that the service runs by itself. Left out: what a reply with such a search cost is unknown."""
+    """A thousand built-in web searches of the service. Not set: the cost of a reply with such a search is unknown."""
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """A model service, as `[providers.NAME]`; `NAME/model` then names its models. A known name
-    (`anthropic`, `openai`, `ollama`, ...) changes only what is written here. Keys never stand in this file."""
+    """A model service, as `[providers.NAME]`; its models are named `NAME/model`. For a known name
+    (`anthropic`, `openai`, `ollama`, ...) only the keys that are set here change. API keys are not stored in this file."""
 
     base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s@/]+(/\S*)?)?\Z")] = ""
-    """Where the service listens, such as `http://127.0.0.1:8000/v1`. Empty: the known address of NAME."""
+    """The base URL of the service, such as `http://127.0.0.1:8000/v1`. Empty: the known URL of NAME."""
     key_env: Annotated[str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?\Z")] = ""
-    """The environment variable that holds the key. Empty: the known one of NAME, or the key kept by `friday auth`."""
+    """The environment variable with the API key. Empty: the known variable of NAME, or the key stored by `friday auth`."""
     headers: dict[str, str] = {}
-    """Extra HTTP headers sent with each request."""
+    """Additional HTTP headers of each request."""
     api: Literal["", "responses", "chat"] = ""
-    """Which OpenAI API to speak. Empty: `responses` at api.openai.com, `chat` everywhere else."""
+    """Which OpenAI API to use. Empty: `responses` at api.openai.com, `chat` everywhere else."""
     transport: Literal["http", "sdk"] = "http"
-    """`http` talks to the service directly; `sdk` uses the vendor's package (slower to start)."""
+    """`http` sends requests directly; `sdk` uses the vendor's Python package (slower to start)."""
     platform: Literal["", "bedrock", "vertex", "foundry", "azure"] = ""
     """The cloud that serves the models: `bedrock`, `vertex` or `foundry` for `anthropic`, `azure` for `openai`. Uses the SDK."""
     window: Annotated[int, Meta(ge=0)] = 0
-    """Context window of the service's models in tokens. 0: as known for the model."""
+    """Context window of the service's models in tokens. 0: the known window of the model."""
     max_output: Annotated[int, Meta(ge=0)] = 0
-    """Longest reply of the service's models in tokens. 0: as known for the model."""
+    """Longest reply of the service's models in tokens. 0: the known limit of the model."""
     prices: Prices = Prices()
-    """What the service's models cost, where Friday does not know it or you pay another price."""
+    """Prices of the service's models, if Friday does not know them or you pay another price."""
 
 
 class RuleSetting(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rule with more to say than its text, as one `[[permissions.rules]]`."""
+    """A rule with a profile or a reason, as one `[[permissions.rules]]`."""
 
     rule: Annotated[str, Meta(min_length=1)]
-    """What it speaks of, as in the lists: `bash(git push *)`."""
+    """The rule, as in the lists: `bash(git push *)`."""
     decision: Literal["allow", "ask", "deny"]
     """`allow`, `ask` or `deny`."""
     profile: str = ""
-    """The profile whose agents it is for, `*` and `?` as in file names. Empty: all of them."""
+    """The profile whose agents it applies to; can contain `*` and `?`. Empty: all profiles."""
     reason: str = ""
-    """Said to the model and to you when it decides."""
+    """Shown to the model and to you when the rule decides."""
 
 
 class Permissions(Struct, frozen=True, forbid_unknown_fields=True):
     """Rules as `tool(pattern)`: `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:example.org)`.
-    Deny beats ask, ask beats allow."""
+    Deny overrides ask, and ask overrides allow."""
 
     allow: tuple[str, ...] = ()
     """Calls that run without asking."""
     ask: tuple[str, ...] = ()
-    """Calls that always ask a person first."""
+    """Calls that always ask you first."""
     deny: tuple[str, ...] = ()
     """Calls that are always refused, in every mode."""
     rules: tuple[RuleSetting, ...] = ()
-    """Rules with a profile or a reason, each a table of its own: `[[permissions.rules]]` with `rule`, `decision` (`allow`,
-    `ask`, `deny`), and where wanted `profile` (whose agents it is for) and `reason` (said when it decides)."""
+    """Rules with a profile or a reason, each as a table `[[permissions.rules]]` with `rule`, `decision` (`allow`, `ask`,
+    `deny`), and optionally `profile` (whose agents it applies to) and `reason` (shown when it decides)."""
 
 
 class LimitSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the main agent and everything below it may use. Left out: no limit."""
+    """Limits of the main agent and all its sub-agents together. Not set: no limit."""
 
     max_turns: Count | None = None
     """Model replies of the main agent for one prompt."""
     max_tokens: Count | None = None
-    """Tokens of the whole tree: input that no cache gave, cache writes and output."""
+    """Tokens of all agents: input not read from a cache, cache writes and output."""
     max_cost: Dollars | None = None
-    """US dollars of the whole tree."""
+    """US dollars of all agents."""
     timeout: Seconds | None = None
-    """Active seconds of one prompt; waiting for a person or a rate limit does not count."""
+    """Active seconds of one prompt; waiting for you or for a rate limit does not count."""
 
 
 class TokenBudget(Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of one sub-agent."""
 
     default: Count = 50_000
-    """For a profile that names no budget."""
+    """For a profile without a budget."""
     max: Count = 200_000
-    """The most that any profile or call can get."""
+    """The maximum for any profile or call."""
 
 
 class ProfileFolder(Struct, frozen=True, forbid_unknown_fields=True):
     """Your own profiles."""
 
     directory: str = ""
-    """Folder with your profiles (`~` is understood). Empty: `profiles` in Friday's config folder."""
+    """Folder with your profiles (can start with `~`). Empty: `profiles` in Friday's config folder."""
 
 
 class ChildContext(Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to a sub-agent's own conversation and memories."""
+    """The conversation and the notes of a sub-agent."""
 
     seal_on_complete: Literal[True] = True
-    """Always `true`; `false` is refused. The history of a finished sub-agent stays as it is and its parent gets only the
-    result; continuing it appends a run."""
+    """Always `true`; `false` is an error. The history of a finished sub-agent is not changed, and its parent gets only
+    the result; continuing it appends a run."""
     brain_write_scope: Literal["delegated", "shared"] = "delegated"
     """Who sees a note that a sub-agent saved: `delegated`: only itself until you promote it (`friday memory promote`);
     `shared`: every agent at once. Either way the note carries the sub-agent's id."""
@@ -129,35 +129,35 @@ class DelegationSettings(Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool = True
     """Whether agents can delegate at all."""
     max_depth: Annotated[int, Meta(ge=0, le=10)] = 3
-    """How deep sub-agents may nest; the main agent is 0. At the limit the delegation tools are not offered."""
+    """How deep sub-agents can nest; the main agent is 0. Agents at the limit do not get the delegation tools."""
     default_timeout: Seconds = 300
-    """Active seconds of a sub-agent whose profile names no timeout."""
+    """Active seconds of a sub-agent whose profile sets no timeout."""
     max_concurrent: Annotated[int, Meta(ge=1, le=64)] = 5
-    """Sub-agents that run at the same time; the others wait their turn."""
+    """Sub-agents that run at the same time; the others wait."""
     max_batch: Annotated[int, Meta(ge=1, le=64)] = 10
-    """Tasks in one `delegate_tasks` call; those beyond get an error result, the others still run."""
+    """Tasks in one `delegate_tasks` call; tasks above the limit get an error result, the others still run."""
     max_agents: Count = 200
-    """Sub-agents in one session, finished ones included."""
+    """Sub-agents in one session, including finished ones."""
     ask_above: Annotated[int, Meta(ge=0)] = 20
-    """More sub-agents than this in one turn of yours ask you first, and again at each
-    multiple of it (and are refused where nobody can answer)."""
+    """You are asked before one of your prompts starts more sub-agents than this, and again at each multiple of it (if
+    nobody can answer, they are refused)."""
     ask_above_cost: Dollars | None = None
-    """Delegations whose budgets could cost more US dollars than this ask you first, and again at each multiple. Left out: never
-    for that reason."""
+    """You are asked before delegations whose budgets could cost more US dollars than this, and again at each multiple
+    of it. Not set: no such question."""
     context_chars: Annotated[int, Meta(ge=0)] = 4_000
-    """Characters of context a parent may hand to a sub-agent; the rest goes to a file that is named."""
+    """Characters of context that a parent can pass to a sub-agent directly; longer context is passed as a file."""
     result_chars: Annotated[int, Meta(ge=500)] = 24_000
-    """Characters of a sub-agent's result that its parent sees at once; the rest stays with `get_delegation_result`."""
+    """Characters of a sub-agent's result that its parent sees at once; it reads the rest with `get_delegation_result`."""
     worktree_include: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
-    """Files that git ignores and that a sub-agent's worktree gets all the same, as globs such as `.env.example`; one
-    without a `/` is looked for in every folder. What is changed in them there is not brought back."""
+    """Files ignored by git that are copied into a sub-agent's worktree, as globs such as `.env.example`; a glob without
+    `/` matches in every folder. Changes to these copies are not applied to your folder."""
     long_results: Literal["excerpt", "summary"] = "excerpt"
-    """What a parent sees of a longer result: its head and tail, or a summary by the `summarizer` profile."""
+    """What a parent sees of a longer result: its beginning and end, or a summary by the `summarizer` profile."""
     supervision: Literal["unsupervised", "supervised", "supervised-human"] = "unsupervised"
-    """Who looks at a sub-agent's result before its parent does: nobody; a model, where what was done parts from task or
-    stated intent; or a model that puts doubts to you. A profile can only be stricter."""
+    """How a sub-agent's result is checked before its parent sees it: not at all; by a model if the actions differ from
+    the task or the stated intent; or by a model that reports doubts to you. A profile can only be stricter."""
     supervisor_model: str = ""
-    """The model that judges supervised results. Empty: the sub-agent's own."""
+    """The model that checks supervised results. Empty: the sub-agent's own."""
     token_budget: TokenBudget = TokenBudget()
     profiles: ProfileFolder = ProfileFolder()
     context: ChildContext = ChildContext()
@@ -173,82 +173,82 @@ class ContextSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The model's context window."""
 
     compact_at: Annotated[float, Meta(ge=0.3, le=0.97)] = 0.85
-    """Used part of the window at which the history is summarised into a new one."""
+    """Used fraction of the window at which the history is replaced by a summary."""
 
 
 class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Tools."""
 
     bash_timeout: Seconds = 120
-    """Seconds a command may run when the model names no limit."""
+    """Seconds a command can run if the model sets no limit."""
     bash_max_timeout: Seconds = 600
-    """The most seconds the model can ask for."""
+    """The longest limit in seconds that the model can set."""
     output_chars: Annotated[int, Meta(ge=1_000)] = 30_000
-    """Characters of a tool's output that the model sees (head and tail; the whole text is kept in a file)."""
+    """Characters of a tool's output that the model sees (beginning and end; the whole text is saved in a file)."""
     web_allow_private: bool = False
-    """Whether `web_fetch` may reach private and local addresses."""
+    """Whether `web_fetch` can access private and local addresses."""
     env_allow: tuple[str, ...] = ()
-    """Environment variables that commands get although their names look like secrets."""
+    """Environment variables that are passed to commands although their names look like secrets."""
 
 
 class CheckpointSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What files held before agents changed them, so that `friday sessions rewind` can bring it back. It lies beside the
-    sessions, outside your folders, and goes with its session; see rewind.md."""
+    """Earlier contents of files that agents changed, for `friday sessions rewind`. They are stored next to the sessions,
+    outside your folders, and removed with their session; see rewind.md."""
 
     commands: bool = True
-    """Whether the files of the folder are looked at before and after each command, so that what it changed can be brought
-    back, too. What git ignores is left out, but for small files such as `.env`."""
+    """Whether the folder is compared before and after each command, so that its changes can be rewound too. Files that
+    git ignores are left out, except small ones such as `.env`."""
     file_megabytes: Count = 10
-    """Larger files are not kept."""
+    """Larger files are not saved."""
     folder_megabytes: Count = 200
-    """How much of a folder is kept, while a session is open, to compare with after a command."""
+    """How much of a folder is saved, while a session is open, for the comparison after a command."""
     megabytes: Count = 1_000
-    """What one session, and once a day what all take together, may not exceed: the oldest contents are removed."""
+    """Limit for one session, and (checked once a day) for all sessions together: the oldest contents are removed."""
 
 
 class SandboxSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How commands of agents are confined (docs/sandbox.md): they write in the folder, in `--add-dir` folders and in a
-    temp folder of their own, and read no keys."""
+    """The sandbox for commands of agents (docs/sandbox.md): they can write in the folder, in `--add-dir` folders and in
+    their own temporary folder, and cannot read keys."""
 
     kind: Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"] = "auto"
-    """What confines: the best that works here, one of them (an error where it does not work), or nothing."""
+    """The sandbox to use: `auto` for the best that works here, one of them (an error if it does not work), or `none`."""
     network: bool = False
-    """Whether commands reach the network. Without it a command can ask for it, and you are asked each time."""
+    """Whether commands can access the network. If not, a command can request it, and you are asked each time."""
     write: tuple[str, ...] = ()
-    """More folders and files that commands may write, such as `~/.cache`."""
+    """Additional folders and files that commands can write, such as `~/.cache`."""
     read_deny: tuple[str, ...] = ()
-    """More folders and files that commands may not read; keys of the usual programs and Friday's own are in any case."""
+    """Additional folders and files that commands cannot read; keys of common programs and of Friday are always denied."""
 
 
 class Retention(Struct, frozen=True, forbid_unknown_fields=True):
-    """How long sessions are kept with the long output of their commands. It is looked at once a day; what is open, and a
-    session whose worktree holds work, is never removed."""
+    """How long sessions and the long output of their commands are kept, checked once a day. Open sessions, and sessions
+    whose worktrees contain work, are never removed."""
 
     days: Annotated[float, Meta(ge=0)] = 90
-    """Sessions untouched for longer are removed, and logs of `--debug` that are older. 0: never."""
+    """Sessions not used for longer are removed, and older logs of `--debug`. 0: never."""
     gigabytes: Annotated[float, Meta(ge=0)] = 2
-    """When sessions take more, the oldest are removed, but none that was used within the hour. 0: never."""
+    """If sessions are larger, the oldest are removed, except those used in the last hour. 0: never."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that can be set."""
+    """All settings."""
 
     model: str = ""
-    """The model, as `provider/model[:effort]` or an alias such as `opus`, `sonnet`, `haiku`, `gpt`. Empty: the first
-    service that has a key."""
+    """The model, as `provider/model[:effort]` or an alias such as `opus`, `sonnet`, `haiku`, `gpt`. Empty: the default
+    model of the first service that has a key."""
     subagent_model: str = ""
-    """The model of sub-agents whose profile names none. Empty: their parent's."""
+    """The model of sub-agents whose profile sets none. Empty: their parent's."""
     fallback_model: str = ""
-    """The model to use, and say so, when the first stays overloaded. Empty: none."""
+    """The model to use while the first one is overloaded; the change is reported. Empty: none."""
     effort: EffortSetting = ""
-    """How hard the model thinks. Empty: the model's own default."""
+    """How hard the model thinks. Empty: the model's default."""
     mode: Mode = "ask"
-    """`ask`: reading in the folder passes, everything else asks. `edits`: file changes in the folder pass too. `plan`:
-    nothing that changes anything. `auto`: edits and sandboxed commands pass; without a sandbox commands ask."""
+    """`ask`: reading in the folder is allowed, everything else asks. `edits`: file changes in the folder are allowed
+    too. `plan`: no changes. `auto`: edits and sandboxed commands are allowed; without a sandbox commands ask."""
     theme: str = "auto"
-    """The colours of the chat: `auto` asks the terminal whether its background is light or dark, `dark` and `light` say so,
-    `ansi` takes the terminal's own sixteen colours, as `auto` does where there are no others; `/theme` lists more names, and
-    writes this key. With NO_COLOR in the environment there are none."""
+    """The colours of the chat: `auto` asks the terminal whether its background is light or dark; `dark` and `light` set
+    it; `ansi` uses the terminal's own sixteen colours, as `auto` does if there are no others. `/theme` lists more names
+    and writes this key. NO_COLOR in the environment turns colours off."""
     permissions: Permissions = Permissions()
     limits: LimitSettings = LimitSettings()
     agents: AgentSettings = AgentSettings()

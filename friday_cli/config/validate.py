@@ -1,4 +1,4 @@
-"""Holds raw TOML against the settings: which key is wrong, what is wrong with it, and what was meant."""
+"""Validates raw TOML data against the settings; errors name the key and suggest a correction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRETS = frozenset(("key", "api_key", "apikey", "token", "auth_token", "secret
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong with the key `path`, and what to do about it."""
+    """An invalid key: its `path`, the problem, and a hint for correcting it."""
 
     path: tuple[str, ...]
     text: str
@@ -34,7 +34,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """The struct that a table of type `kind` is made of: the type itself, or the values of a dict."""
+    """The struct of a table of type `kind`: the type itself, or the value type of a dict; None for other types."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     if get_origin(kind) is dict:
@@ -45,7 +45,7 @@ def struct_in(kind: Any) -> type[msgspec.Struct] | None:
 
 
 def kind_of(path: tuple[str, ...]) -> Any:
-    """The type of the setting at `path`. Raises KeyError when there is none."""
+    """The type of the setting at `path`. Raises KeyError if there is none."""
     kind: Any = Settings
     for name in path:
         struct = struct_in(kind)
@@ -56,7 +56,7 @@ def kind_of(path: tuple[str, ...]) -> Any:
 
 
 def names(struct: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator[str]:
-    """The dotted names of all settings; `NAME` stands for a provider's name."""
+    """The dotted names of all settings; `NAME` is a placeholder for a provider's name."""
     for name, kind in fields(struct).items():
         inner = struct_in(kind)
         if inner is None:
@@ -66,33 +66,33 @@ def names(struct: type[msgspec.Struct] = Settings, prefix: str = "") -> Iterator
 
 
 def problems(data: Mapping[str, Any], kind: Any = Settings, path: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Everything in `data` that does not fit the settings, in the file's order."""
+    """All invalid keys and values in `data`, in the order of the file."""
     struct = struct_in(kind)
     assert struct is not None
     named = get_origin(kind) is dict
     known = fields(struct)
     for key, value in data.items():
-        here = (*path, key)
+        key_path = (*path, key)
         if named:
             if not PROVIDER_NAME().fullmatch(key):
-                yield Problem(here, "a provider's name has small letters, digits, - and _ only")
+                yield Problem(key_path, "a provider's name can only have lower-case letters, digits, - and _")
             inner: Any = struct
         elif key not in known:
-            yield _unknown(here, struct)
+            yield _unknown(key_path, struct)
             continue
         else:
             inner = known[key]
         if struct_in(inner) is not None:
             if isinstance(value, Mapping):
-                yield from problems(value, inner, here)
+                yield from problems(value, inner, key_path)
             else:
-                yield Problem(here, f"expected a table, got {_toml_type(value)}")
-        elif (text := misfit(value, inner)) is not None:
-            yield Problem(here, text)
+                yield Problem(key_path, f"expected a table, got {_toml_type(value)}")
+        elif (text := type_error(value, inner)) is not None:
+            yield Problem(key_path, text)
 
 
-def misfit(value: object, kind: Any) -> str | None:
-    """Why `value` cannot be a `kind`, in words; None when it can."""
+def type_error(value: object, kind: Any) -> str | None:
+    """Why `value` is not a valid `kind`, for the user; None if it is valid."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -100,17 +100,17 @@ def misfit(value: object, kind: Any) -> str | None:
     else:
         return None
     if f"<= {LONGEST}" in text:
-        return f"{value} seconds is more than a day: looks like milliseconds (durations are in seconds)"
+        return f"{value} seconds is more than a day: this looks like milliseconds (durations are in seconds)"
     if "matching regex" in text:
-        # the pattern and the value stay out of the sentence: someone may have put a key here
+        # the message must not contain the value: it may be a key
         return (
-            "expected an http:// or https:// address without a password in it"
+            "expected an http:// or https:// URL without a password"
             if "http" in text
             else "expected the NAME of an environment variable, such as MY_API_KEY (not the key itself)"
         )
     if "Invalid enum value" in text:
         values = [str(choice).lower() for choice in get_args(kind) if choice != ""]
-        return f"must be {values[0]}" if len(values) == 1 else f"{value!r} is none of {', '.join(values)}"
+        return f"must be {values[0]}" if len(values) == 1 else f"{value!r} is not one of {', '.join(values)}"
     text = re.sub(r" - at `\$.*`$", "", text).replace("`", "")
     for word, name in (
         ("str", "text"),
@@ -129,14 +129,14 @@ def _unknown(path: tuple[str, ...], struct: type[msgspec.Struct], *, within: str
     if path[-1].lower().replace("-", "_") in _SECRETS and path[0] == "providers":
         return Problem(
             path,
-            "keys do not stand in this file.",
+            "keys cannot be stored in this file.",
             f"Use `friday auth set {path[1]}`, or name an environment variable with key_env.",
         )
-    return Problem(path, UNKNOWN, _meant_in(path, struct, within=within))
+    return Problem(path, UNKNOWN, _suggestion_in(path, struct, within=within))
 
 
-def meant(path: tuple[str, ...]) -> str:
-    """What to do about `path`, which is no setting: the one that was probably meant, by its whole name."""
+def suggestion(path: tuple[str, ...]) -> str:
+    """A hint for the unknown setting `path`: the full name of the one that was probably meant."""
     for depth in range(len(path) - 1, 0, -1):
         try:
             struct = struct_in(kind_of(path[:depth]))
@@ -145,25 +145,24 @@ def meant(path: tuple[str, ...]) -> str:
         if struct is not None:
             problem = _unknown(path[: depth + 1], struct, within=f"{'.'.join(path[:depth])}.")
             return problem.hint if problem.text == UNKNOWN else f"{problem.text.capitalize()} {problem.hint}"
-    return _meant_in(path[:1])
+    return _suggestion_in(path[:1])
 
 
-def _meant_in(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings, *, within: str = "") -> str:
-    """A sentence naming the setting that was probably meant (`within` stands before its name), or those that exist at
-    that place."""
+def _suggestion_in(path: tuple[str, ...], struct: type[msgspec.Struct] = Settings, *, within: str = "") -> str:
+    """The setting that was probably meant (`within` is the prefix of its name), or the known settings of the table."""
 
-    def plain(name: str) -> str:
+    def normalized(name: str) -> str:
         return re.sub(r"[^a-z0-9]", "", name.lower())
 
-    asked = plain(path[-1])
-    here = {plain(name): name for name in fields(struct)}
-    if close := closest_match(asked, here):
-        return f"Did you mean {within}{here[close]}?"
-    ends: dict[str, str] = {}
+    wanted = normalized(path[-1])
+    in_table = {normalized(name): name for name in fields(struct)}
+    if close := closest_match(wanted, in_table):
+        return f"Did you mean {within}{in_table[close]}?"
+    by_key: dict[str, str] = {}
     for name in names():
-        ends.setdefault(plain(name.rpartition(".")[2]), name)
-    if close := closest_match(asked, ends, 0.75):
-        return f"Did you mean {ends[close]}?"
+        by_key.setdefault(normalized(name.rpartition(".")[2]), name)
+    if close := closest_match(wanted, by_key, 0.75):
+        return f"Did you mean {by_key[close]}?"
     return f"Known here: {', '.join(fields(struct))}."
 
 

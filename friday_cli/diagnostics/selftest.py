@@ -12,7 +12,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,11 +190,9 @@ class _SelftestTree:
         finally:
             await session.close()
             await listener
-        _require(
-            outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.result}"
-        )
+        _require(outcome.status == "completed", f"the root ended as {outcome.status}: {outcome.error or outcome.text}")
         for answer in _ANSWERS:
-            _require(answer in outcome.result, f"{answer!r} did not reach the root: {outcome.result!r}")
+            _require(answer in outcome.text, f"{answer!r} did not reach the root: {outcome.text!r}")
         _require(
             set(self._view.agents) == set(_OWN_TOKENS),
             f"agents {sorted(self._view.agents)} instead of {sorted(_OWN_TOKENS)}",
@@ -206,8 +203,8 @@ class _SelftestTree:
         async for envelope in session.events():
             self._view.apply(envelope)
             if isinstance(envelope.event, AgentStarted):
-                with suppress(KeyError):  # it has already ended
-                    self._budgets[envelope.agent] = session.tree.node(envelope.agent).agent.budget
+                for run in session.running(envelope.agent):
+                    self._budgets[run.path] = run.agent.budget
             if envelope.seq is not None:
                 self._events.append(envelope)
 
@@ -255,12 +252,12 @@ async def _cancel(home: _SelftestHome) -> str:
     try:
         session.start("Run without end.")
         pid = await _read_pid(home.work / "pid.txt")
-        running = sorted(node.path for node in session.tree.running("a"))
+        running = sorted(node.path for node in session.running())
         _require(running == ["a", "a.1", "a.2"], f"running agents: {running}")
         started = time.monotonic()
         stopped = await session.stop("a")
         seconds = time.monotonic() - started
-        remaining = [node.path for node in session.tree.running("a")]
+        remaining = [node.path for node in session.running()]
         _require(not remaining, f"still running after the stop: {', '.join(remaining)}")
         _require(not _alive(pid), "a command was still running after its agent had stopped")
     finally:

@@ -1,13 +1,10 @@
-"""Who works in a session: makes the root and every child from a profile, with its rights, tools, budget and prompt."""
+"""Makes the agents of a session from profiles, with their rights, tools, budgets and prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,158 +14,120 @@ from friday_cli.core.agent.supervision import strictest
 from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.limits.budget import Budget
 from friday_cli.core.limits.slots import RunSlot
-from friday_cli.core.permissions.rule import RuleInput
 from friday_cli.core.permissions.rules import Rules
-from friday_cli.core.protocol.agent_path import depth_of, is_under
+from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import FridayError, ToolError, UsageError
 from friday_cli.core.protocol.events import Notice
+from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import Message, Usage, closed, user
-from friday_cli.core.protocol.provider import Effort, Provider
+from friday_cli.core.protocol.provider import Provider
 from friday_cli.core.protocol.tool import Tool
-from friday_cli.core.protocol.tool_info import WEB_SEARCH, ToolCatalog
-from friday_cli.core.subagents.node import AgentSummary, SpawnEstimate, SubagentTask
+from friday_cli.core.protocol.tool_info import WEB_SEARCH
+from friday_cli.core.protocol.workspace import Workspace
+from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.core.subagents.resume import budget_left, restore
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions.instructions import Instructions
 from friday_cli.extensions.profiles import TOKENS_USEFUL, TURNS, TURNS_HARD, Profile, Profiles
-from friday_cli.llm import models
-from friday_cli.tool_catalog import ASK_USER, TASK_RESULT
-from friday_cli.tools import delegate, documents, memory, task_result, web, worktree
+from friday_cli.llm.models import ModelChoice
+from friday_cli.tool_catalog import TASK_RESULT
+from friday_cli.tools import task_result
 
 from . import output_schema, system_prompt
 from .agent_rules import profile_rights
+from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
-from .spawn_limits import SpawnLimiter
+from .provider_pool import ProviderPool
+from .worktree_changes import WorktreeChanges
 
 ROOT = "friday"
-"""The profile name of the root without a persona."""
+"""The profile name of the main agent if no profile is chosen for it."""
 ROOT_TURNS = 200
-"""Turns of the root for one prompt where no limit is set."""
+"""Turns of the main agent for one prompt if no limit is set."""
+
+
+class RootOptions(msgspec.Struct, frozen=True):
+    """How the main agent is made: its model, its profile (None: `ROOT`) and its rules."""
+
+    choice: ModelChoice
+    profile: Profile | None
+    rules: Rules
 
 
 class AgentFactory:
-    """Builds agents; `offered` are the profiles that the root may delegate to. `here` and `instructions` go into their
-    prompts, `recall` is what the memory tools reach; what is too long for a prompt is put into the folder that `spill`
-    gives."""
+    """Implements `AgentHost` for a session. `environment` and `instructions` go into the prompts of the agents. A context
+    that is too long for a prompt is written into the folder that `overflow_folder` returns."""
 
     def __init__(
         self,
         world: Services,
+        isolation: WorktreeIsolation,
+        providers: ProviderPool,
+        tools: AgentTools,
         *,
+        root: RootOptions,
         settings: Settings,
         profiles: Profiles,
-        here: system_prompt.Environment,
+        environment: system_prompt.Environment,
         instructions: Instructions,
-        recall: memory.Memory,
         session: str,
-        spill: Callable[[], Path],
-        env: Mapping[str, str],
-        apart: WorktreeIsolation,
+        overflow_folder: Callable[[], Path],
     ) -> None:
-        self.world = world
-        self.apart = apart
-        self.settings = settings
-        self.profiles = profiles
-        self.tree: SubagentTree | None = None
-        self.offered: tuple[str, ...] = ()
-        self._persona: Profile | None = None
-        self._here = here
+        self._world = world
+        self._isolation = isolation
+        self._providers = providers
+        self._tools = tools
+        self._root = root
+        self._settings = settings
+        self._profiles = profiles
+        self._environment = environment
         self._instructions = instructions
-        self._recall = recall
         self._session = session
-        self._spill = spill
-        self._env = env
-        self._muster = SpawnLimiter(world, settings.agents.delegation, self._price)
-        self._search_tool = web.search_tool(env)
-        self._providers: dict[tuple[str, bool], Provider] = {}
-        self._choices: dict[Provider, models.ModelChoice] = {}
+        self._overflow_folder = overflow_folder
 
-    # ---- models ------------------------------------------------------------------
-
-    def provider(self, choice: models.ModelChoice, *, web_search: bool = False) -> Provider:
-        """The provider of a model, made once; with `web_search` another one, whose service searches the web by itself."""
-        key = choice.name, web_search
-        if key not in self._providers:
-            made = models.make(choice, self.settings, env=self._env, web_search=web_search)
-            self._providers[key] = made
-            self._choices[made] = choice
-        return self._providers[key]
-
-    def _searching(self, agent: Agent, profile: Profile | None) -> Provider:
-        """The agent's provider, with the web search of its service where no tool of ours searches and the agent may."""
-        choice = self._choices.get(agent.provider)
-        if choice is None:  # not made here
-            return agent.provider
-        may = self._search_tool is None and (profile is None or WEB_SEARCH in profile.select((WEB_SEARCH,)))
-        may = may and models.can_search(choice, self.settings, env=self._env)
-        return self.provider(
-            choice, web_search=may and agent.rules.decide(RuleInput(WEB_SEARCH, "net")).decision == "allow"
-        )
-
-    def _named(self, name: str, source: str, effort: Effort | None = None) -> tuple[Provider, Effort | None]:
-        choice = models.resolve(name, self.settings, env=self._env, effort=effort, source=source)
-        return self.provider(choice), choice.effort
-
-    def _child_provider(
-        self, above: Provider, profile: Profile, inherited: Effort | None = None
-    ) -> tuple[Provider, Effort | None]:
-        """The model of a child whose parent's is `above`, and its effort."""
-        name = profile.model or self.settings.subagent_model
-        effort = profile.effort or None
-        if not name or above.name == "demo":  # a demo spends nothing, whatever the settings name
-            return above, effort or inherited
-        source = f"profile {profile.name}" if profile.model else "subagent_model"
-        return self._named(name, source, effort)
-
-    # ---- agents ------------------------------------------------------------------
-
-    def root(self, choice: models.ModelChoice, *, profile: str | None, rules: Rules) -> Agent:
-        """The agent a person talks to. Raises FridayError for a model or profile that cannot be used."""
-        limits = self.settings.limits
-        provider = self.provider(choice)
-        persona = self._persona = self.profiles.get(profile) if profile else None
+    def build_root(self, tree: SubagentTree) -> Agent:
+        """The main agent. Raises FridayError for a model or profile that cannot be used."""
+        limits, persona, rules = self._settings.limits, self._root.profile, self._root.rules
+        provider = self._providers.get(self._root.choice)
         budget = Budget("a", tokens=limits.max_tokens, cost=limits.max_cost)
         _check_price(provider, budget)
-        tools = {t.name: t for t in self._all_tools(rules.tools)}
+        tools = self._tools.selectable(rules.tools)
         if persona:
-            rules = self._rights(rules, persona, tools)
+            rules = _profile_rules(rules, persona, tools)
             tools = {name: tools[name] for name in persona.select(tools)}
-        offered = self._delegation_targets(persona, "a")
-        self.offered = tuple(profile.name for profile in offered)
-        tools = self._with_delegation(tools, offered)
+        targets = self._tools.targets("a", persona)
+        tools = self._tools.with_delegation(tree, tools, targets)
         if persona:
-            rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have that one, whatever it has itself
+            rules.allowed = frozenset((*tools, TASK_RESULT))  # its sub-agents have this tool even if it has not
         system = system_prompt.root_prompt(
-            self._here, tools, children=offered, instructions=self._instructions, persona=persona, known_tools=rules.tools
+            self._environment, tools, children=targets, instructions=self._instructions, persona=persona,
+            known_tools=rules.tools,
         )  # fmt: skip
-        agent = self._agent("a", persona.name if persona else ROOT, provider, system, tools, rules, budget)
+        agent = self._agent(
+            tree, "a", persona.name if persona else ROOT, provider=provider, system=system, tools=tools, rules=rules,
+            budget=budget, workspace=self._world.workspace,
+        )  # fmt: skip
         agent.max_turns = limits.max_turns or (persona and persona.max_iterations) or ROOT_TURNS
         agent.time_s = limits.timeout or (persona and persona.timeout) or 0.0
-        agent.effort = choice.effort
-        delegation = self.settings.agents.delegation
-        agent.supervision = delegation.supervision
-        if delegation.supervisor_model and provider.name != "demo":
-            self.world.supervisor, _ = self._named(delegation.supervisor_model, "supervisor_model")
-        agent.provider = self._searching(agent, persona)
-        if self.settings.fallback_model:
-            agent.fallback, _ = self._named(self.settings.fallback_model, "fallback_model")
+        agent.effort = self._root.choice.effort
+        agent.supervision = self._settings.agents.delegation.supervision
+        agent.provider = self._providers.with_web_search(agent, persona)
+        if self._settings.fallback_model:
+            agent.fallback, _ = self._providers.named(self._settings.fallback_model, "fallback_model")
             _check_price(agent.fallback, budget)
-        if offered and self.settings.subagent_model and provider.name != "demo":
-            self._named(self.settings.subagent_model, "subagent_model")  # told now, and not in the middle of the work
+        if targets and self._settings.subagent_model and not is_demo(provider.name):
+            self._providers.named(self._settings.subagent_model, "subagent_model")  # an unusable one is reported now
         return agent
 
-    def create_child(self, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
-        """A sub-agent for `spec` and its first message. Raises ToolError in words the parent's model can use."""
-        delegation = self.settings.agents.delegation
+    def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
+        """A sub-agent for `spec` and its first message. Raises ToolError, with a message for the parent's model."""
+        delegation = self._settings.agents.delegation
         try:
-            profile = self.profiles.get(spec.profile)
-            sender = self._persona if parent.path == "a" else self.profiles.get(parent.profile)
-            if profile not in self.profiles.children(sender):
-                raise UsageError(f"A {parent.profile} may not delegate to {profile.name!r}.")
-            provider, effort = self._child_provider(parent.provider, profile, parent.effort)
+            profile = self._target(parent, spec)
+            provider, effort = self._providers.for_child(parent.provider, profile, parent.effort)
             most = delegation.token_budget.max
             tokens = min(most, profile.max_token_budget or delegation.token_budget.default, spec.max_tokens or most)
-            complaint = _form(spec)
+            check = output_schema.checker(spec.schema) if spec.schema is not None else None
             budget = parent.budget.child(path, tokens=tokens, cost=_least(profile.max_cost, spec.max_cost))
         except FridayError as error:
             raise ToolError(str(error)) from None
@@ -177,200 +136,164 @@ class AgentFactory:
         except FridayError as error:
             budget.close_reserve()
             raise ToolError(str(error)) from None
-        inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
-        tools = {name: inherited[name] for name in profile.select(inherited)}
-        offered = self._delegation_targets(profile, path)
-        tools = self._with_delegation(tools, offered)
-        tools[TASK_RESULT] = task_result.result_tool(complaint)
-        rules = self._rights(parent.rules, profile, tools)
-        workspace = spec.workspace or parent.workspace
-        here = self.apart.environment_for(workspace, self._here)
-        system = system_prompt.child_prompt(
-            profile, here, tools, children=offered, instructions=self._instructions, known_tools=rules.tools
-        )
-        agent = self._agent(path, profile.name, provider, system, tools, rules, budget, parent)
-        agent.workspace = workspace
-        self.apart.assign(agent)
-        agent.accept = complaint or agent.accept
-        agent.supervision = strictest(parent.supervision, profile.supervision or None)
-        wanted = spec.max_turns or TURNS_HARD
-        agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, wanted)
-        agent.time_s = _least(profile.timeout or delegation.default_timeout, spec.timeout_s) or 0.0
+        agent = self._child(tree, parent, spec, path, profile=profile, provider=provider, budget=budget, check=check)
         agent.effort = effort
-        agent.provider = self._searching(agent, profile)
+        agent.provider = self._providers.with_web_search(agent, profile)
+        if spec.fork:
+            return agent, self._fork(agent, parent, profile, spec)
+        return agent, self._first_message(spec, path)
+
+    def _target(self, parent: Agent, spec: SubagentTask) -> Profile:
+        """The profile of a new child. Raises UsageError if its parent may not delegate to it."""
+        profile = self._profiles.get(spec.profile)
+        sender = self._root.profile if parent.path == "a" else self._profiles.get(parent.profile)
+        if profile not in self._profiles.children(sender):
+            raise UsageError(f"The profile {parent.profile} may not delegate to {profile.name!r}.")
+        return profile
+
+    def _child(
+        self,
+        tree: SubagentTree,
+        parent: Agent,
+        spec: SubagentTask,
+        path: str,
+        *,
+        profile: Profile,
+        provider: Provider,
+        budget: Budget,
+        check: Callable[[str], str] | None,
+    ) -> Agent:
+        inherited = {name: t for name, t in parent.tools.items() if name != TASK_RESULT}
+        targets = self._tools.targets(path, profile)
+        tools = {name: inherited[name] for name in profile.select(inherited)}
+        tools = self._tools.with_delegation(tree, tools, targets)
+        tools[TASK_RESULT] = task_result.result_tool(check)
+        rules = _profile_rules(parent.rules, profile, tools)
+        workspace = spec.workspace or parent.workspace
+        environment = self._isolation.environment_for(workspace, self._environment)
+        system = system_prompt.child_prompt(
+            profile, environment, tools, children=targets, instructions=self._instructions, known_tools=rules.tools
+        )
+        agent = self._agent(
+            tree, path, profile.name, provider=provider, system=system, tools=tools, rules=rules, budget=budget,
+            workspace=workspace, parent=parent,
+        )  # fmt: skip
+        self._isolation.assign(agent)
+        agent.accept = check or agent.accept
+        agent.supervision = strictest(parent.supervision, profile.supervision or None)
+        agent.max_turns = min(TURNS_HARD, profile.max_iterations or TURNS, spec.max_turns or TURNS_HARD)
+        default = self._settings.agents.delegation.default_timeout
+        agent.time_s = _least(profile.timeout or default, spec.timeout_s) or 0.0
         agent.fallback = parent.fallback
         granted = budget.tokens.limit
         if granted is not None and granted < TOKENS_USEFUL:
-            words = f"{path} ({profile.name}) has {granted:,.0f} token{'s' * (granted != 1)}; with fewer than {TOKENS_USEFUL:,} a sub-agent"
-            agent.news.append(Notice(f"{words} seldom gets to a result.", "warning"))
-        if spec.fork:
-            return agent, self._forked(agent, parent, profile, spec)
-        return agent, self._first_message(spec, path)
+            tokens = f"{granted:,.0f} token{'s' * (granted != 1)}"
+            text = f"{path} ({profile.name}) has {tokens}. With fewer than {TOKENS_USEFUL:,} a sub-agent seldom returns a result."
+            agent.start_events.append(Notice(text, "warning"))
+        return agent
 
-    async def restore(self, parent: Agent, path: str, spec: SubagentTask) -> Agent:
-        """An ended agent as the log knows it: its history, rights, depth, model and what is left of its budget.
+    async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
+        """An ended agent as the log has it: its history, rights, depth, model and remaining budget.
 
-        A person or its parent may give it more tokens (`spec.max_tokens`), out of what is left above it.
+        `spec.max_tokens` replaces its remaining tokens, out of the budget above it. Raises ToolError, LimitReached.
         """
-        records = replay(e for e in await self.world.log.history() if is_under(e.agent, path))
+        records = replay(e for e in await self._world.log.history() if is_under(e.agent, path))
         record = records[path]
         try:
-            self.profiles.get(record.profile)
+            self._profiles.get(record.profile)
         except UsageError as error:
-            raise ToolError(f"{path} cannot go on without its profile. {error}") from None
-        most = self.settings.agents.delegation.token_budget.max
+            raise ToolError(f"{path} cannot be resumed without its profile. {error}") from None
+        most = self._settings.agents.delegation.token_budget.max
         tokens, cost = budget_left(records, path, more=spec.max_tokens, most=most)
-        place = await self.apart.workspace_for_resume(parent, path)
+        workspace = await self._isolation.workspace_for_resume(parent, path)
         again = msgspec.structs.replace(
             spec, profile=record.profile, max_tokens=tokens, max_cost=_least(cost, spec.max_cost), fork=False,
-            workspace=place,
+            workspace=workspace,
         )  # fmt: skip
         try:
-            agent, _ = self.create_child(parent, again, path)
+            agent, _ = self.build(tree, parent, again, path)
         except BaseException:
-            if place is not None:
-                await self.apart.cancel(place)
+            if workspace is not None:
+                await self._isolation.cancel(workspace)
             raise
         self._restore_model_and_tools(agent, record)
         restore(agent, records)
         return agent
 
+    async def run_ended(self, tree: SubagentTree, path: str) -> None:
+        """Look for changes in the agent's worktree."""
+        await self._isolation.run_ended(tree, path)
+
     def _restore_model_and_tools(self, agent: Agent, record: AgentRecord) -> None:
-        """Its model, and no tool that it had not, whatever profiles and settings say by now."""
+        """Give `agent` its earlier model, and no tool that it did not have, even if profiles and settings changed since."""
         agent.tools = {name: t for name, t in agent.tools.items() if name in record.granted.tools}
         agent.rules.allowed = frozenset(agent.tools)
         agent.specs = tuple(t.spec for t in agent.tools.values())
         model = record.prefix.model if record.prefix else agent.model
-        if model == agent.model or agent.provider.name == "demo":
+        if model == agent.model or is_demo(agent.provider.name):
             return
         try:
-            agent.provider, _ = self._named(model, f"the model of {agent.path}")
-            agent.provider = self._searching(agent, self.profiles.get(record.profile))
+            agent.provider, _ = self._providers.named(model, f"the model of {agent.path}")
+            agent.provider = self._providers.with_web_search(agent, self._profiles.get(record.profile))
         except FridayError as error:
-            agent.news.append(Notice(f"{agent.path} goes on with {agent.model}, not with {model}: {error}", "warning"))
+            text = f"{agent.path} resumes with {agent.model} instead of {model}: {error}"
+            agent.start_events.append(Notice(text, "warning"))
 
-    def _forked(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
-        """Make `agent` go on from its parent's conversation, byte for byte the same prefix; its limits act at dispatch."""
+    def _fork(self, agent: Agent, parent: Agent, profile: Profile, spec: SubagentTask) -> Message:
+        """Let `agent` continue its parent's conversation with an identical prefix; calls it may not make are refused."""
         agent.provider, agent.effort, agent.cache_key = parent.provider, parent.effort, parent.cache_key
-        agent.provider = self._searching(agent, profile)  # what it may not search cannot be refused at dispatch
+        agent.provider = self._providers.with_web_search(
+            agent, profile
+        )  # a search of the service cannot be refused later
         agent.system, agent.specs = parent.system, parent.specs
-        agent.history = closed(parent.history, why="Goes on in the main agent; you are a fork of it.")
+        agent.history = closed(parent.history, why="Continues in the main agent; you are a fork of it.")
         agent.context, agent.sent, agent.cold = parent.context, parent.sent, parent.cold
         listed = {spec.name for spec in parent.specs}
         agent.tools = {name: t for name, t in agent.tools.items() if name in listed}
-        here = self.apart.environment_for(agent.workspace, self._here)
+        environment = self._isolation.environment_for(agent.workspace, self._environment)
         task = spec.task
-        if here.copy_of:
-            task = f"[Your folder is now {here.folder}. {system_prompt.COPY.format(folder=here.copy_of)}]\n\n{task}"
+        if environment.copy_of:
+            about = system_prompt.COPY.format(folder=environment.copy_of)
+            task = f"[Your folder is now {environment.folder}. {about}]\n\n{task}"
         return user(system_prompt.fork_message(profile, agent.path, task, agent.tools), source="parent")
 
     def _first_message(self, spec: SubagentTask, path: str) -> Message:
-        limit, rest = self.settings.agents.delegation.context_chars, ""
+        limit, rest = self._settings.agents.delegation.context_chars, ""
         if len(spec.context) > limit:
-            with suppress(OSError):  # where nothing can be written, the message says that the end was left out
-                file = self._spill() / f"context-{path}.txt"
+            with suppress(OSError):  # then the message says that the rest is missing
+                file = self._overflow_folder() / f"context-{path}.txt"
                 file.write_text(spec.context, encoding="utf-8")
                 rest = str(file)
         return user(system_prompt.task_message(spec.task, spec.context, limit=limit, rest=rest), source="parent")
 
     def _agent(
         self,
+        tree: SubagentTree,
         path: str,
         profile: str,
+        *,
         provider: Provider,
         system: str,
         tools: dict[str, Tool],
         rules: Rules,
         budget: Budget,
+        workspace: Workspace,
         parent: Agent | None = None,
     ) -> Agent:
-        assert self.tree is not None
-        presence = RunSlot(path, log=self.world.log, slots=self.tree.slots if parent else None)
+        changes = WorktreeChanges(tree, self._isolation, self._world)
         return Agent(
-            path, profile, provider, system, tuple(t.spec for t in tools.values()), tools, rules, budget, presence,
-            Inbox(path, self.world.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=self.world.workspace,
+            path=path, profile=profile, provider=provider, system=system,
+            specs=tuple(t.spec for t in tools.values()), tools=tools, rules=rules, budget=budget,
+            slot=RunSlot(path, log=self._world.log, slots=tree.slots if parent else None),
+            inbox=Inbox(path, self._world.log), max_turns=ROOT_TURNS, time_s=0.0, workspace=workspace,
             cache_key=f"{self._session}:{path}", parent=parent,
+            subagent_notes=lambda: "\n".join([*tree.notes(path), *changes.notes(path)]),
         )  # fmt: skip
 
-    # ---- rights and tools ----------------------------------------------------------
 
-    def _rights(self, parent: Rules, profile: Profile, tools: Mapping[str, Tool]) -> Rules:
-        return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
-
-    def _all_tools(self, catalog: ToolCatalog) -> list[Tool]:
-        """Every tool that a profile can list. A group's module makes its tools: `tools`, with what is named here."""
-        limits = self.settings.tools
-        given: dict[str, dict[str, Any]] = {
-            "shell": {
-                "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
-                "confined": bool(self.world.workspace.reach("")),
-            },
-            "web": {"private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._search_tool},
-            "memory": {"memory": self._recall, "session": self._session},
-            ASK_USER: {"attended": self.world.approvals.interactive},
-        }  # fmt: skip
-        made: list[Tool] = []
-        for group in catalog.groups("profile"):
-            made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
-        return made
-
-    def _delegation_targets(self, profile: Profile | None, path: str) -> tuple[Profile, ...]:
-        """Whom an agent may delegate to; nobody at the depth limit."""
-        delegation = self.settings.agents.delegation
-        if not delegation.enabled or depth_of(path) >= delegation.max_depth:
-            return ()
-        return self.profiles.children(profile)
-
-    def _with_delegation(self, tools: dict[str, Tool], offered: Sequence[Profile]) -> dict[str, Tool]:
-        delegation = self.settings.agents.delegation
-        assert self.tree is not None
-        settings = delegate.DelegateSettings(
-            system_prompt.catalog(offered), partial(self._muster.allow, self.tree), self.apart.create, self._summarize, delegation.max_batch,
-            delegation.result_chars, isolated=frozenset(p.name for p in offered if p.isolation),
-            cancel_workspace=self.apart.cancel, worktree=self.apart.report, pending=self.apart.pending_note,
-        )  # fmt: skip
-        made = [*delegate.delegate_tools(self.tree, settings), *worktree.worktree_tools(self.apart.settings)]
-        own = {t.name: t for t in made}
-        kept = {name: t for name, t in tools.items() if name not in own}
-        return {**kept, **own} if offered else kept
-
-    def _price(self, one: SpawnEstimate) -> float | None:
-        """US dollars that a sub-agent may cost at most: its whole budget, four parts read to one part written."""
-        delegation = self.settings.agents.delegation
-        profile = self.profiles.found.get(one.profile)
-        own = (profile and profile.max_token_budget) or delegation.token_budget.default
-        tokens = min(delegation.token_budget.max, own, one.max_tokens or own)
-        provider = one.above
-        if profile is not None:
-            with suppress(FridayError):  # what is wrong with its model is said when it is started
-                provider, _ = self._child_provider(one.above, profile)
-        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))
-
-    async def _summarize(self, path: str, known: AgentSummary) -> str | None:
-        """A long result in short, by the summarizer; None where the settings want head and tail, or it failed."""
-        if self.settings.agents.delegation.long_results != "summary":
-            return None
-        assert self.tree is not None
-        task = (
-            f"Summarise this result of a sub-agent for the agent that asked for it. Keep every figure, path and source. "
-            f"Its task was:\n{known.task}\n\nIts result:\n{known.result}"
-        )
-        try:
-            node = self.tree.spawn(path, SubagentTask("summarizer", task, self_contained=True))
-        except ToolError:
-            return None
-        await self.tree.wait(path, [node])
-        return node.outcome.result if node.outcome.status == "completed" else None
-
-
-def _form(spec: SubagentTask) -> Callable[[str], str] | None:
-    """The check of a result's form. Raises ToolError for a schema that is none."""
-    if spec.schema is None:
-        return None
-    try:
-        return output_schema.checker(spec.schema)
-    except UsageError as error:
-        raise ToolError(str(error)) from None
+def _profile_rules(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
+    """The rules of an agent with `profile` and `tools`; its model's own web search needs the right to search, too."""
+    return profile_rights(parent, profile, (*tools, *profile.select((WEB_SEARCH,))))
 
 
 def _least(*limits: float | None) -> float | None:
@@ -379,9 +302,9 @@ def _least(*limits: float | None) -> float | None:
 
 
 def _check_price(provider: Provider, budget: Budget) -> None:
-    """A cost limit cannot be kept for a model whose price nobody knows: refused rather than ignored."""
+    """Raises UsageError if `budget` limits the cost and the model's price is unknown: the limit could not be kept."""
     if budget.left("cost") != float("inf") and provider.cost(Usage(input=1, output=1)) is None:
         raise UsageError(
-            f"No price is known for {provider.name}/{provider.model}, so a cost limit cannot be kept.",
-            hint="Limit tokens, or set prices under [providers] in the config.",
+            f"The price of {provider.name}/{provider.model} is unknown, so a cost limit cannot be kept.",
+            hint="Limit tokens instead, or set prices under [providers] in the config.",
         )

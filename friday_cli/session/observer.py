@@ -10,10 +10,9 @@ from friday_cli.core.protocol.errors import StoreError, UsageError
 from friday_cli.core.protocol.events import Envelope
 from friday_cli.paths import store_path
 from friday_cli.store import Store
-from friday_cli.workspace.checkpoints.review import FileDiff
 
 from .open import Options
-from .rewind import RewindPoint, points, without_agents
+from .rewind import RecordedRewinder
 from .session import Session
 
 PAUSE_S = 0.5
@@ -32,6 +31,7 @@ class SessionObserver:
         self.since = since
         self.released = asyncio.Event()
         self.owner_pid: int | None = None
+        self.rewind = RecordedRewinder(session, store, env)
         self._options = options
         self._store = store
         self._env = env
@@ -73,15 +73,6 @@ class SessionObserver:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), PAUSE_S)
 
-    async def points(self) -> list[RewindPoint]:
-        """As of a `Session`."""
-        return points(await self._store.events(self.id))
-
-    async def changes(self) -> list[FileDiff]:
-        """As of a `Session`."""
-        async with without_agents(self._store, self.id, self._env) as past:
-            return await past.changes()
-
     @property
     def refusal(self) -> UsageError:
         """What a face says to a person who wants anything of the session."""
@@ -108,5 +99,5 @@ class SessionObserver:
             await self._store.close()
 
     async def _look(self) -> None:
-        self.owner_pid = await self._store.driver(self.id)
+        self.owner_pid = await self._store.owner_pid(self.id)
         (self.released.set if self.owner_pid is None else self.released.clear)()

@@ -1,4 +1,4 @@
-"""Opening a session: settings, trust, profiles, store, workspace and agents put together, once, in this order."""
+"""Opens a session: reads settings, trust and profiles, then builds the engine from the log up to the tree of agents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import platform
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,46 +14,46 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from friday_cli import __version__, config
-from friday_cli.core.agent.agent import Agent, Policy, Services
+from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.eventlog.notices import NOTE
-from friday_cli.core.eventlog.replay import AgentRecord, left_behind, replay
+from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.permissions.approvals import ApprovalQueue
-from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable, UsageError
-from friday_cli.core.protocol.events import SCHEMA, Envelope, InboxMessage, Notice, Prefix, SessionStarted
-from friday_cli.core.protocol.format import is_demo
-from friday_cli.core.protocol.messages import without_thinking
+from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
 from friday_cli.core.protocol.provider import Effort
-from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import instructions, profiles, trust, trust_review
 from friday_cli.llm import models
 from friday_cli.paths import cache_dir, config_dir, data_dir, state_dir, store_path, text_of
 from friday_cli.store import Ownership, Store, new_id
-from friday_cli.tool_catalog import DELEGATE_TASK
 from friday_cli.workspace.checkpoints import MEGABYTE, CheckpointRecorder, Snapshot, SnapshotLimits, blobs_of
 from friday_cli.workspace.local import LocalWorkspace
+from friday_cli.workspace.local_files import WorkspaceFiles
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 from . import cleanup, system_prompt
-from .agent_factory import ROOT, AgentFactory
+from .agent_factory import ROOT, AgentFactory, RootOptions
 from .agent_rules import session_rules
+from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
+from .permissions import SessionPermissions
+from .provider_pool import ProviderPool
+from .resume import EventHistory, agent_summary, options_as_before, resume_root
 from .shared_rate_limit import FileSharedRateLimit
+from .worktree_changes import WorktreeChanges
 
 if TYPE_CHECKING:
     from friday_cli.workspace.worktrees import Worktrees
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What a face was asked for; None or empty leaves it to the settings.
+    """What a frontend was asked for; None or empty: as the settings say.
 
-    `attended` tells whether somebody can answer questions. `resume` is the whole id of a session. `trusted` counts the
-    folder as trusted for this session. `flags` are settings of the command line by dotted name.
+    `attended`: a person can answer questions. `resume`: the whole id of a session. `trusted`: treat the folder as trusted in
+    this session. `flags`: settings of the command line by dotted name.
     """
 
     cwd: Path
@@ -72,9 +72,9 @@ class Options(msgspec.Struct, frozen=True):
 
 
 class SessionParts(msgspec.Struct, eq=False):
-    """The parts of an open session. `sandbox` is what confines its commands. `notes` are for the model with the next
-    prompt; events up to number `since` are from before this opening. `profiles` are the names there are, `offered`
-    those that the root may delegate to."""
+    """The parts of an open session. `notes` are for the model with the next prompt. `since`: number of the last event before
+    this opening. `profiles`: names of all profiles; `offered`: those that the main agent may delegate to. `changes` are
+    the worktrees' changes as a person applies or discards them."""
 
     id: str
     store: Store
@@ -82,23 +82,24 @@ class SessionParts(msgspec.Struct, eq=False):
     log: Log
     world: Services
     tree: SubagentTree
-    root: Agent
     rules: Rules
+    permissions: SessionPermissions
+    notes: list[str]
     since: int
     profiles: tuple[str, ...]
     offered: tuple[str, ...]
-    apart: WorktreeIsolation
-    keeper: CheckpointRecorder
+    isolation: WorktreeIsolation
+    changes: WorktreeChanges
+    workspace: LocalWorkspace
     sandbox: SandboxChoice
-    notes: list[str] = []
 
 
 class _OpenContext(msgspec.Struct, eq=False):
-    """What is known before anything is written."""
+    """Everything that is read before anything is written."""
 
     cwd: Path
     env: Mapping[str, str]
-    standing: trust.Trust
+    trust: trust.Trust
     settings: config.Settings
     profiles: profiles.Profiles
     instructions: instructions.Instructions
@@ -107,80 +108,28 @@ class _OpenContext(msgspec.Struct, eq=False):
     notices: tuple[str, ...]
 
 
-class _EventHistory:
-    """The events of a session that goes on, each read once; none of a new one."""
-
-    def __init__(self, store: Store, session: str | None) -> None:
-        self._store, self._session = store, session
-        self.envelopes: list[Envelope] = []
-        self._records: dict[str, AgentRecord] = {}
-
-    @property
-    def last(self) -> int:
-        """The number of the newest event, 0 without any."""
-        return self.envelopes[-1].seq or 0 if self.envelopes else 0
-
-    async def read(self) -> dict[str, AgentRecord]:
-        """The agents as they stand now. Raises StoreError, UsageError."""
-        if self._session and (more := await self._store.events(self._session, after=self.last)):
-            self.envelopes += more
-            self._records = replay(self.envelopes)
-        return self._records
-
-
 async def open_session(options: Options, env: Mapping[str, str] | None = None) -> SessionParts:
-    """Open a new session, or an old one with everything it knew.
+    """Open a new session, or resume one.
 
-    Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a line for a person.
+    Raises FridayError (UsageError, NotConfigured, FileError, StoreError) with a message for a person.
     """
     env = os.environ if env is None else env
     store = Store(store_path(env))
-    past = _EventHistory(store, options.resume)
+    history = EventHistory(store, options.resume)
     try:
         if options.resume:
             await store.reconcile()
-            options = _as_before(options, (await past.read()).get("a"))
-        ground = await _look(options, env)
-        session_id = options.resume or new_id()
-        store, ownership, *unkept = await _owned(store, session_id, new=not options.resume)
-        ground.notices += (*unkept,)
+            await history.read()
+            options = options_as_before(options, history.records.get("a"))
+        context = await _read_context(options, env)
+        session = options.resume or new_id()
+        store, ownership, *unsaved = await _own(store, session, new=not options.resume)
+        context.notices += (*unsaved,)
         try:
-            records = await past.read()  # the process that had the session until now may have added to it
-            log = Log(store.journal(session_id), last=past.last)
-            crew = _crew(options, ground, store, session_id, log)
-            for envelope in past.envelopes:
-                crew.world.taint.apply(envelope)
-            known = [_known(record) for path, record in records.items() if path != "a"]
-            tree = crew.tree = crew.apart.tree = SubagentTree(
-                crew.world, build=crew.create_child, revive=crew.restore, known=known
-            )
-            tree.on_end, tree.left = crew.apart.update_state, left_behind(past.envelopes)
-            crew.world.remember = crew.apart.compaction_note(crew.world.remember)
-            mode = options.mode or ground.settings.mode
-            rules = session_rules(
-                ground.settings, allow=options.allow, deny=options.deny, mode=mode, profile=options.profile or ROOT
-            )
-            root = crew.root(ground.choice, profile=options.profile, rules=rules)
-            names = ground.profiles.names()
-            keeper = _keeper(ground, crew.apart.main, log, session_id)
-            opened = SessionParts(
-                session_id, store, ownership, log, crew.world, tree, root, rules, past.last, names, crew.offered, crew.apart,
-                keeper, ground.sandbox,
-            )  # fmt: skip
-            if not options.resume:  # all that could fail has been done: a failed opening leaves no session behind
-                await store.create_session(ground.cwd, name=session_id)
-            if "a" in records:
-                await _resume(opened, records)
-                await crew.apart.restore(records)
-            elif not past.last:
-                await log.emit("a", SessionStarted(SCHEMA, session_id, text_of(ground.cwd), __version__))
-            if ground.notices:
-                await log.emit("a", *(Notice(text, "warning") for text in ground.notices))
-            if not store.in_memory:  # what it cannot write to it cannot tidy up, and its locks bind nobody
-                kept = ground.settings.checkpoints.megabytes
-                cleanup.daily(ground.settings.retention, ground.env, megabytes=kept)
-                crew.apart.sweep(store.own, ground.env)
-            return opened
+            await history.read()  # another process may have added events before this one owned the session
+            parts = _build(options, context, history, store=store, ownership=ownership, session=session)
+            await _begin(parts, context, history, new=not options.resume)
+            return parts
         except BaseException:
             ownership.release()
             raise
@@ -189,10 +138,30 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         raise
 
 
-async def _owned(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
-    """The store with the right to write to a session; for a `new` one that cannot be kept a store in memory, and why.
+async def _begin(parts: SessionParts, context: _OpenContext, history: EventHistory, *, new: bool) -> None:
+    """Write the first events of the session, or restore its agents. Everything that can fail for a person's reasons was
+    done before, so that a failed opening leaves no session behind."""
+    store, log = parts.store, parts.log
+    if new:
+        await store.create_session(context.cwd, name=parts.id)
+    if "a" in history.records:
+        await resume_root(parts.tree.root, parts.rules, history.records, log=log, notes=parts.notes)
+        await parts.isolation.restore(history.records)
+    elif not history.last:
+        await log.emit("a", SessionStarted(SCHEMA, parts.id, text_of(context.cwd), __version__))
+    if context.notices:
+        await log.emit("a", *(Notice(text, "warning") for text in context.notices))
+    if not store.in_memory:  # locks of a store in memory protect no other session
+        settings = context.settings
+        cleanup.daily(settings.retention, context.env, megabytes=settings.checkpoints.megabytes)
+        parts.isolation.start_cleanup(store.own, context.env)
 
-    Raises UsageError when another process has the session, StoreError.
+
+async def _own(store: Store, session: str, *, new: bool) -> tuple[Store, Ownership] | tuple[Store, Ownership, str]:
+    """The store and the right to write to a session. For a `new` session that cannot be saved: a store in memory, and a
+    notice for the person.
+
+    Raises UsageError if another process has the session, StoreError.
     """
     try:
         await store.open()
@@ -202,207 +171,199 @@ async def _owned(store: Store, session: str, *, new: bool) -> tuple[Store, Owner
             raise
         await store.close()
         store = Store(store.path, in_memory=True)
-        return store, await store.own(session), f"Nothing of this session is kept, it goes on in memory: {error}"
+        return store, await store.own(session), f"This session is not saved: {error}"
 
 
-def keep_rule(rule: str) -> None:
-    """Allow what `rule` matches in later sessions too. Raises FridayError when the settings cannot be written."""
-    from friday_cli.config.edit import add_value
-
-    add_value("permissions.allow", rule)
-
-
-def drop_rule(rule: str) -> bool:
-    """Take what `keep_rule` kept back; False where the settings do not have it. Raises FridayError as that."""
-    from friday_cli.config.edit import remove_value
-
-    return remove_value("permissions.allow", rule) is not None
-
-
-def _as_before(options: Options, record: AgentRecord | None) -> Options:
-    """The options of a session that goes on: its profile and model, where no others are named."""
-    if record is None:
-        return options
-    profile, model = options.profile, options.model
-    if profile is None and record.profile != ROOT:
-        profile = record.profile
-    last = record.prefix.model if record.prefix else record.granted.model
-    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
-        model = "demo" if is_demo(last) else last or None
-    return msgspec.structs.replace(options, profile=profile, model=model)
-
-
-async def _look(options: Options, env: Mapping[str, str]) -> _OpenContext:
-    """Read everything that decides what the session will be; nothing is written, so a failure leaves nothing behind."""
+async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContext:
+    """Read everything that decides how the session is built. Nothing is written, so a failure leaves nothing behind."""
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
     if not cwd.is_dir():  # noqa: ASYNC240
         raise UsageError(f"{options.cwd} is not a folder.")
-    standing = trust.is_trusted(cwd, env=env)
+    trusted_root = trust.is_trusted(cwd, env=env)
     if options.trusted:
-        standing = msgspec.structs.replace(standing, state="trusted")
+        trusted_root = msgspec.structs.replace(trusted_root, state="trusted")
     loaded = config.load(
-        project=standing.root if standing.ok else None, flags=options.flags, environ=env, file=options.config_file
+        project=trusted_root.root if trusted_root.ok else None,
+        flags=options.flags,
+        environ=env,
+        file=options.config_file,
     )
     settings = loaded.settings
     choice = models.resolve(options.model, settings, env=env, effort=options.effort)
-    choice = await models.measured(choice, settings, env=env)
+    choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
-    found = profiles.load(delegation.profiles.directory, standing, token_cap=cap, env=env)
-    notes = instructions.read(cwd, root=standing.root, config=config_dir(env), trusted=standing.ok)
+    found = profiles.load(delegation.profiles.directory, trusted_root, token_cap=cap, env=env)
+    notes = instructions.read(cwd, root=trusted_root.root, config=config_dir(env), trusted=trusted_root.ok)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
-        *_about(standing),
+        *_about(trusted_root),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
-    return _OpenContext(cwd, env, standing, settings, found, notes, choice, sandbox, notices)
+    return _OpenContext(cwd, env, trusted_root, settings, found, notes, choice, sandbox, notices)
 
 
 def _outbound(command: str) -> Sequence[tuple[str, str]]:
-    from friday_cli.command_safety import network_targets  # with its parser only where a command was run
+    from friday_cli.command_safety import network_targets  # loads its parser only after a command was run
 
     return network_targets(command)
 
 
-def _crew(options: Options, ground: _OpenContext, store: Store, session_id: str, log: Log) -> AgentFactory:
-    settings, cwd = ground.settings, ground.cwd
-    workspace = LocalWorkspace(
-        cwd,
-        extra=options.add_dirs,
-        spill=None if store.in_memory else data_dir(ground.env) / "spill" / session_id,
-        environ=ground.env,
-        keep=settings.tools.env_allow,
-        shown=settings.tools.output_chars,
-        sandbox=SandboxPolicy(
-            ground.sandbox,
-            environ=ground.env,
-            write=settings.sandbox.write,
-            read_deny=settings.sandbox.read_deny,
-            network=settings.sandbox.network,
-            own=[place(ground.env) for place in (config_dir, data_dir, state_dir, cache_dir)],
-        ),
-    )
+def _build(
+    options: Options,
+    context: _OpenContext,
+    history: EventHistory,
+    *,
+    store: Store,
+    ownership: Ownership,
+    session: str,
+) -> SessionParts:
+    """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
+    settings, env = context.settings, context.env
     delegation = settings.agents.delegation
-    policy = Policy(
+    taint = TaintTracker(_outbound)
+    for envelope in history.envelopes:
+        taint.apply(envelope)
+    log = Log(store.journal(session), last=history.last, watch=taint.apply)
+    rules = session_rules(
+        settings,
+        allow=options.allow,
+        deny=options.deny,
+        mode=options.mode or settings.mode,
+        profile=options.profile or ROOT,
+    )
+    persona = context.profiles.get(options.profile) if options.profile else None
+    notes: list[str] = []
+    permissions = SessionPermissions(rules, log, notes)
+    spill = None if store.in_memory else data_dir(env) / "spill" / session
+    workspace = _workspace(options, context, spill, _recorder(context, log, session))
+    providers = ProviderPool(settings, env)
+    world = Services(
+        log,
+        ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant),
+        workspace,
+        _policy(settings),
+        random.Random(),
+        taint,
+        supervisor=providers.supervisor(providers.get(context.choice)),
+        shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
+    )
+    isolation = _isolation(context, world, session)
+    shared = delegation.context.brain_write_scope == "shared"
+    tools = AgentTools(
+        world,
+        isolation,
+        providers,
+        settings=settings,
+        profiles=context.profiles,
+        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
+        session=session,
+    )
+    factory = AgentFactory(
+        world,
+        isolation,
+        providers,
+        tools,
+        root=RootOptions(context.choice, persona, rules),
+        settings=settings,
+        profiles=context.profiles,
+        environment=_environment(options, context, workspace),
+        instructions=context.instructions,
+        session=session,
+        overflow_folder=workspace.spill.folder,
+    )
+    known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
+    tree = SubagentTree(world, factory, known=known, left=left_behind(history.envelopes))
+    return SessionParts(
+        id=session, store=store, ownership=ownership, log=log, world=world, tree=tree, rules=rules,
+        permissions=permissions, notes=notes, since=history.last, profiles=context.profiles.names(),
+        offered=tuple(profile.name for profile in tools.targets("a", persona)), isolation=isolation,
+        changes=WorktreeChanges(tree, isolation, world), workspace=workspace, sandbox=context.sandbox,
+    )  # fmt: skip
+
+
+def _policy(settings: config.Settings) -> Policy:
+    delegation = settings.agents.delegation
+    return Policy(
         compact_at=settings.context.compact_at,
         max_depth=delegation.max_depth,
         max_concurrent=delegation.max_concurrent,
         max_agents=delegation.max_agents,
     )
-    world = Services(
-        log,
-        ApprovalQueue(log, interactive=options.attended),
-        workspace,
-        policy,
-        random.Random(),
-        TaintTracker(_outbound),
-    )
-    world.shared_rate_limit = lambda lane: FileSharedRateLimit(lane, ground.env)
-    here = system_prompt.environment(
-        cwd,
-        ground.standing.root,
-        platform=f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
-        date=date.today().isoformat(),
-        mode=options.mode or settings.mode,
-        folders=[str(p) for p in workspace.roots[1:]],
-        answerable=options.attended,
-        sandbox=ground.sandbox.kind,
-        network=settings.sandbox.network,
-    )
-    shared = delegation.context.brain_write_scope == "shared"
 
+
+def _workspace(
+    options: Options,
+    context: _OpenContext,
+    spill: Path | None,
+    make_recorder: Callable[[WorkspaceFiles], CheckpointRecorder],
+) -> LocalWorkspace:
+    settings, env = context.settings, context.env
+    return LocalWorkspace(
+        context.cwd,
+        extra=options.add_dirs,
+        spill=spill,
+        environ=env,
+        keep=settings.tools.env_allow,
+        shown=settings.tools.output_chars,
+        sandbox=SandboxPolicy(
+            context.sandbox,
+            environ=env,
+            write=settings.sandbox.write,
+            read_deny=settings.sandbox.read_deny,
+            network=settings.sandbox.network,
+            own=[folder(env) for folder in (config_dir, data_dir, state_dir, cache_dir)],
+        ),
+        make_recorder=make_recorder,
+    )
+
+
+def _recorder(context: _OpenContext, log: Log, session: str) -> Callable[[WorkspaceFiles], CheckpointRecorder]:
+    """Makes what saves the earlier contents of a workspace's files."""
+    limits, blobs = context.settings.checkpoints, blobs_of(session, context.settings, context.env)
+    most = limits.file_megabytes * MEGABYTE
+
+    def make(files: WorkspaceFiles) -> CheckpointRecorder:
+        base = None
+        if limits.commands:
+            sizes = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
+            base = Snapshot(files.roots, blobs.folder.parent, sizes)
+        return CheckpointRecorder(blobs, base, log, label=files.label, most=most)
+
+    return make
+
+
+def _isolation(context: _OpenContext, world: Services, session: str) -> WorktreeIsolation:
     def worktrees(folder: Path) -> Worktrees:
         from friday_cli.workspace.worktrees import Worktrees
 
-        return Worktrees(folder, session=session_id, include=delegation.worktree_include, environ=ground.env)
+        include = context.settings.agents.delegation.worktree_include
+        return Worktrees(folder, session=session, include=include, environ=context.env)
 
-    return AgentFactory(
-        world,
-        apart=WorktreeIsolation(data_dir(ground.env) / "worktrees" / session_id, worktrees, world),
-        settings=settings,
-        profiles=ground.profiles,
-        here=here,
-        instructions=ground.instructions,
-        recall=store.memory(text_of(ground.standing.root), session_id, shared=shared),
-        session=session_id,
-        spill=workspace.spill.folder,
-        env=ground.env,
+    return WorktreeIsolation(data_dir(context.env) / "worktrees" / session, worktrees, world)
+
+
+def _environment(options: Options, context: _OpenContext, workspace: LocalWorkspace) -> system_prompt.Environment:
+    settings = context.settings
+    return system_prompt.environment(
+        context.cwd,
+        context.trust.root,
+        platform=f"{platform.system()} {platform.release()}",  # platform.platform() runs a command
+        date=date.today().isoformat(),
+        mode=options.mode or settings.mode,
+        folders=[str(folder) for folder in workspace.roots[1:]],
+        answerable=options.attended,
+        sandbox=context.sandbox.kind,
+        network=settings.sandbox.network,
     )
 
 
-def _keeper(ground: _OpenContext, workspace: LocalWorkspace, log: Log, session_id: str) -> CheckpointRecorder:
-    """What keeps the earlier contents of files from now on."""
-    limits, blobs = ground.settings.checkpoints, blobs_of(session_id, ground.settings, ground.env)
-    most = limits.file_megabytes * MEGABYTE
-    base = None
-    if limits.commands:
-        look = SnapshotLimits(file=most, all=limits.folder_megabytes * MEGABYTE)
-        base = Snapshot(workspace.roots, blobs.folder.parent, look)
-    keeper = workspace.guard.keeper = CheckpointRecorder(blobs, base, log, label=workspace.label, most=most)
-    return keeper
-
-
-async def _resume(opened: SessionParts, records: Mapping[str, AgentRecord]) -> None:
-    """Give the root what the log knows of it. The prefix stays as it was, unless another model goes on."""
-    root, rules, record = opened.root, opened.rules, records["a"]
-    root.history, root.usage, root.run = record.history, record.usage, record.run
-    root.receipt_builder.reset(record.receipt)
-    root.context = record.context
-    for path, other in records.items():
-        if path != "a":
-            root.below += other.usage
-    for message in record.inbox:
-        root.inbox.restore(message)
-    for other in records.values():
-        if other.path != "a":
-            for message in other.untold + _left_unread(other):
-                await root.inbox.put(message)
-    root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
-    rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
-    if record.prefix and record.prefix.model == root.model:
-        root.system, root.specs = record.prefix.system, record.prefix.tools
-        names = {spec.name for spec in root.specs}
-        root.tools = {name: t for name, t in root.tools.items() if name in names}
-        opened.notes.append(f"{NOTE} The session goes on. Today is {date.today().isoformat()}; mode: {rules.mode}.")
-    else:
-        root.history = [without_thinking(m) for m in root.history]
-        root.context = 0
-        await opened.log.emit("a", Prefix(root.model, root.system, root.specs))
-    if lost := [r for r in records.values() if r.path != "a" and _lost(r, after=record.begun)]:
-        listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:200]}" for r in lost)
-        opened.notes.append(
-            f"{NOTE} The process died while these sub-agents were at work. What they had is kept; {DELEGATE_TASK} with "
-            f"resume continues one, where it is still needed:\n{listed}"
-        )
-
-
-def _left_unread(record: AgentRecord) -> list[InboxMessage]:
-    """News in the inbox of an agent that ended: its process died before they were passed on."""
-    ended = record.end is not None and record.end.stop_reason not in ("parent", "process")
-    return [message for message in record.inbox if ended and message.source == "harness"]
-
-
-def _lost(record: AgentRecord, *, after: int) -> bool:
-    """Whether an agent died with its process, and nothing was put to the root after that."""
-    return record.end is not None and record.end.stop_reason == "process" and record.seq > after
-
-
-def _known(record: AgentRecord) -> AgentSummary:
-    end = record.end
-    return AgentSummary(
-        record.path, record.profile, record.task, record.status, end.stop_reason if end else None,
-        end.result if end else record.text, end.error if end else "", end.limit_of if end else "",
-        end.tree_usage if end else record.usage, record.active_s, record.receipt, end.findings if end else (),
-        record.prefix.model if record.prefix else record.granted.model,
-    )  # fmt: skip
-
-
-def _about(standing: trust.Trust) -> list[str]:
-    """What a person should know of an untrusted folder that has something to trust."""
-    unused = trust_review.unused_files(standing)
+def _about(folder_trust: trust.Trust) -> list[str]:
+    """A notice for the person if an untrusted folder has files that trust would enable."""
+    unused = trust_review.unused_files(folder_trust)
     if not unused:
         return []
     names = ", ".join(unused[:5]) + (" ..." if len(unused) > 5 else "")
-    return [f"{standing.reason} Not used: {names}. `friday trust` would allow them."]
+    return [f"{folder_trust.reason} Not used: {names}. `friday trust` would allow them."]

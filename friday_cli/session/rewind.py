@@ -1,4 +1,5 @@
-"""What a person can go back to: messages they wrote, with the files as they were; and a session that begins at one."""
+"""Rewinds the conversation and the files of a session to a message of the person, forks a session there, and reviews the
+changes of its agents."""
 
 from __future__ import annotations
 
@@ -6,14 +7,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
 from friday_cli.core.eventlog.log import Log
-from friday_cli.core.eventlog.replay import is_point
+from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol.errors import ToolError, UsageError
 from friday_cli.core.protocol.events import (
     AgentFinished,
@@ -28,23 +29,22 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.receipt import FileChange
 from friday_cli.store import Store
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.workspace.checkpoints import MEGABYTE, Blobs, CheckpointRecorder, blobs_of
-from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, follows
+from friday_cli.workspace.checkpoints.file_history import FileHistory, RecordedChange, is_result
 from friday_cli.workspace.checkpoints.restore_plan import RestoreConflict, RestorePlan, plan
-from friday_cli.workspace.checkpoints.review import FileDiff, review, standing, strands
+from friday_cli.workspace.checkpoints.review import FileDiff, by_agent, pending_changes, review
 from friday_cli.workspace.local import LocalWorkspace
 
 What = Literal["files", "conversation", "both"]
 Resolve = Literal["ask", "overwrite", "leave"]
-"""What becomes of files that are not as the agents left them: nothing is done where there are any, they are brought back
-all the same (what they hold now is kept, too), or they are left as they are."""
+"""What to do with files that were changed after the agents' last change: change nothing at all and report them, restore them
+too (their present content is kept), or leave them as they are."""
 
 
 class RewindPoint(msgspec.Struct, frozen=True):
-    """A message of the person. `number` counts from 1 in the conversation as it stands, `seq` is that of the event right
-    before which everything was as one goes back to; `at` in Unix seconds. `files` are those that agents and their
-    commands changed since, as far as that was kept."""
+    """A message of the person. `number` counts from 1 in the present conversation; a rewind restores the state right before
+    event `seq`. `at`: Unix seconds. `files`: files that agents and their commands changed since, as far as recorded."""
 
     number: int
     seq: int
@@ -54,12 +54,11 @@ class RewindPoint(msgspec.Struct, frozen=True):
 
 
 class RewindResult(msgspec.Struct, frozen=True):
-    """What a rewind did, or would do: `done` tells which. `point` is the message it goes back to, None where a rewind is
-    taken back.
+    """What a rewind did, or would do if not `done`. `point`: the message it goes back to; None if it undoes a rewind.
 
-    `files` are brought back (`seen` says "comes back" or "goes" of one that was deleted or made). `conflicts` are not as
-    the agents left them: with any of them nothing is done until a person said what is to become of them. `lost` cannot
-    be brought back, and why.
+    `files`: restored files (`seen` says "restored" or "deleted" for a file that was deleted or created). `conflicts`: files
+    that were changed after the agents' last change; with any of them nothing is done until a person decides. `lost`: files
+    that cannot be restored, with the reason.
     """
 
     what: What
@@ -70,111 +69,195 @@ class RewindResult(msgspec.Struct, frozen=True):
     lost: tuple[RestoreConflict, ...] = ()
 
 
-class Rewinder:
-    """The past of a session of which nothing runs. `most` bytes of a file are kept at most."""
+class RewindHost(Protocol):
+    """What a `Rewinder` needs of an open session."""
 
-    def __init__(self, log: Log, workspace: LocalWorkspace, blobs: Blobs, *, most: int) -> None:
-        self.log = log
+    def while_idle(self, action: str) -> AbstractContextManager[None]:
+        """Inside, no agent runs. Raises UsageError if one is running. `action` is a participle for messages."""
+        ...
+
+    async def rewound(self, result: RewindResult) -> None:
+        """A rewind was done and is in the log: continue from there."""
+        ...
+
+
+class _ClosedSession:
+    """The host for a session that no process has open."""
+
+    def while_idle(self, action: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    async def rewound(self, result: RewindResult) -> None:
+        """Nothing to do: the log has it."""
+
+
+class Rewinder:
+    """Rewinds one session. `workspace` has its files and a recorder of their earlier contents.
+
+    Nothing is deleted: the event Rewound tells from where the history continues, and `undo` reverses it. Tokens stay counted,
+    and sub-agents that were started since keep their results. If a method raises, everything is as it was.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        store: Store,
+        log: Log,
+        workspace: LocalWorkspace,
+        *,
+        host: RewindHost | None = None,
+    ) -> None:
+        assert workspace.write_hook.recorder is not None
+        self._session = session
+        self._store = store
+        self._log = log
         self.workspace = workspace
-        self.blobs = blobs
-        self._most = most
+        self._blobs = workspace.write_hook.recorder.blobs
+        self._most = workspace.write_hook.recorder.most
+        self._host = host or _ClosedSession()
 
     async def points(self) -> list[RewindPoint]:
-        """The messages of the person that are part of the conversation now, the oldest first."""
-        return points(await self.log.history())
+        """The messages of the person that are part of the conversation now, oldest first."""
+        return points(await self._log.history())
 
-    async def rewind(self, to: int, what: What, *, dry_run: bool, conflicts: Resolve) -> RewindResult:
-        """Go back to right before message number `to`. Raises UsageError, with everything as it was."""
-        envelopes = await self.log.history()
-        found = find_point(envelopes, to)
-        return await self._go(envelopes, Rewound(found.seq, what), found, found.seq, dry_run, conflicts)
+    async def to(
+        self, number: int, what: What = "both", *, dry_run: bool = False, conflicts: Resolve = "ask"
+    ) -> RewindResult:
+        """Restore the conversation, the files, or both as they were right before message `number`.
 
-    async def undo(self, *, dry_run: bool, conflicts: Resolve) -> RewindResult:
-        """Take back the newest rewind that was not taken back yet. Raises UsageError, with everything as it was."""
-        envelopes = await self.log.history()
-        last = last_rewind(envelopes)
-        assert isinstance(last.event, Rewound)
-        event = Rewound(last.seq or 0, last.event.what, undo=True)
-        return await self._go(envelopes, event, None, last.event.since, dry_run, conflicts)
+        All files are restored or none. With `dry_run` nothing is changed. If there are conflicts and `conflicts` is "ask",
+        nothing is changed and the result is not `done`: ask the person, then call again. Raises UsageError while an agent is
+        running, for an unknown number, and if files cannot be written.
+        """
+        with self._host.while_idle("rewound"):
+            envelopes = await self._log.history()
+            point = find_point(envelopes, number)
+            event = Rewound(point.seq, what)
+            return await self._rewind(envelopes, event, point, dry_run=dry_run, conflicts=conflicts)
 
-    async def _go(
+    async def undo(self, *, dry_run: bool = False, conflicts: Resolve = "ask") -> RewindResult:
+        """Undo the newest rewind that was not undone yet, as `to` does. Raises UsageError as `to`, and if there is none."""
+        with self._host.while_idle("rewound"):
+            envelopes = await self._log.history()
+            last = last_rewind(envelopes)
+            assert isinstance(last.event, Rewound)
+            event = Rewound(last.seq or 0, last.event.what, undo=True)
+            return await self._rewind(
+                envelopes, event, None, dry_run=dry_run, conflicts=conflicts, since=last.event.since
+            )
+
+    async def _rewind(
         self,
         envelopes: Sequence[Envelope],
         event: Rewound,
-        to: RewindPoint | None,
-        seq: int,
+        point: RewindPoint | None,
+        *,
         dry_run: bool,
-        answer: Resolve,
+        conflicts: Resolve,
+        since: int | None = None,
     ) -> RewindResult:
-        made = RestorePlan()
+        """Restore what was changed after event `since` (default: `event.to`), and write `event`."""
+        restore = RestorePlan()
         if event.what != "conversation":
-            made = await self.planned(FileHistory(envelopes).since(seq).values(), force=answer == "overwrite")
-        stands = bool(made.conflicts) and answer == "ask"
-        told = RewindResult(event.what, False, to, made.files, made.conflicts, made.lost)
-        if dry_run or stands:
-            return told
-        if event.what == "files" and not made.steps:
-            raise UsageError("No file is to be brought back.", hint=_why_none(made))
-        since = self.log.last
-        await self.apply(made)
-        await self.log.emit("a", msgspec.structs.replace(event, since=since))
-        return msgspec.structs.replace(told, done=True)
+            changes = FileHistory(envelopes).since(event.to if since is None else since)
+            restore = await self._plan(changes.values(), force=conflicts == "overwrite")
+        result = RewindResult(event.what, False, point, restore.files, restore.conflicts, restore.lost)
+        if dry_run or (restore.conflicts and conflicts == "ask"):
+            return result
+        if event.what == "files" and not restore.steps:
+            raise UsageError("No file needs to be restored.", hint=_why_none(restore))
+        return await self._apply(restore, event, result)
+
+    async def fork(self, at: int | None = None) -> str:
+        """Create a session that starts with this one's history up to right before message `at` (None: all of it); returns
+        its id. This session may be running, and files stay as they are. Raises UsageError, StoreError."""
+        await self._log.flush()
+        return await fork(self._store, self._session, at=at)
 
     async def changes(self) -> list[FileDiff]:
-        """What each agent did to each file, as far as it stands and nobody accepted it."""
-        ledger = FileHistory(await self.log.history())
-        return await asyncio.to_thread(review, ledger, self.workspace, self.blobs, most=self._most)
+        """One row for each agent and file: its changes from the recorded state to the present one, without those that were
+        undone or accepted. Agents may be running."""
+        history = FileHistory(await self._log.history())
+        return await asyncio.to_thread(review, history, self.workspace, self._blobs, most=self._most)
 
-    async def restore_file(self, agent: str | None, key: str, *, conflicts: Resolve) -> RewindResult:
-        """Take back what an agent did to a file, or all agents. Raises UsageError."""
-        strand = _strand(FileHistory(await self.log.history()), agent, key)
-        made = await self.planned([strand], force=conflicts == "overwrite")
-        told = RewindResult("files", False, None, made.files, made.conflicts, made.lost)
-        if made.conflicts and conflicts == "ask":
-            return told
-        if not made.steps:
-            raise UsageError("Nothing was put back.", hint=_why_none(made))
-        since = self.log.last
-        await self.apply(made)
-        await self.log.emit("a", Rewound(strand[0].seq, "files", since=since))
-        return msgspec.structs.replace(told, done=True)
+    async def restore_file(self, key: str, agent: str | None = None, *, conflicts: Resolve = "ask") -> RewindResult:
+        """Undo the changes of `agent` to a file, or of all agents (None); `key` is that of a row of `changes`.
+
+        Works as a rewind of this file: `undo` reverses it, and conflicts need an answer. Raises UsageError while an agent is
+        running, if another agent changed the file later, and if it cannot be written.
+        """
+        with self._host.while_idle("changed"):
+            changes = _changes_to_undo(FileHistory(await self._log.history()), agent, key)
+            restore = await self._plan([changes], force=conflicts == "overwrite")
+            result = RewindResult("files", False, None, restore.files, restore.conflicts, restore.lost)
+            if restore.conflicts and conflicts == "ask":
+                return result
+            if not restore.steps:
+                raise UsageError("No file needs to be restored.", hint=_why_none(restore))
+            return await self._apply(restore, Rewound(changes[0].seq, "files"), result)
 
     async def accept(self, key: str) -> None:
-        """Leave what was done to a file so far out of `changes` from now on. Raises UsageError."""
-        _strand(FileHistory(await self.log.history()), None, key)
-        await self.log.emit("a", Reviewed((key,)))
+        """Leave the present changes of a file out of `changes` from now on; the file stays. Raises UsageError."""
+        _changes_to_undo(FileHistory(await self._log.history()), None, key)
+        await self._log.emit("a", Reviewed((key,)))
 
-    async def planned(self, wanted: Collection[list[RecordedChange]], *, force: bool) -> RestorePlan:
-        """How files get what they held before the first of their changes."""
-        return await asyncio.to_thread(plan, list(wanted), self.workspace, self.blobs, most=self._most, force=force)
+    async def _plan(self, wanted: Collection[list[RecordedChange]], *, force: bool) -> RestorePlan:
+        """How each file gets the content it had before the first of its changes."""
+        return await asyncio.to_thread(plan, list(wanted), self.workspace, self._blobs, most=self._most, force=force)
 
-    async def apply(self, made: RestorePlan) -> None:
-        """Do what was planned, all of it or nothing. Raises UsageError, also where it could not be taken back."""
-        if not made.steps:
-            return
+    async def _apply(self, restore: RestorePlan, event: Rewound, result: RewindResult) -> RewindResult:
+        """Restore the files, all of them or none, then write `event`. Raises UsageError, also if that could not be undone."""
+        since = self._log.last
+        if restore.steps:
+            await self._restore_files(restore)
+        await self._log.emit("a", msgspec.structs.replace(event, since=since))
+        done = msgspec.structs.replace(result, done=True)
+        await self._host.rewound(done)
+        return done
+
+    async def _restore_files(self, restore: RestorePlan) -> None:
         try:
-            for step in made.steps:
+            for step in restore.steps:
                 if step.old is not None:
-                    await asyncio.to_thread(self.blobs.put, step.old.data)
+                    await asyncio.to_thread(self._blobs.put, step.old.data)
         except OSError as error:
             raise UsageError(
-                f"What {self.workspace.label(step.path)} holds now cannot be kept: {error.strerror}. Nothing was changed.",
-                hint=f"Make room in {self.blobs.folder.parent}, then try again.",
+                f"The present content of {self.workspace.label(step.path)} cannot be kept: {error.strerror}. "
+                "Nothing was changed.",
+                hint=f"Free disk space in {self._blobs.folder.parent}, then try again.",
             ) from None
         try:
-            await self.workspace.land(made.steps)
+            await self.workspace.apply_writes(restore.steps)
         except ToolError as error:
             raise UsageError(str(error)) from None
 
 
-def _strand(ledger: FileHistory, agent: str | None, key: str) -> list[RecordedChange]:
-    """The newest changes of a file by an agent, or all that stand. Raises UsageError."""
-    changes = standing(ledger).get(key)
+class RecordedRewinder:
+    """The part of a `Rewinder` that a session needs which another process drives: only read from the store."""
+
+    def __init__(self, session: str, store: Store, env: Mapping[str, str] | None) -> None:
+        self._session = session
+        self._store = store
+        self._env = env
+
+    async def points(self) -> list[RewindPoint]:
+        """As `Rewinder.points`."""
+        return points(await self._store.events(self._session))
+
+    async def changes(self) -> list[FileDiff]:
+        """As `Rewinder.changes`. Raises UsageError if the session's folder is gone."""
+        async with without_agents(self._store, self._session, self._env) as rewinder:
+            return await rewinder.changes()
+
+
+def _changes_to_undo(ledger: FileHistory, agent: str | None, key: str) -> list[RecordedChange]:
+    """The newest changes of a file by an agent, or all that are open for review. Raises UsageError."""
+    changes = pending_changes(ledger).get(key)
     if changes is None:
         raise UsageError(f"No change of {key!r} waits for a review.")
     if agent is None:
         return changes
-    last = strands(changes)[-1]
+    last = by_agent(changes)[-1]
     if last[-1].agent == agent:
         return last
     if not any(change.agent == agent for change in changes):
@@ -192,21 +275,19 @@ def _why_none(made: RestorePlan) -> str:
 def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
     """The messages of the person that are part of the conversation now, the oldest first."""
     found: list[RewindPoint] = []
-    stood: dict[int, list[RewindPoint]] = {}
+    marks: dict[int, list[RewindPoint]] = {}
     started: AgentStarted | None = None
     for envelope in envelopes:
         event, seq = envelope.event, envelope.seq or 0
         if envelope.agent != "a":
             continue
-        if isinstance(event, MessageAdded) and is_point("a", event.message):
-            stood[seq] = found
+        if isinstance(event, MessageAdded) and is_rewind_point("a", event.message):
+            marks[seq] = found
             text = started.task if started else event.message.text
             found = [*found, RewindPoint(len(found) + 1, seq, text, envelope.at)]
             started = None
         elif isinstance(event, Rewound):
-            stood[seq] = found
-            if event.what != "files":
-                found = stood.get(event.to, found)
+            found = after_rewind(marks, seq, event, found)
         elif isinstance(event, AgentStarted):
             started = event
     ledger = FileHistory(envelopes)
@@ -216,7 +297,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
 def _changed(ledger: FileHistory, seq: int) -> tuple[str, ...]:
     """The files that do not hold, as the log tells, what they held at a moment."""
     files = ledger.since(seq).values()
-    return tuple(sorted(c[0].kept.path for c in files if not follows(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
+    return tuple(sorted(c[0].kept.path for c in files if not is_result(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
 
 
 def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
@@ -255,11 +336,12 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
         raise UsageError(f"Nothing happened in session {session[:8]}.")
     settings = config.load(project=None, flags={}, environ=os.environ if env is None else env).settings
     log = Log(store.journal(session), last=max(e.seq or 0 for e in envelopes))
-    workspace = LocalWorkspace(Path(first.cwd))
     blobs, most = blobs_of(session, settings, env), settings.checkpoints.file_megabytes * MEGABYTE
-    workspace.guard.keeper = CheckpointRecorder(blobs, None, log, label=workspace.label, most=most)
+    workspace = LocalWorkspace(
+        Path(first.cwd), make_recorder=lambda files: CheckpointRecorder(blobs, None, log, label=files.label, most=most)
+    )
     try:
-        yield Rewinder(log, workspace, blobs, most=most)
+        yield Rewinder(session, store, log, workspace)
     finally:
         await log.close()
         await workspace.close()
@@ -287,7 +369,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
         await store.journal(name).append([msgspec.structs.replace(kept[0], event=began), *kept[1:], note])
     place = store.path.parent / "checkpoints"
     wanted = {k.before for e in kept if isinstance(e.event, Checkpoint) for k in e.event.files if k.before}
-    await asyncio.to_thread(Blobs(place / name, most=0).take, place / session, wanted)
+    await asyncio.to_thread(Blobs(place / name, most=0).copy_from, place / session, wanted)
     return name
 
 
@@ -302,7 +384,7 @@ def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
 
 def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     made = []
-    for envelope in closing(envelopes, now=time.time()):
+    for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
         if isinstance(event, AgentFinished):
             words = f"Session {session[:8]} was forked while this agent was at work; it goes on there."

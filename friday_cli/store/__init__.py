@@ -1,4 +1,4 @@
-"""Sessions, agents, events and memories in one SQLite file. Each part is loaded when it is asked for."""
+"""Sessions, agents, events and memories in one SQLite file. Submodules are imported on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .retention import prune
     from .store import Store, new_id
 
-_PLACES = {
+_MODULES = {
     "SessionJournal": "journal",
     "Ownership": "locks",
     "StoredMemory": "memory",
@@ -28,6 +28,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

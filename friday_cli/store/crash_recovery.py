@@ -1,4 +1,4 @@
-"""What a process left open when it died is closed by the next one."""
+"""Ends the runs, calls and questions that a crashed process left open."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from friday_cli.core.protocol.events import AgentFinished, AskWithdrawn, Envelop
 from friday_cli.core.protocol.messages import Usage
 
 
-def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
-    """The events that end every agent, call and question of a log whose process is gone, children before their parents."""
+def recovery_events(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
+    """The events that end all open agents, calls and questions of a log without a process, children before parents."""
     records = replay(envelopes)
     last = max((e.seq or 0 for e in envelopes), default=0)
     made: list[Envelope] = []
@@ -24,7 +24,7 @@ def closing(envelopes: Sequence[Envelope], *, now: float) -> list[Envelope]:
         for ask in record.asks:
             add(record.path, AskWithdrawn(ask, "its process ended"))
         for call in record.open.values():
-            record.tally.add(call.tool, "cancelled", call.facts)
+            record.receipt_builder.add(call.tool, "cancelled", call.facts)
             add(record.path, ToolFinished(call.call_id, call.tool, "cancelled", facts=call.facts))
         if record.end is None:
             add(record.path, _interrupted(record, records))
@@ -46,6 +46,6 @@ def _interrupted(record: AgentRecord, records: dict[str, AgentRecord]) -> AgentF
         usage=record.usage,
         tree_usage=tree,
         duration_s=record.active_s,
-        wall_s=max(0.0, record.seen_at - record.started),  # a clock may have been set back
+        wall_s=max(0.0, record.seen_at - record.started),  # the clock may have been set back
         receipt=record.receipt,
     )

@@ -1,4 +1,4 @@
-"""Where the events of one session are kept, and the rows that are folded from them in the same transaction."""
+"""The journal of a session's events, and the rows that are derived from them in the same transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from friday_cli.core.eventlog.replay import collecting_later
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import (
-    ENDED,
     AgentFinished,
     AgentStarted,
     AnyEvent,
@@ -32,13 +31,15 @@ from friday_cli.core.protocol.events import (
     kind,
 )
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.core.text.sanitize import sanitize_line
 
 from .writer import StoreReader, StoreWriter
 
 
 class SessionJournal:
-    """The `core.log.Journal` of one session. After a failed write it takes nothing more, so what is kept has no holes."""
+    """Implements `core.eventlog.log.Journal` for one session. After a failed write all later writes fail, so that the
+    stored events have no gaps."""
 
     def __init__(self, session: str, *, writer: StoreWriter, reader: StoreReader) -> None:
         self.session = session
@@ -47,17 +48,17 @@ class SessionJournal:
         self._failure: StoreError | None = None
 
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
-        """Keep `envelopes`, in order. Done when they survive the death of the process, and with `durable` they and all
-        before them that of the machine; fails with StoreError."""
+        """Store `envelopes` in order. The future completes when they survive a crash of the process; with `durable`
+        they and all earlier ones also survive a power failure. It fails with StoreError."""
         batch = tuple(envelopes)
         return self._writer.submit(lambda db: self._write(db, batch), durable=durable, failed=self._give_up)
 
     async def read(self, after: int) -> list[Envelope]:
-        """All envelopes with a number above `after`, in order."""
+        """All envelopes with a number greater than `after`, in order."""
         return await self._reader.read(lambda db: read_events(db, self.session, after=after))
 
     async def sync(self) -> None:
-        """Returns when everything appended so far survives a power cut. Raises StoreError."""
+        """Return when everything appended so far survives a power failure. Raises StoreError."""
         await asyncio.shield(self._writer.submit(self._touch, durable=True))
 
     def _write(self, db: sqlite3.Connection, envelopes: Sequence[Envelope]) -> None:
@@ -76,24 +77,24 @@ class SessionJournal:
 
 
 def key_of(db: sqlite3.Connection, session: str) -> int:
-    """The row of a session. Raises StoreError when it is gone."""
+    """The row key of a session. Raises StoreError if it does not exist."""
     row = db.execute("SELECT key FROM sessions WHERE id = ?", (session,)).fetchone()
     if row is None:
-        raise StoreError(f"Session {session} does not exist any more.")
+        raise StoreError(f"Session {session} no longer exists.")
     return int(row[0])
 
 
 def remove(db: sqlite3.Connection, session: str) -> None:
-    """Remove a session with its agents and events. Raises StoreError when it is gone."""
+    """Remove a session with its agents and events. Raises StoreError if it does not exist."""
     key = key_of(db, session)
-    db.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+    db.execute("PRAGMA secure_delete = ON")  # overwrite the deleted data
     for table in ("events", "agents"):
         db.execute(f"DELETE FROM {table} WHERE session = ?", (key,))
     db.execute("DELETE FROM sessions WHERE key = ?", (key,))
 
 
 def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
-    """Write events and what follows from them for the rows of agents and session."""
+    """Insert events and update the rows of the agents and the session from them."""
     if not envelopes:
         return
     db.executemany(
@@ -105,27 +106,27 @@ def append_events(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope
 
 
 def project(db: sqlite3.Connection, key: int, envelopes: Sequence[Envelope]) -> None:
-    """Write what follows from events that are kept already for the rows of agents and session."""
+    """Update the rows of the agents and the session from events that are already stored."""
     for envelope in envelopes:
-        fold = _PROJECTIONS.get(type(envelope.event))
-        if fold is not None:
-            fold(db, key, envelope, envelope.event)
+        update = _PROJECTIONS.get(type(envelope.event))
+        if update is not None:
+            update(db, key, envelope, envelope.event)
 
 
 def _body(event: AnyEvent) -> str:
     try:
         return encode(event).decode()
-    except UnicodeEncodeError:  # a lone surrogate, which JSON in UTF-8 cannot hold
-        return encode(_mended(msgspec.to_builtins(event))).decode()
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
+        return encode(_encodable(msgspec.to_builtins(event))).decode()
 
 
-def _mended(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_mended(name): _mended(item) for name, item in value.items()}
+        return {_encodable(name): _encodable(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_mended(item) for item in value]
+        return [_encodable(item) for item in value]
     return value
 
 
@@ -133,7 +134,7 @@ def _usage(usage: Usage) -> tuple[int, int, int, int, int, float | None]:
     return usage.input, usage.cache_read, usage.cache_write, usage.output, usage.reasoning, usage.cost_usd
 
 
-def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentStarted) -> None:
+def _agent_started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentStarted) -> None:
     path = envelope.agent
     db.execute(
         "INSERT INTO agents(session, path, parent, depth, profile, task, model, call_id, background, run, status,"
@@ -155,17 +156,17 @@ def _started(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentS
 
 
 def _title(text: str) -> str:
-    """What a session is called after: the first paragraph, without what was piped in behind it."""
+    """The title of a session: the first paragraph of its task, without piped input after it."""
     return sanitize_line(text.strip().partition("\n\n")[0])
 
 
-def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
+def _agent_finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: AgentFinished) -> None:
     db.execute(
         "UPDATE agents SET status = ?, stop_reason = ?, finished = ?, active_s = active_s + ?"
         " WHERE session = ? AND path = ?",
         (event.status, event.stop_reason, envelope.at, event.duration_s, key, envelope.agent),
     )
-    if event.usage != Usage():  # its own word for its whole life
+    if event.usage != Usage():  # the total of all its runs
         db.execute(
             "UPDATE agents SET input = ?, cache_read = ?, cache_write = ?, output = ?, reasoning = ?, cost = ?"
             " WHERE session = ? AND path = ?",
@@ -173,7 +174,7 @@ def _finished(db: sqlite3.Connection, key: int, envelope: Envelope, event: Agent
         )
 
 
-def _spent(
+def _add_usage(
     db: sqlite3.Connection,
     key: int,
     envelope: Envelope,
@@ -187,7 +188,7 @@ def _spent(
         )
 
 
-def _changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: StatusChanged) -> None:
+def _status_changed(db: sqlite3.Connection, key: int, envelope: Envelope, event: StatusChanged) -> None:
     if event.status not in ENDED:
         db.execute(
             "UPDATE agents SET status = ? WHERE session = ? AND path = ? AND finished IS NULL",
@@ -199,28 +200,28 @@ def _detached(db: sqlite3.Connection, key: int, envelope: Envelope, event: Detac
     db.execute("UPDATE agents SET background = 1 WHERE session = ? AND path = ?", (key, envelope.agent))
 
 
-def _prefixed(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
+def _prefix(db: sqlite3.Connection, key: int, envelope: Envelope, event: Prefix) -> None:
     db.execute("UPDATE agents SET model = ? WHERE session = ? AND path = ?", (event.model, key, envelope.agent))
 
 
-def _said(db: sqlite3.Connection, key: int, envelope: Envelope, event: MessageAdded) -> None:
+def _message_added(db: sqlite3.Connection, key: int, envelope: Envelope, event: MessageAdded) -> None:
     message = event.message
     if message.role == "user" and message.source == "person" and depth_of(envelope.agent) == 0:
         db.execute("UPDATE sessions SET title = ? WHERE key = ? AND title = ''", (_title(message.text), key))
 
 
 _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None]] = {
-    AgentStarted: _started,
-    AgentFinished: _finished,
-    TurnFinished: _spent,
-    AttemptFailed: _spent,
-    Compacted: _spent,
-    IntentStated: _spent,
-    Verdict: _spent,
-    StatusChanged: _changed,
+    AgentStarted: _agent_started,
+    AgentFinished: _agent_finished,
+    TurnFinished: _add_usage,
+    AttemptFailed: _add_usage,
+    Compacted: _add_usage,
+    IntentStated: _add_usage,
+    Verdict: _add_usage,
+    StatusChanged: _status_changed,
     Detached: _detached,
-    Prefix: _prefixed,
-    MessageAdded: _said,
+    Prefix: _prefix,
+    MessageAdded: _message_added,
 }
 
 
@@ -228,7 +229,7 @@ _PROJECTIONS: dict[type, Callable[[sqlite3.Connection, int, Envelope, Any], None
 
 
 def read_events(db: sqlite3.Connection, session: str, *, after: int = 0, agent: str | None = None) -> list[Envelope]:
-    """The events of a session above number `after`; one that cannot be read leaves a notice in its place."""
+    """The events of a session after number `after`. An event that cannot be decoded is replaced by a notice."""
     from friday_cli.core.protocol.decode import decode_event
 
     query = "SELECT seq, at, agent, kind, CAST(body AS BLOB) FROM events WHERE session = ? AND seq > ?"

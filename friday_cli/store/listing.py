@@ -1,4 +1,4 @@
-"""The list of sessions, for a command that prints it and leaves: nothing is loaded here that only a run needs."""
+"""The list of sessions, for commands that only print it. Light to import: nothing that only a run needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from .records import SessionRow
-from .schema import connect, explain, patiently
+from .schema import connect, explain, retry_while_busy
 
 T = TypeVar("T")
 
@@ -16,12 +16,12 @@ TOKENS = "a.input + a.cache_write + a.output"
 COST = "CASE WHEN count(a.cost) = count(*) THEN sum(a.cost) END"
 
 
-def glance(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
-    """What `work` makes of the session file at `path`, here and now: for who has nothing else to do meanwhile.
+def run_query(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
+    """The result of `work` on the session file at `path`. Blocks, so it is for callers without an event loop.
     Raises StoreError."""
     db = connect(path)
     try:
-        return patiently(lambda: work(db))
+        return retry_while_busy(lambda: work(db))
     except sqlite3.Error as error:
         raise explain(error, path) from None
     finally:
@@ -29,15 +29,15 @@ def glance(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:
 
 
 def short_ids(ids: Sequence[str]) -> dict[str, str]:
-    """As much of each id as tells it from the others, 8 characters at least."""
+    """The shortest prefix of each id that is unique among `ids`, at least 8 characters."""
     size = 8
     while size < 36 and len({name[:size] for name in ids}) < len(ids):
         size += 4
     return {name: name[:size] for name in ids}
 
 
-def at_work(db: sqlite3.Connection) -> list[str]:
-    """The ids of sessions with agents that have no end."""
+def unfinished_sessions(db: sqlite3.Connection) -> list[str]:
+    """The ids of sessions with agents that have not ended."""
     rows = db.execute(
         "SELECT id FROM sessions WHERE key IN (SELECT session FROM agents INDEXED BY agents_at_work"
         " WHERE finished IS NULL) ORDER BY key"
@@ -46,7 +46,7 @@ def at_work(db: sqlite3.Connection) -> list[str]:
 
 
 def list_sessions(db: sqlite3.Connection, cwd: str | None, limit: int | None) -> list[SessionRow]:
-    """Sessions in which something ran, the newest first."""
+    """Sessions in which an agent ran, the newest first."""
     rows = db.execute(
         "SELECT s.id, s.cwd, s.title, s.model, s.created, s.updated,"
         " max(iif(a.depth = 0, a.status, '')), max(iif(a.depth = 0, a.stop_reason, '')), sum(a.depth > 0),"

@@ -1,4 +1,4 @@
-"""Who owns a session: a lock on a file tells, which ends with its process however that ends."""
+"""Session ownership by file locks (flock). The kernel releases a lock when its process ends in any way."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from friday_cli.core.protocol.errors import StoreError, Unwritable, UsageError
 
 
 class Ownership:
-    """The right to write to a session, until `release`; two processes never hold it at once. One without a `path` is
-    of a session that no other process can see."""
+    """The exclusive right to write to a session, until `release`. Without a `path` there is no lock file: the session
+    is in memory, and no other process can see it."""
 
     def __init__(self, session: str, path: Path | None = None, handle: int | None = None) -> None:
         self.session = session
@@ -20,7 +20,7 @@ class Ownership:
         self._handle = handle
 
     def release(self) -> None:
-        """Give the session free. May be called again."""
+        """Release the lock. Can be called more than once."""
         if self._path is not None and self._handle is not None:
             self._path.unlink(missing_ok=True)  # while it is still locked: see `_is_current`
             os.close(self._handle)
@@ -34,7 +34,7 @@ class Ownership:
 
 
 def own(folder: Path, session: str) -> Ownership:
-    """Take the lock of a session. Raises UsageError when somebody has it, StoreError when there can be no lock."""
+    """Take the lock of a session. Raises UsageError if another process has it, Unwritable if it cannot be created."""
     path = folder / f"{session}.lock"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -48,8 +48,8 @@ def own(folder: Path, session: str) -> Ownership:
                     return Ownership(session, path, handle)
             except BlockingIOError:
                 raise UsageError(
-                    f"Session {session[:8]} is open in another friday process{_who(handle)}.",
-                    hint="It can be read meanwhile; close it there to go on here.",
+                    f"Session {session[:8]} is open in another friday process{_owner_text(handle)}.",
+                    hint="You can read it in the meantime; close it there to resume it here.",
                 ) from None
             except BaseException:
                 os.close(handle)
@@ -58,22 +58,22 @@ def own(folder: Path, session: str) -> Ownership:
     except OSError as error:
         if error.errno == errno.ENOLCK:
             raise Unwritable(
-                f"The file system of {folder} knows no locks.", hint="Set FRIDAY_HOME elsewhere."
+                f"The file system of {folder} does not support locks.", hint="Set FRIDAY_HOME to another folder."
             ) from None
         raise Unwritable(
             f"Session {session[:8]} cannot be locked in {folder}: {error.strerror}.",
-            hint="Make room there, or let it be written, and try again.",
+            hint="Free some space or make the folder writable, and try again.",
         ) from None
 
 
 def is_owned(folder: Path, session: str) -> bool:
-    """Whether somebody has the lock of a session. Raises StoreError."""
+    """Whether a process has the lock of a session. Raises StoreError."""
     return owner(folder, session) is not None
 
 
 def owner(folder: Path, session: str) -> int | None:
-    """The number of the process that has the lock of a session, 0 where it has not written it yet; None where nobody
-    has. Raises StoreError."""
+    """The pid of the process that has the lock of a session, 0 if it has not written its pid yet; None if the session
+    is not locked. Raises StoreError."""
     path = folder / f"{session}.lock"
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -92,16 +92,16 @@ def owner(folder: Path, session: str) -> int | None:
 
 
 def _is_current(handle: int, path: Path) -> bool:
-    """Whether the locked file still is the one at `path`, and not one that its owner just removed."""
+    """Whether the locked file is still the one at `path`; its previous owner may just have removed it."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _who(handle: int) -> str:
+def _owner_text(handle: int) -> str:
     try:
         number = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
     finally:
         os.close(handle)
-    return f" (number {number})" if number.isdigit() else ""
+    return f" (pid {number})" if number.isdigit() else ""

@@ -1,4 +1,4 @@
-"""What the store answers with."""
+"""The records that the store returns."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from friday_cli.core.protocol.events import Status
     from friday_cli.core.protocol.messages import Usage
+    from friday_cli.core.protocol.run_result import Status
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """A session in a list. `status` and `stop_reason` are its root's, `tokens` and `cost_usd` those of its whole tree;
-    `agents` counts the children at every depth. Times in Unix seconds."""
+    """A session in a list. `status` and `stop_reason` are those of the root agent, `tokens` and `cost_usd` those of all
+    agents; `agents` is the number of sub-agents at every depth. Times are Unix seconds."""
 
     id: str
     cwd: str
@@ -29,7 +29,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """An agent of a session. `usage` is its own over its life, `active_s` that of all its ended runs."""
+    """An agent of a session. `usage` is its own over all its runs, `active_s` the active seconds of its ended runs."""
 
     path: str
     parent: str
@@ -48,8 +48,8 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 
 class StatRow(msgspec.Struct, frozen=True):
-    """How one profile did with one model. Times are active seconds of the ended runs, `stop_reasons` counts why they
-    ended; `success_rate` is None without any."""
+    """Statistics of one profile with one model. `p50_s` and `p95_s` are percentiles of the active seconds of its ended
+    runs, `stop_reasons` counts how they ended; `success_rate` is None without ended runs."""
 
     profile: str
     model: str
@@ -65,8 +65,8 @@ class StatRow(msgspec.Struct, frozen=True):
 
 
 class MemoryItem(msgspec.Struct, frozen=True):
-    """Something kept for later sessions. `agent` is `SESSION:PATH` of who saved it, `at` Unix seconds, `project` the
-    folder it is about ("" where `scope` is user). Until it is `promoted` only the agent that saved it sees it."""
+    """A note for later sessions. `agent` is the `SESSION:PATH` that saved it, `at` is in Unix seconds, `project` is its
+    folder ("" if `scope` is user). Until a note is `promoted`, only the agent that saved it sees it."""
 
     id: str
     text: str

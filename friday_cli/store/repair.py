@@ -1,4 +1,4 @@
-"""Saving what can be read of a damaged session file. The damaged one stays, and nothing is begun anew in silence."""
+"""Recovers the readable rows of a damaged session file into a new file. The damaged file is kept under another name."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .journal import append_events, project
 from .schema import Damaged, connect, explain
 
 TABLES = ("sessions", "events", "memories")
-"""What is taken over row by row; all other rows are made from these."""
+"""Tables that are copied row by row; the rows of agents are derived from the events."""
 LAST = 2**62
-"""No row has a higher number."""
+"""Upper limit of row numbers."""
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """What came of a repair: `kept` is the damaged file, None where the file was whole and stays as it is. `missing` are
-    the events of which only a gap in the numbers tells."""
+    """The result of a repair. `kept` is the path of the damaged file, None if the file is not damaged. `missing` is the
+    number of lost events, counted by the gaps in the event numbers."""
 
     kept: Path | None = None
     sessions: int = 0
@@ -41,39 +41,39 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 def repair(path: Path) -> Repaired:
-    """Put a new file with all that can be read in the place of a damaged one, which stays beside it under another name.
+    """Replace a damaged file with a new one that has all readable rows. The damaged file is renamed.
 
-    Sessions and agents whose rows are gone come back from their events. Raises UsageError where a process has a session
-    open, StoreError where the file is another program's or a newer Friday's, OSError where nothing can be written.
+    Lost rows of sessions and agents are derived from their events. Raises UsageError if a process has a session open,
+    StoreError if the file belongs to another program or a newer Friday, OSError if nothing can be written.
     """
-    _alone(path)
+    _check_unowned(path)
     with tempfile.TemporaryDirectory(prefix="repair-", dir=path.parent) as folder:
         work, new = Path(folder, "damaged.db"), Path(folder, "new.db")
-        for end in ("", "-wal"):  # looking at a file moves its log into it: that is for a copy
+        for end in ("", "-wal"):  # opening a file changes it (checkpoint of the log), so a copy is opened
             if Path(f"{path}{end}").exists():
                 shutil.copyfile(f"{path}{end}", f"{work}{end}")
         if _is_whole(work, path):
             return Repaired()
-        found = _take_over(work, new)
-        _alone(path)
+        found = _copy_readable(work, new)
+        _check_unowned(path)
         kept = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}")
         for end in ("", "-wal"):
             if Path(f"{path}{end}").exists() and (not end or Path(f"{path}{end}").stat().st_size):
-                _second_name(Path(f"{path}{end}"), Path(f"{kept}{end}"))
+                _link_or_copy(Path(f"{path}{end}"), Path(f"{kept}{end}"))
         for end in ("-wal", "-shm"):
-            Path(f"{path}{end}").unlink(missing_ok=True)  # else it would be taken for the log of the new file
+            Path(f"{path}{end}").unlink(missing_ok=True)  # SQLite would use it as the log of the new file
         os.replace(new, path)
     return msgspec.structs.replace(found, kept=kept)
 
 
-def _alone(path: Path) -> None:
-    """Raises UsageError while a process has a session open."""
+def _check_unowned(path: Path) -> None:
+    """Raise UsageError if a process has a session open."""
     for lock in (path.parent / "locks").glob("*.lock"):
         if locks.is_owned(lock.parent, lock.stem):
             raise UsageError(f"Session {lock.stem[:8]} is open in another friday process.", hint="Close it first.")
 
 
-def _second_name(file: Path, name: Path) -> None:
+def _link_or_copy(file: Path, name: Path) -> None:
     try:
         os.link(file, name)
     except OSError:  # a file system without links
@@ -82,7 +82,7 @@ def _second_name(file: Path, name: Path) -> None:
 
 
 def _is_whole(work: Path, path: Path) -> bool:
-    """Whether a copy of the file at `path` has no fault. Raises StoreError where it is not ours to change."""
+    """Whether `work`, a copy of the file at `path`, is undamaged. Raises StoreError if it is not Friday's file."""
     try:
         with closing(connect(work)) as db:
             return bool(db.execute("PRAGMA integrity_check(1)").fetchall() == [("ok",)])
@@ -96,8 +96,8 @@ def _is_whole(work: Path, path: Path) -> bool:
         raise type(error)(error.message.replace(str(work), str(path)), hint=error.hint) from None
 
 
-def _take_over(damaged: Path, new: Path) -> Repaired:
-    """Make the file `new` with every row of `damaged` that can be read, and what follows from them."""
+def _copy_readable(damaged: Path, new: Path) -> Repaired:
+    """Create the file `new` with every readable row of `damaged`, and the rows that are derived from them."""
     with closing(connect(new)) as db, closing(sqlite3.connect(damaged)) as old:
         old.text_factory = lambda raw: raw.decode("utf-8", "replace")
         db.execute("PRAGMA synchronous = FULL")
@@ -107,7 +107,7 @@ def _take_over(damaged: Path, new: Path) -> Repaired:
         each = "SELECT count(*) AS found, max(seq) AS top FROM events GROUP BY session"
         events, missing = db.execute(f"SELECT total(found), total(top - found) FROM ({each})").fetchone()
         for (key,) in db.execute("SELECT DISTINCT session FROM events").fetchall():
-            _fold(db, key)
+            _rebuild_rows(db, key)
         db.execute("COMMIT")
         sessions, notes = (
             db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("sessions", "memories")
@@ -120,18 +120,18 @@ def _rows(old: sqlite3.Connection, db: sqlite3.Connection, table: str) -> None:
     try:
         columns = [row[1] for row in old.execute(f"PRAGMA table_info({table})") if row[1] in known]
     except sqlite3.Error:
-        return  # not even which tables there are can be read
+        return  # the list of tables cannot be read
     if not columns:
         return
     names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    if table == "memories" and "promoted" not in columns:  # the first form: all count for everybody
+    if table == "memories" and "promoted" not in columns:  # the first schema: all are visible to everyone
         names, marks = f"{names}, promoted", f"{marks}, 1"
     for row in _readable(old, f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid"):
         db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({marks})", row)
 
 
 def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]:
-    """The rows of a table by their numbers; those that cannot be read are passed over."""
+    """The rows of a table in the order of their numbers, without those that cannot be read."""
     after: int | None = -1
     while after is not None:
         try:
@@ -140,11 +140,14 @@ def _readable(old: sqlite3.Connection, query: str) -> Iterator[Sequence[object]]
                 after = number
             return
         except sqlite3.Error:
-            after = _beyond(old, query, after)
+            after = _next_readable(old, query, after)
 
 
-def _beyond(old: sqlite3.Connection, query: str, after: int) -> int | None:
-    """The nearest number above `after` behind which rows can be read again, None for none."""
+def _next_readable(old: sqlite3.Connection, query: str, after: int) -> int | None:
+    """The lowest row number above `after` from which rows can be read again, None if there is none.
+
+    Found by exponential and then binary search.
+    """
 
     def reads(number: int) -> bool:
         try:
@@ -153,20 +156,20 @@ def _beyond(old: sqlite3.Connection, query: str, after: int) -> int | None:
             return False
         return True
 
-    leap = 1
-    while not reads(after + leap):
-        leap *= 2
-        if after + leap > LAST:
+    step = 1
+    while not reads(after + step):
+        step *= 2
+        if after + step > LAST:
             return None
-    low, high = after + leap // 2, after + leap
+    low, high = after + step // 2, after + step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if reads(middle) else (middle, high)
     return high
 
 
-def _fold(db: sqlite3.Connection, key: int) -> None:
-    """Make the rows of a session and its agents from its events."""
+def _rebuild_rows(db: sqlite3.Connection, key: int) -> None:
+    """Derive the rows of a session and its agents from its events."""
     envelopes = []
     for seq, at, agent, body in db.execute(
         "SELECT seq, at, agent, CAST(body AS BLOB) FROM events WHERE session = ? ORDER BY seq", (key,)
@@ -174,35 +177,37 @@ def _fold(db: sqlite3.Connection, key: int) -> None:
         try:
             envelopes.append(Envelope(seq, at, agent, decode_event(body)))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # a reader says so in its place
-    begun = next((e.event for e in envelopes if isinstance(e.event, SessionStarted)), None)
-    name, cwd = (begun.session, begun.cwd) if begun else (str(uuid.uuid4()), "")
+            continue  # `read_events` reports it
+    started = next((e.event for e in envelopes if isinstance(e.event, SessionStarted)), None)
+    name, cwd = (started.session, started.cwd) if started else (str(uuid.uuid4()), "")
     times = db.execute("SELECT min(at), max(at) FROM events WHERE session = ?", (key,)).fetchone()
     db.execute(
         "INSERT OR IGNORE INTO sessions(key, id, cwd, title, model, created, updated) VALUES (?, ?, ?, '', '', ?, ?)",
         (key, name, cwd, *times),
     )
     model = db.execute("SELECT model FROM sessions WHERE key = ?", (key,)).fetchone()[0]
-    made = _beginnings(envelopes, model)
+    made = _replacement_starts(envelopes, model)
     append_events(db, key, made)
     project(db, key, envelopes)
     db.execute("UPDATE sessions SET updated = ? WHERE key = ?", (times[1], key))
 
 
-def _beginnings(envelopes: list[Envelope], model: str) -> list[Envelope]:
-    """In the place of lost starts of agents, each where a number is free before its other events: without one nothing
-    of an agent can be shown or gone on with."""
-    taken = {e.seq for e in envelopes}
-    begun = {e.agent for e in envelopes if isinstance(e.event, AgentStarted)}
+def _replacement_starts(envelopes: list[Envelope], model: str) -> list[Envelope]:
+    """AgentStarted events for agents whose own was lost, at free numbers before their other events.
+
+    Without one an agent can neither be shown nor resumed.
+    """
+    used = {e.seq for e in envelopes}
+    started = {e.agent for e in envelopes if isinstance(e.event, AgentStarted)}
     made = []
     for envelope in envelopes:
-        if envelope.agent in begun or isinstance(envelope.event, SessionStarted):
+        if envelope.agent in started or isinstance(envelope.event, SessionStarted):
             continue
-        begun.add(envelope.agent)
-        free = next((n for n in range((envelope.seq or 1) - 1, 0, -1) if n not in taken), None)
+        started.add(envelope.agent)
+        free = next((n for n in range((envelope.seq or 1) - 1, 0, -1) if n not in used), None)
         if free is not None:
-            taken.add(free)
+            used.add(free)
             profile = "friday" if envelope.agent == "a" else "general"
-            start = AgentStarted(1, profile, "(how it began is lost)", model, parent_of(envelope.agent))
+            start = AgentStarted(1, profile, "(task lost)", model, parent_of(envelope.agent))
             made.append(Envelope(free, envelope.at, envelope.agent, start))
     return made

@@ -1,4 +1,4 @@
-"""What is kept no longer: the sessions that nobody used for long, and the oldest where all together take too much."""
+"""Removes sessions that were not used for long, and the oldest ones if all together are too large."""
 
 from __future__ import annotations
 
@@ -12,56 +12,56 @@ from friday_cli.core.protocol.errors import UsageError
 
 from . import locks
 from .journal import remove
-from .schema import connect, patiently, roll_back
+from .schema import connect, retry_while_busy, roll_back
 
 DAY_S = 86_400.0
 FRESH_S = 3_600.0
-"""What was used so short ago is not removed to make room: it may be about to be opened again."""
+"""A session used in the last hour is not removed because of its size: it may be opened again soon."""
 GIGABYTE = 1_000_000_000
 KEPT = ("spill", "checkpoints")
-"""Folders beside the file in which each session may have one of its name: long output, and earlier contents of files."""
+"""Folders next to the file with a subfolder per session: long output, and earlier contents of files."""
 _PAGES = 1_000
-"""Pages given back to the file system at a time, so that nobody waits for long."""
+"""Pages returned to the file system in one step, so that other processes do not wait long."""
 
 
 def prune(path: Path, *, days: float, gigabytes: float, now: float) -> list[str]:
-    """Remove the sessions of the file at `path` that were not used for `days`, then the oldest while what sessions and
-    their spilled output take is more than `gigabytes`; 0 means no such limit. Gives their ids.
+    """Remove the sessions of the file at `path` that were not used for `days`, then the oldest ones while sessions and
+    their spilled output are larger than `gigabytes`; 0 means no limit. Returns the ids of the removed sessions.
 
-    A session that a process owns stays, and one whose folder below `worktrees` is not empty. It may be stopped at any
-    moment: each session is removed whole or not at all. Raises StoreError or OSError.
+    A session stays if a process owns it, or if its folder in `worktrees` is not empty. Pruning can be interrupted at
+    any time: each session is removed completely or not at all. Raises StoreError or OSError.
     """
     if not path.exists():
         return []
     gone = []
     with closing(connect(path)) as db:
-        spilled = _spilled(path.parent / "spill") if gigabytes > 0 else {}
+        spilled = _spill_sizes(path.parent / "spill") if gigabytes > 0 else {}
         for session, updated in db.execute("SELECT id, updated FROM sessions ORDER BY updated, key").fetchall():
             old = days > 0 and updated < now - days * DAY_S
             if not old:
-                taken = _used(db) + sum(spilled.values())
+                taken = _used_bytes(db) + sum(spilled.values())
                 if gigabytes == 0 or updated >= now - FRESH_S or taken <= gigabytes * GIGABYTE:
                     break
             if _remove(db, path, session, updated):
                 gone.append(session)
                 spilled.pop(session, 0)
-        _sweep(db, path, now)
-        _give_back(db)
+        _remove_leftovers(db, path, now)
+        _shrink(db)
     return gone
 
 
 def _remove(db: sqlite3.Connection, path: Path, session: str, updated: float) -> bool:
-    """Remove a session, if it still is as it was and nobody has it."""
+    """Remove a session, unless a process owns it or it was used since it was listed."""
     try:
         ownership = locks.own(path.parent / "locks", session)
     except UsageError:
-        return False  # it is open somewhere
+        return False  # a process has it open
     with ownership:
         if not _is_empty(path.parent / "worktrees" / session):
             return False
         with _transaction(db):
             if db.execute("SELECT updated FROM sessions WHERE id = ?", (session,)).fetchone() != (updated,):
-                return False  # used, or removed, meanwhile
+                return False  # it was used or removed in the meantime
             remove(db, session)
         for kept in KEPT:
             shutil.rmtree(path.parent / kept / session, ignore_errors=True)
@@ -70,17 +70,17 @@ def _remove(db: sqlite3.Connection, path: Path, session: str, updated: float) ->
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+    retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
     try:
         yield
-        patiently(lambda: db.execute("COMMIT"))
+        retry_while_busy(lambda: db.execute("COMMIT"))
     except BaseException:
         roll_back(db)
         raise
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing; removes it then."""
+    """Whether a folder is empty or missing. An empty one is removed."""
     try:
         folder.rmdir()
     except FileNotFoundError:
@@ -90,19 +90,19 @@ def _is_empty(folder: Path) -> bool:
     return True
 
 
-def _sweep(db: sqlite3.Connection, path: Path, now: float) -> None:
-    """Remove what was kept for sessions that are gone: not while a damaged file is kept, in which they may still be."""
+def _remove_leftovers(db: sqlite3.Connection, path: Path, now: float) -> None:
+    """Remove the folders of sessions that no longer exist. Not if there is a damaged file, which may contain them."""
     if any(path.parent.glob(f"{path.name}.damaged-*")):
         return
-    places = [folder for kept in KEPT for folder in _folders(path.parent / kept)]
-    folders = [f for f in places if f.stat().st_mtime < now - FRESH_S]
-    kept = {row[0] for row in db.execute("SELECT id FROM sessions")}
+    folders = [folder for name in KEPT for folder in _folders(path.parent / name)]
+    folders = [f for f in folders if f.stat().st_mtime < now - FRESH_S]
+    sessions = {row[0] for row in db.execute("SELECT id FROM sessions")}
     for folder in folders:
-        if folder.name not in kept:
+        if folder.name not in sessions:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _used(db: sqlite3.Connection) -> int:
+def _used_bytes(db: sqlite3.Connection) -> int:
     """Bytes in use in the file."""
     pages, free, size = (
         int(db.execute(f"PRAGMA {n}").fetchone()[0]) for n in ("page_count", "freelist_count", "page_size")
@@ -110,18 +110,18 @@ def _used(db: sqlite3.Connection) -> int:
     return (pages - free) * size
 
 
-def _spilled(place: Path) -> dict[str, int]:
+def _spill_sizes(root: Path) -> dict[str, int]:
     """Bytes of spilled output by session."""
-    return {f.name: sum(file.lstat().st_size for file in f.rglob("*") if file.is_file()) for f in _folders(place)}
+    return {f.name: sum(file.lstat().st_size for file in f.rglob("*") if file.is_file()) for f in _folders(root)}
 
 
-def _folders(place: Path) -> list[Path]:
-    return [f for f in place.iterdir() if f.is_dir() and not f.is_symlink()] if place.is_dir() else []
+def _folders(root: Path) -> list[Path]:
+    return [f for f in root.iterdir() if f.is_dir() and not f.is_symlink()] if root.is_dir() else []
 
 
-def _give_back(db: sqlite3.Connection) -> None:
-    """Let the file shrink by what is free in it (where it was made so that it can)."""
+def _shrink(db: sqlite3.Connection) -> None:
+    """Return free pages to the file system (if the file was created with auto_vacuum)."""
     before = -1
     while (free := int(db.execute("PRAGMA freelist_count").fetchone()[0])) not in (0, before):
         before = free
-        patiently(lambda: db.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall())
+        retry_while_busy(lambda: db.execute(f"PRAGMA incremental_vacuum({_PAGES})").fetchall())

@@ -1,4 +1,4 @@
-"""The session file: how it is opened, which form it has, and in which words it fails."""
+"""The session file: opening, schema migrations, and error messages for SQLite errors."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from friday_cli.core.protocol.errors import StoreError, Unwritable
 T = TypeVar("T")
 
 BUSY_S = 10.0
-"""How long one statement waits for another process."""
-PATIENCE_S = 60.0
-"""How long an operation is tried again where SQLite gives up at once instead of waiting."""
-OURS = frozenset(("sessions", "agents", "events"))
-"""Tables that every form of the file has had."""
+"""Seconds that SQLite waits in one statement for another process (busy timeout)."""
+RETRY_S = 60.0
+"""Seconds for which an operation is retried when SQLite reports "busy" without waiting."""
+OWN_TABLES = frozenset(("sessions", "agents", "events"))
+"""Tables of every schema version."""
 
 
 class Damaged(StoreError):
-    """The file is Friday's and cannot be read, or not all of it."""
+    """The session file cannot be read completely."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
             f"{path} is damaged and cannot be read as Friday's session file. Nothing was changed.",
-            hint="`friday sessions repair` saves what can be read and keeps the damaged file; or put a backup in its "
-            "place, without the -wal and -shm files beside it.",
+            hint="`friday sessions repair` saves what can be read and keeps the damaged file. Or replace it with a "
+            "backup, and remove the -wal and -shm files next to it.",
         )
 
 
-# ---- migrations: their number is the file's user_version --------------------------------------------------------
+# ---- migrations: the number of applied ones is the file's user_version ------------------------------------------
 
 
-def first_form(db: sqlite3.Connection) -> None:
+def initial_schema(db: sqlite3.Connection) -> None:
     """Sessions, their agents, their events, and memories."""
     for statement in (
         "CREATE TABLE sessions(key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, cwd TEXT NOT NULL, title TEXT NOT NULL,"
@@ -62,7 +62,7 @@ def first_form(db: sqlite3.Connection) -> None:
 
 
 def reviewed_memories(db: sqlite3.Connection) -> None:
-    """A memory counts for everybody once it is promoted, as all that there are do; no id is ever given twice."""
+    """Memories get a flag `promoted` (True for all existing ones) and ids that are never reused."""
     for statement in (
         "CREATE TABLE kept(id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, owner TEXT NOT NULL,"
         " text TEXT NOT NULL, tags TEXT NOT NULL, agent TEXT NOT NULL, at REAL NOT NULL, promoted INTEGER NOT NULL)",
@@ -74,7 +74,7 @@ def reviewed_memories(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [first_form, reviewed_memories]
+MIGRATIONS: list[Callable[[sqlite3.Connection], None]] = [initial_schema, reviewed_memories]
 
 
 def has_search(db: sqlite3.Connection) -> bool:
@@ -86,7 +86,10 @@ def has_search(db: sqlite3.Connection) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The file, opened for writing and brought to the newest form. Raises StoreError; a file it cannot use stays as it is."""
+    """Open the file for writing and migrate it to the newest schema.
+
+    Raises StoreError; a file that cannot be used is not changed.
+    """
     try:
         _make_private(path)
     except OSError as error:
@@ -95,20 +98,20 @@ def connect(path: Path) -> sqlite3.Connection:
             hint="Make the folder writable or set FRIDAY_HOME to another one.",
         ) from None
     try:
-        return patiently(lambda: _open(path))
+        return retry_while_busy(lambda: _open(path))
     except sqlite3.Error as error:
         raise explain(error, path) from None
 
 
 def connect_memory() -> sqlite3.Connection:
-    """A store that ends with its connection."""
+    """A database in memory, which ends with its connection."""
     db = _plain_connection(Path(":memory:"))
     _migrate(db, Path(":memory:"))
     return db
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A second connection, for reading only; the file must have been opened by `connect` before."""
+    """A read-only connection. The file must have been opened by `connect` before."""
     db = _plain_connection(path)
     db.execute("PRAGMA query_only = ON")
     return db
@@ -121,11 +124,11 @@ def _open(path: Path) -> sqlite3.Connection:
         version = _own_version(db, path)
         if version > known:
             raise StoreError(
-                f"{path} was written by a newer Friday (form {version}; this one knows {known}). Nothing was changed.",
+                f"{path} was written by a newer Friday (schema {version}; this one knows {known}). Nothing was changed.",
                 hint="Update Friday, or set FRIDAY_HOME to another folder.",
             )
         if version == 0:
-            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that a new file can shrink again
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # allows a new file to shrink later
         wal = not on_network(path.parent) and _try_wal(db)
         if not wal:
             db.execute("PRAGMA journal_mode = TRUNCATE")
@@ -143,13 +146,15 @@ def _plain_connection(path: Path) -> sqlite3.Connection:
 
 
 def _own_version(db: sqlite3.Connection, path: Path) -> int:
-    """The form of the file, 0 for an empty one. Raises StoreError when it belongs to another program, Damaged where
-    something of ours is missing."""
+    """The schema version of the file, 0 for an empty one. Raises StoreError if the file belongs to another program,
+    Damaged if some of Friday's tables are missing."""
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-    version = int(db.execute("PRAGMA user_version").fetchone()[0])  # in this order: tables never come before it
-    if bool(tables) == bool(version) and (not tables or tables >= OURS):
+    version = int(
+        db.execute("PRAGMA user_version").fetchone()[0]
+    )  # read after the tables: both are written in one transaction
+    if bool(tables) == bool(version) and (not tables or tables >= OWN_TABLES):
         return version
-    if not tables & OURS and tables:
+    if not tables & OWN_TABLES and tables:
         raise StoreError(
             f"{path} is the database of another program. Nothing was changed.",
             hint="Move it away, or set FRIDAY_HOME to another folder.",
@@ -158,7 +163,7 @@ def _own_version(db: sqlite3.Connection, path: Path) -> int:
 
 
 def _try_wal(db: sqlite3.Connection) -> bool:
-    """Write-ahead logging, where the file system can do it (it needs shared memory between processes)."""
+    """Turn on write-ahead logging. False if the file system does not support it (it needs shared memory)."""
     try:
         mode = str(db.execute("PRAGMA journal_mode = WAL").fetchone()[0])
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -172,7 +177,7 @@ def _try_wal(db: sqlite3.Connection) -> bool:
 def _migrate(db: sqlite3.Connection, path: Path) -> None:
     db.execute("BEGIN IMMEDIATE")
     try:
-        version = _own_version(db, path)  # another process may have been first
+        version = _own_version(db, path)  # another process may have migrated the file
         for migration in MIGRATIONS[version:]:
             migration(db)
         db.execute(f"PRAGMA user_version = {max(version, len(MIGRATIONS))}")
@@ -189,21 +194,21 @@ def _make_private(path: Path) -> None:
     if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
         folder.chmod(0o700)
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives the -wal and -shm files the same mode
 
 
 def on_network(folder: Path) -> bool:
-    """Whether `folder` lies on a network file system, where write-ahead logging is not safe between machines."""
+    """Whether `folder` is on a network file system, where write-ahead logging is not safe between machines."""
     return is_network(file_system(folder))
 
 
 def is_network(kind: str) -> bool:
-    """Whether file systems of a kind are shared between machines."""
+    """Whether a file system of this kind can be shared between machines."""
     return kind in {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "glusterfs", "lustre", "fuse.sshfs"}
 
 
 def file_system(folder: Path) -> str:
-    """The kind of file system `folder` lies (or would lie) on, such as "ext4"; "" where that cannot be told."""
+    """The kind of file system of `folder` (which need not exist), such as "ext4"; "" if unknown."""
     try:
         lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -223,35 +228,35 @@ _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary result code, -1 when the error is not SQLite's own."""
+    """The primary result code, -1 if the error has none."""
     code = getattr(error, "sqlite_errorcode", None)
     return -1 if code is None else int(code) & 0xFF
 
 
 def roll_back(db: sqlite3.Connection) -> None:
-    """Leave the open transaction, if SQLite has not done so itself."""
+    """Roll back the open transaction, if SQLite has not already done so."""
     if db.in_transaction:
         db.execute("ROLLBACK")
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """The result of `work`, tried again while another process is in the way."""
-    patience = time.monotonic() + PATIENCE_S
+def retry_while_busy(work: Callable[[], T]) -> T:
+    """The result of `work`, which is retried for `RETRY_S` seconds while another process locks the file."""
+    deadline = time.monotonic() + RETRY_S
     pause = 0.005
     while True:
         try:
             return work()
         except sqlite3.OperationalError as error:
-            if _code(error) not in _BUSY or time.monotonic() > patience:
+            if _code(error) not in _BUSY or time.monotonic() > deadline:
                 raise
         time.sleep(pause)
         pause = min(pause * 2, 0.2)
 
 
 def explain(error: sqlite3.Error, path: Path) -> StoreError:
-    """`error` as one sentence for a person."""
+    """`error` with a message for the user."""
     if isinstance(error, sqlite3.IntegrityError):
-        return StoreError(f"Another friday process writes to this session in {path}.", hint="Close it and resume.")
+        return StoreError(f"Another friday process is writing to this session in {path}.", hint="Close it and resume.")
     match _code(error):
         case sqlite3.SQLITE_FULL:
             return Unwritable(f"The disk is full: {path} could not be written.", hint="Free some space, then resume.")
@@ -263,7 +268,7 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
             return Unwritable(f"{path} cannot be opened.", hint="Check its folder, or set FRIDAY_HOME to another one.")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreError(
-                f"Another program has kept {path} busy for {PATIENCE_S:.0f} s.", hint="Close it and try again."
+                f"Another program has kept {path} busy for {RETRY_S:.0f} s.", hint="Close it and try again."
             )
         case sqlite3.SQLITE_IOERR:
             return Unwritable(f"{path} cannot be read or written: {error}.", hint="Check the disk, then resume.")

@@ -1,4 +1,4 @@
-"""Questions about sessions and agents, answered from their rows."""
+"""Queries on sessions and agents: find by prefix, list the agents, statistics by profile and model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .records import AgentRow, StatRow
 
 
 def find(db: sqlite3.Connection, prefix: str) -> str:
-    """The id of the one session that begins with `prefix`."""
+    """The id of the session that starts with `prefix`. Raises UsageError if there is not exactly one."""
     wanted = prefix.strip().lower()
     rows: list[tuple[str, str]] = []
     if re.fullmatch(r"[0-9a-f-]{1,36}", wanted):
@@ -29,15 +29,15 @@ def find(db: sqlite3.Connection, prefix: str) -> str:
     if len(rows) == 1:
         return rows[0][0]
     if not rows:
-        raise UsageError(f"There is no session {prefix!r}.", hint="`friday sessions list --all` shows them.")
+        raise UsageError(f"There is no session {prefix!r}.", hint="`friday sessions list --all` shows all sessions.")
     short = short_ids([name for name, _ in rows])
     names = "; ".join(f"{short[name]} {title}".strip() for name, title in rows[:5])
     more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
-    raise UsageError(f"{prefix!r} fits {len(rows)} sessions: {names}{more}.", hint="Name more of the id.")
+    raise UsageError(f"{prefix!r} matches {len(rows)} sessions: {names}{more}.", hint="Enter more of the id.")
 
 
 def agents(db: sqlite3.Connection, session: str) -> list[AgentRow]:
-    """The agents of a session, parents before their children, in the order of their paths."""
+    """The agents of a session in the order of their paths, parents before children."""
     rows = db.execute(
         "SELECT path, parent, profile, task, model, call_id, background, run, status, stop_reason,"
         " input, cache_read, cache_write, output, reasoning, cost, started, finished, active_s"
@@ -52,67 +52,71 @@ def _agent(row: tuple[Any, ...]) -> AgentRow:
     path, parent, profile, task, model, call_id, background, run, status, stop_reason = row[:10]
     started, finished, active_s = row[16:]
     return AgentRow(
-        path, parent, profile, task, model, call_id, bool(background), run, status, stop_reason, Usage(*row[10:16]),
-        started, finished, active_s,
+        path=path, parent=parent, profile=profile, task=task, model=model, call_id=call_id, background=bool(background),
+        run=run, status=status, stop_reason=stop_reason, usage=Usage(*row[10:16]), started=started, finished=finished,
+        active_s=active_s,
     )  # fmt: skip
 
 
 def stats(db: sqlite3.Connection) -> list[StatRow]:
-    """What every profile did with every model, the most used first. What a fork took from a session that is still kept
-    counts there alone."""
-    taken = _taken(db)
+    """Statistics for each profile and model, the most used first.
+
+    Events that a fork copied from an existing session are counted only in that session.
+    """
+    copied = _copied_events(db)
     ends: dict[tuple[str, str], list[tuple[bool, float, str]]] = {}
     for key, seq, profile, model, body in db.execute(
         "SELECT e.session, e.seq, a.profile, a.model, CAST(e.body AS BLOB) FROM events e INDEXED BY ends"
         " JOIN agents a ON a.session = e.session AND a.path = e.agent WHERE e.kind = 'agent_finished'"
     ):
-        event = _event(body) if seq > taken.get(key, 0) else None
+        event = _event(body) if seq > copied.get(key, 0) else None
         if isinstance(event, AgentFinished):
             ends.setdefault((profile, model), []).append((event.success, event.duration_s, event.stop_reason))
-    again = _spent_before(db, taken)
+    before_fork = _usage_before_fork(db, copied)
     rows = []
     for profile, model, count, tokens, cost in db.execute(
         f"SELECT a.profile, a.model, count(*), sum({TOKENS}), {COST} FROM agents a GROUP BY a.profile, a.model"
     ):
-        mine = ends.get((profile, model), [])
-        well = sum(success for success, _, _ in mine)
-        times = sorted(duration for _, duration, _ in mine)
-        why = dict(Counter(reason for _, _, reason in mine).most_common())
-        before, spent = again.get((profile, model), (0, Usage()))
+        runs = ends.get((profile, model), [])
+        succeeded = sum(success for success, _, _ in runs)
+        times = sorted(duration for _, duration, _ in runs)
+        before, spent = before_fork.get((profile, model), (0, Usage()))
         if cost is not None:
             cost = max(cost - (spent.cost_usd or 0.0), 0.0)
         rows.append(
             StatRow(
-                profile,
-                model,
-                count - before,
-                len(mine),
-                well,
-                well / len(mine) if mine else None,
-                tokens - spent.billed,
-                cost,
-                _rank(times, 0.5),
-                _rank(times, 0.95),
-                why,
+                profile=profile,
+                model=model,
+                agents=count - before,
+                runs=len(runs),
+                succeeded=succeeded,
+                success_rate=succeeded / len(runs) if runs else None,
+                tokens=tokens - spent.billed,
+                cost_usd=cost,
+                p50_s=_percentile(times, 0.5),
+                p95_s=_percentile(times, 0.95),
+                stop_reasons=dict(Counter(reason for _, _, reason in runs).most_common()),
             )
         )
     return sorted((row for row in rows if row.agents or row.runs), key=lambda row: (-row.runs, row.profile, row.model))
 
 
-def _taken(db: sqlite3.Connection) -> dict[int, int]:
-    """By the key of each fork of a session that is still kept: the number of the last event that it took from there."""
+def _copied_events(db: sqlite3.Connection) -> dict[int, int]:
+    """For each fork of an existing session: its key, and the number of the last event that it copied."""
     rows = db.execute(
         "SELECT s.key, CAST(e.body AS BLOB) FROM sessions s JOIN events e ON e.session = s.key AND e.seq = 1"
         " WHERE e.kind = 'session_started' AND instr(e.body, '\"forked\"')"
     ).fetchall()
     found = [(key, event) for key, body in rows if isinstance(event := _event(body), SessionStarted) and event.forked]
     keys: dict[str, int] = dict(db.execute("SELECT id, key FROM sessions").fetchall()) if found else {}
-    return {key: e.taken or _shared(db, key, keys[e.forked]) for key, e in found if e.forked in keys}
+    return {key: e.taken or _common_events(db, key, keys[e.forked]) for key, e in found if e.forked in keys}
 
 
-def _shared(db: sqlite3.Connection, fork: int, other: int) -> int:
-    """Up to which number a fork has the events of another session, where its log does not say it, as those of the first
-    versions: they have the same times."""
+def _common_events(db: sqlite3.Connection, fork: int, other: int) -> int:
+    """The number of the last event that a fork has in common with another session, found by equal times.
+
+    For the forks of the first versions, whose log does not contain this number.
+    """
     (number,) = db.execute(
         "SELECT coalesce(min(f.seq), (SELECT max(seq) + 1 FROM events WHERE session = :fork)) FROM events f"
         " LEFT JOIN events o ON o.session = :other AND o.seq = f.seq AND o.agent = f.agent AND o.kind = f.kind"
@@ -122,10 +126,10 @@ def _shared(db: sqlite3.Connection, fork: int, other: int) -> int:
     return int(number) - 1
 
 
-def _spent_before(db: sqlite3.Connection, taken: Mapping[int, int]) -> dict[tuple[str, str], tuple[int, Usage]]:
-    """By profile and model: how many agents forks have that began elsewhere with all they did, and what was spent there."""
+def _usage_before_fork(db: sqlite3.Connection, copied: Mapping[int, int]) -> dict[tuple[str, str], tuple[int, Usage]]:
+    """By profile and model: the agents of forks that ran only before the fork, and the usage before the fork."""
     out: dict[tuple[str, str], tuple[int, Usage]] = {}
-    for key, last in taken.items():
+    for key, last in copied.items():
         spent: dict[str, Usage] = {}
         for path, body in db.execute(
             "SELECT agent, CAST(body AS BLOB) FROM events WHERE session = ? AND seq <= ? AND kind IN ('agent_started',"
@@ -134,16 +138,16 @@ def _spent_before(db: sqlite3.Connection, taken: Mapping[int, int]) -> dict[tupl
         ):
             event = _event(body)
             usage = getattr(event, "usage", Usage())
-            if isinstance(event, AgentFinished) and usage != Usage():  # its own word for its whole life
+            if isinstance(event, AgentFinished) and usage != Usage():  # the total of all its runs
                 spent[path] = usage
             else:
                 spent[path] = spent.get(path, Usage()) + usage
         later = "SELECT DISTINCT agent FROM events WHERE session = ? AND seq > ? AND kind = 'agent_started'"
-        went_on = {path for (path,) in db.execute(later, (key, last))}
+        continued = {path for (path,) in db.execute(later, (key, last))}
         for path, usage in spent.items():
             row = db.execute("SELECT profile, model FROM agents WHERE session = ? AND path = ?", (key, path)).fetchone()
-            count, sum_ = out.get(row, (0, Usage()))
-            out[row] = count + (path not in went_on), sum_ + usage
+            count, total = out.get(row, (0, Usage()))
+            out[row] = count + (path not in continued), total + usage
     return out
 
 
@@ -153,12 +157,12 @@ def _event(body: bytes) -> AnyEvent | None:
     try:
         event: AnyEvent = decode_event(body)
     except ValueError:
-        return None  # a damaged row counts for nothing
+        return None  # a damaged row is ignored
     return event
 
 
-def _rank(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all do not exceed; 0 without values."""
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value such that a `share` of all values are not larger; 0 without values."""
     if not ordered:
         return 0.0
     return ordered[math.ceil(len(ordered) * share) - 1]

@@ -1,4 +1,4 @@
-"""The one thread of this process that writes the session file, and the connection that reads it."""
+"""The writer thread of the session file, and the connection for reads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, StoreError, Unwritable
 
-from .schema import connect, connect_memory, connect_reader, explain, patiently, roll_back
+from .schema import connect, connect_memory, connect_reader, explain, retry_while_busy, roll_back
 
 T = TypeVar("T")
 
 
 class _WriteJob(msgspec.Struct, eq=False):
-    """Something to do with the file; `work` may run twice, so it touches nothing but the connection."""
+    """One write. `work` may run twice, so it must not have effects outside the connection. `work` None: close."""
 
     work: Callable[[sqlite3.Connection], Any] | None
     loop: asyncio.AbstractEventLoop
@@ -34,10 +34,10 @@ class _WriteJob(msgspec.Struct, eq=False):
 
 
 class StoreWriter:
-    """Does what is submitted in order; what has piled up meanwhile shares one transaction.
+    """Runs submitted work in order, in one thread; work that is waiting shares one transaction.
 
-    The thread and its connection begin with the first job. Errors of SQLite reach the futures as StoreError. With
-    `in_memory` there is no file: what is kept ends with the writer.
+    The thread and its connection start with the first job. SQLite errors become StoreError. With `in_memory` there
+    is no file, and the data ends with the writer.
     """
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
@@ -55,12 +55,13 @@ class StoreWriter:
         durable: bool = False,
         failed: Callable[[StoreError], None] | None = None,
     ) -> asyncio.Future[T]:
-        """Have `work` done inside a transaction. Done when it survives the death of the process, and with `durable`
-        that of the machine, together with everything before. `failed` hears of a StoreError, in the writer's thread."""
+        """Run `work` in a transaction. The future completes when the result survives a crash of the process; with
+        `durable` it and all earlier writes also survive a power failure. `failed` is called with a StoreError, in the
+        writer's thread."""
         return self._put(work, durable=durable, failed=failed)
 
     async def close(self) -> None:
-        """Finish what was submitted, bring it to the disk and let go of the file."""
+        """Finish all submitted work, sync it to disk and close the file."""
         if not self._closed and self._thread is not None:
             last = self._put(None)
             self._closed = True
@@ -78,7 +79,7 @@ class StoreWriter:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         if self._closed:
-            future.set_exception(StoreError(f"{self.path} is closed already."))
+            future.set_exception(StoreError(f"{self.path} is already closed."))
             return future
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="friday-store", daemon=True)
@@ -111,7 +112,7 @@ class StoreWriter:
             if self._db is None:
                 self._db = connect_memory() if self.in_memory else connect(self.path)
                 self._file = None if self.in_memory else os.stat(self.path)
-            self._check_place()
+            self._check_file_in_place()
         except Exception as error:
             for job in jobs:
                 self._fail(job, error)
@@ -122,18 +123,18 @@ class StoreWriter:
             if len(jobs) == 1:
                 self._fail(jobs[0], error)
                 return
-            for job in jobs:  # one of them is at fault: each for itself, so that the others go through
+            for job in jobs:  # one of them failed: run each in its own transaction, so that the others succeed
                 self._do([job])
 
-    def _check_place(self) -> None:
-        """Raises Unwritable when the open file is at its path no more: SQLite would go on writing, and all be lost."""
+    def _check_file_in_place(self) -> None:
+        """Raises Unwritable if the open file was moved or removed: SQLite would continue to write to the lost file."""
         try:
             if self._file is None or os.path.samestat(self._file, os.stat(self.path)):
                 return
         except FileNotFoundError:
             pass
         except OSError:
-            return  # SQLite tells it in its own words
+            return  # the next SQLite statement reports it
         raise Unwritable(
             f"{self.path} is gone: it was moved or removed while Friday had it open.", hint="Put it back, then resume."
         )
@@ -143,12 +144,12 @@ class StoreWriter:
         if durable:
             db.execute("PRAGMA synchronous = FULL")
         try:
-            patiently(lambda: db.execute("BEGIN IMMEDIATE"))
+            retry_while_busy(lambda: db.execute("BEGIN IMMEDIATE"))
             try:
                 for job in jobs:
                     assert job.work is not None
                     job.result = job.work(db)
-                patiently(lambda: db.execute("COMMIT"))
+                retry_while_busy(lambda: db.execute("COMMIT"))
             except BaseException:
                 roll_back(db)
                 raise
@@ -168,12 +169,12 @@ class StoreWriter:
 
     def _close(self) -> None:
         if self._db is not None:
-            self._db.close()  # the last process to close moves the log into the file and syncs both
+            self._db.close()  # the last process that closes the file checkpoints the write-ahead log
             self._db = None
 
 
 def _deliver(group: list[_WriteJob]) -> None:
-    """Hand the outcomes to the loops that wait for them, in order and with one wake-up each."""
+    """Complete the futures in order, with one callback per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_WriteJob]] = defaultdict(list)
     for job in group:
         by_loop[job.loop].append(job)
@@ -181,7 +182,7 @@ def _deliver(group: list[_WriteJob]) -> None:
         try:
             loop.call_soon_threadsafe(_settle, jobs)
         except RuntimeError:
-            pass  # that loop is closed: nobody waits any more
+            pass  # the loop is closed
 
 
 def _settle(jobs: list[_WriteJob]) -> None:
@@ -195,7 +196,7 @@ def _settle(jobs: list[_WriteJob]) -> None:
 
 
 class StoreReader:
-    """Reads beside the writer: neither waits for the other."""
+    """Reads with a second connection, so that reads and writes do not block each other."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
@@ -204,27 +205,27 @@ class StoreReader:
         self._closed = False
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` makes of the file, off the event loop. Raises StoreError."""
-        if self._writer.in_memory:  # only its own connection sees it
+        """The result of `work`, run in a thread. Raises StoreError."""
+        if self._writer.in_memory:  # only the writer's connection sees the data
             return await self._writer.submit(work)
         if self._db is None:
-            await self._writer.submit(lambda db: None)  # the file exists now, in the newest form
+            await self._writer.submit(lambda db: None)  # creates and migrates the file
         return await asyncio.to_thread(self._locked, work)
 
     async def close(self) -> None:
-        """Let go of the file, when what is read just now has been."""
-        self._closed = True  # what is on its way to the lock must not open the file again
+        """Close the file after the current read."""
+        self._closed = True  # a read that waits for the lock must not open the file again
         await asyncio.to_thread(self._drop)
 
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             if self._closed:
-                raise StoreError(f"{self._writer.path} is closed already.")
+                raise StoreError(f"{self._writer.path} is already closed.")
             try:
                 if self._db is None:
-                    self._db = patiently(lambda: connect_reader(self._writer.path))
+                    self._db = retry_while_busy(lambda: connect_reader(self._writer.path))
                 db = self._db
-                return patiently(lambda: work(db))
+                return retry_while_busy(lambda: work(db))
             except sqlite3.Error as error:
                 raise explain(error, self._writer.path) from None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -44,23 +44,27 @@ class AppliedChanges(msgspec.Struct, frozen=True):
     diffs: tuple[DiffDisplay, ...]
 
 
-class WorktreeSettings(msgspec.Struct, frozen=True):
-    """The operations behind the tools; all raise ToolError.
+class WorktreeHost(Protocol):
+    """What the worktree tools of one agent need of the session. All methods raise ToolError."""
 
-    `touched(id, workspace)`: the paths that would change. `apply(ctx, id)`: change them. `discard(ctx, id, keep_branch)`:
-    discard the worktree and return a report for the model.
-    """
+    def touched(self, path: str, workspace: Workspace) -> Sequence[str]:
+        """Every path that applying the changes of the agent `path` would change, as rules name it."""
+        ...
 
-    touched: Callable[[str, Workspace], Sequence[str]]
-    apply: Callable[[ToolContext, str], Awaitable[AppliedChanges]]
-    discard: Callable[[ToolContext, str, bool], Awaitable[str]]
+    async def apply(self, ctx: ToolContext, path: str) -> AppliedChanges:
+        """Apply the changes of a descendant of the caller to the caller's files."""
+        ...
+
+    async def discard(self, ctx: ToolContext, path: str, *, keep_branch: bool) -> str:
+        """Remove the worktree of a descendant of the caller; returns what happened to its changes."""
+        ...
 
 
-def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
+def worktree_tools(host: WorktreeHost) -> list[Tool]:
     """The two tools for the worktrees of sub-agents."""
 
     async def apply(ctx: ToolContext, args: ApplyArguments) -> Output:
-        applied = await settings.apply(ctx, args.id)
+        applied = await host.apply(ctx, args.id)
         lines = [f"Applied the changes of {args.id} to your files; its worktree and branch are removed."]
         lines += [f"- {neutralize_line(row.path)} +{row.added} -{row.removed}" for row in applied.files[:MAX_LISTED]]
         if len(applied.files) > MAX_LISTED:
@@ -72,14 +76,14 @@ def worktree_tools(settings: WorktreeSettings) -> list[Tool]:
         return Output("\n".join(lines), DiffsDisplay(applied.diffs), ToolFacts(files=applied.files))
 
     async def discard(ctx: ToolContext, args: DiscardArguments) -> Output:
-        return Output(await settings.discard(ctx, args.id, args.keep_branch))
+        return Output(await host.discard(ctx, args.id, keep_branch=args.keep_branch))
 
     return [
         tool(
             apply,
             TOOLS["apply_delegation"],
             args=ApplyArguments,
-            subjects=lambda args, workspace: settings.touched(args.id, workspace),
+            subjects=lambda args, workspace: host.touched(args.id, workspace),
             title=lambda args: args.id,
             description=(
                 "Apply the changes of a sub-agent that worked in its own worktree (isolation). Applies all of them, or none if "

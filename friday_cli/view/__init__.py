@@ -1,4 +1,4 @@
-"""What a person sees of a session, as a pure fold of its events; used by every face, `sessions show` and tests."""
+"""The view of a session, computed from its events only; used by all frontends, `sessions show` and exports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .items import (
     ReplyItem,
     TextStream,
     ToolRun,
-    worktree_words,
+    worktree_text,
 )
 from .state import SessionView
-from .tree import agent_line, doing, render_tree, status_words
+from .tree import activity_text, agent_line, render_tree, status_text
 
 __all__ = [
     "AgentView",
@@ -28,9 +28,9 @@ __all__ = [
     "SessionView",
     "TextStream",
     "ToolRun",
+    "activity_text",
     "agent_line",
-    "doing",
     "render_tree",
-    "status_words",
-    "worktree_words",
+    "status_text",
+    "worktree_text",
 ]  # fmt: skip

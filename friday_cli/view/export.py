@@ -1,7 +1,7 @@
-"""A session as a file for people or other programs: Markdown, our own JSON, or ATIF v1.7.
+"""Exports a session as Markdown, Friday's JSON or ATIF v1.7.
 
-ATIF is Harbor's Agent Trajectory Interchange Format (RFC 0001 of harbor-framework/harbor). Whatever the format, every
-string loses its control characters, and what looks like a secret is masked.
+ATIF is Harbor's Agent Trajectory Interchange Format (RFC 0001 of harbor-framework/harbor). In all formats control
+characters are removed, and text that looks like a secret is masked.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ ATIF = "ATIF-v1.7"
 
 
 def export(envelopes: Sequence[Envelope], form: Format, *, version: str) -> str:
-    """The session of `envelopes` (durable ones, in order) as text that ends with a newline. `version` is Friday's."""
+    """The session of `envelopes` (durable, in order) as text that ends with a newline. `version` is Friday's version."""
     return FORMS[form](envelopes, version)
 
 
 def _clean(value: Any) -> Any:
-    """`value` with every string in it plain and masked, the keys of objects too."""
+    """`value` with all strings in it, including the keys of objects, sanitized and masked."""
     if isinstance(value, str):
         return mask(sanitize(value))
     if isinstance(value, dict):
@@ -55,7 +55,7 @@ def _dump(document: dict[str, Any]) -> str:
     return json.dumps(_clean(document), ensure_ascii=False, indent=2) + "\n"
 
 
-# ---- our own JSON -----------------------------------------------------------------------------------------------
+# ---- Friday's JSON ----------------------------------------------------------------------------------------------
 
 
 def _json(envelopes: Sequence[Envelope], version: str) -> str:
@@ -73,7 +73,7 @@ def _json(envelopes: Sequence[Envelope], version: str) -> str:
 
 
 def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
-    """An agent with what it took, for programs; nothing in it is masked or made plain yet."""
+    """An agent and its usage as JSON. The strings are not sanitized or masked."""
     return {
         "path": agent.path,
         "parent": agent.parent,
@@ -81,10 +81,7 @@ def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
         "task": agent.task,
         "model": agent.model,
         "status": agent.status,
-        "stop_reason": agent.stop_reason,
-        "result": agent.result,
-        "error": agent.error,
-        "partial": agent.partial,
+        **_end_json(agent),
         "runs": agent.run,
         "turns": agent.turns,
         "context_tokens": agent.context,
@@ -93,6 +90,16 @@ def agent_json(state: SessionView, agent: AgentView) -> dict[str, Any]:
         "tree_usage": _usage_json(state.usage_of(agent.path)),
         "duration_s": agent.active_s(state.at),
         "receipt": msgspec.to_builtins(agent.receipt),
+    }
+
+
+def _end_json(agent: AgentView) -> dict[str, Any]:
+    end = agent.end
+    return {
+        "stop_reason": end.stop_reason if end else None,
+        "result": agent.result,
+        "error": end.error if end else "",
+        "partial": end is not None and end.partial,
     }
 
 
@@ -121,8 +128,8 @@ def _markdown(envelopes: Sequence[Envelope], version: str) -> str:
 def _item(item: MessageItem | ToolRun | NoteItem) -> list[str]:
     if isinstance(item, MessageItem):
         who = "Friday" if item.role == "assistant" else {"person": "You"}.get(item.source, item.source.capitalize())
-        pictures = f" ({item.images} pictures left out)" if item.images else ""
-        body = _quote(f"{item.text}{pictures}") if item.text or pictures else []
+        images = f" ({item.images} images omitted)" if item.images else ""
+        body = _quote(f"{item.text}{images}") if item.text or images else []
         return [f"### {who}", "", *_details("Thinking", item.thinking), *body, ""]
     if isinstance(item, NoteItem):
         return [f"*{item.level}: {_inline(sanitize_line(item.text, 400))}*", ""]
@@ -142,7 +149,7 @@ def _item(item: MessageItem | ToolRun | NoteItem) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    """One line of foreign text as Markdown that shows it and does nothing else."""
+    """One line of untrusted text with all Markdown characters escaped."""
     return re.sub(r"([\\`*_\[\]<>#|!~&$])", r"\\\1", text)
 
 
@@ -153,7 +160,7 @@ def _code(text: str) -> str:
 
 
 def _quote(text: str) -> list[str]:
-    """Foreign Markdown, kept apart from ours: what is in a quote cannot pose as a heading of the transcript."""
+    """Untrusted Markdown as a quote, so that it cannot imitate a heading of the transcript."""
     return [f"> {row}".rstrip() for row in sanitize(text).split("\n")]
 
 
@@ -171,7 +178,7 @@ def _atif(envelopes: Sequence[Envelope], version: str) -> str:
         by_agent.setdefault(envelope.agent, []).append(envelope)
 
     def trajectory(agent: AgentView) -> dict[str, Any]:
-        document = _AgentSteps(state, agent, version).fold(by_agent.get(agent.path, []))
+        document = _AgentSteps(state, agent, version).build(by_agent.get(agent.path, []))
         children = [trajectory(state.agents[path]) for path in agent.children]
         if children:
             document["subagent_trajectories"] = children
@@ -181,19 +188,19 @@ def _atif(envelopes: Sequence[Envelope], version: str) -> str:
 
 
 class _AgentSteps:
-    """The steps of one agent, from its events."""
+    """Computes the ATIF steps of one agent from its events."""
 
     def __init__(self, state: SessionView, agent: AgentView, version: str) -> None:
         self._state, self._agent, self._version = state, agent, version
         self._steps: list[dict[str, Any]] = []
         self._reply: dict[str, Any] | None = None
         self._calls: dict[str, dict[str, Any]] = {}
-        self._took: dict[str, float] = {}
+        self._durations: dict[str, float] = {}
         self._model = self._system = ""
         self._tools: list[dict[str, Any]] = []
 
-    def fold(self, envelopes: Sequence[Envelope]) -> dict[str, Any]:
-        """The trajectory as a JSON object, without those of its children."""
+    def build(self, envelopes: Sequence[Envelope]) -> dict[str, Any]:
+        """The agent's trajectory as JSON, without those of its children."""
         for envelope in envelopes:
             match envelope.event:
                 case AgentStarted(model=model):
@@ -203,7 +210,7 @@ class _AgentSteps:
                 case MessageAdded(message=message):
                     self._message(message, envelope.at)
                 case ToolFinished(call_id=call_id, duration_s=duration):
-                    self._took[call_id] = duration
+                    self._durations[call_id] = duration
                 case TurnFinished(usage=usage) if self._reply is not None:
                     self._reply["metrics"] = _metrics(usage)
                 case Compacted() as compacted:
@@ -236,10 +243,7 @@ class _AgentSteps:
             "extra": {
                 "task": agent.task,
                 "status": agent.status,
-                "stop_reason": agent.stop_reason,
-                "result": agent.result,
-                "error": agent.error,
-                "partial": agent.partial,
+                **_end_json(agent),
                 "receipt": msgspec.to_builtins(agent.receipt),
             },
         }
@@ -276,7 +280,7 @@ class _AgentSteps:
         elif message.role == "user":
             self._reply = None
             more = {} if message.source == "person" else {"extra": {"from": message.source}}
-            self._add("user", _words(message), at, **more)
+            self._add("user", _message_text(message), at, **more)
         else:
             self._reply = step = self._add("agent", message.text, at, model_name=self._model or self._agent.model)
             thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
@@ -296,7 +300,7 @@ class _AgentSteps:
             entry["subagent_trajectory_ref"] = [
                 {"trajectory_id": self._name(path), "session_id": self._state.session} for path in run.agents
             ]
-        entry["extra"] = {"status": result.status, "duration_s": self._took.get(result.call_id, 0.0)}
+        entry["extra"] = {"status": result.status, "duration_s": self._durations.get(result.call_id, 0.0)}
         step.setdefault("observation", {"results": []})["results"].append(entry)
 
 
@@ -304,7 +308,7 @@ _TOTALS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 
 
 def _metrics(usage: Usage) -> dict[str, Any]:
-    """Prompt tokens include what was read from a cache and written to it, as ATIF has it; an unknown cost is left out."""
+    """ATIF metrics: prompt tokens include cache reads and writes; an unknown cost is left out."""
     found: dict[str, Any] = {
         "prompt_tokens": usage.input + usage.cache_read + usage.cache_write,
         "completion_tokens": usage.output,
@@ -327,14 +331,14 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return found
 
 
-def _words(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return _with_images(message.text, [part for part in message.parts if isinstance(part, Image)])
 
 
 def _with_images(text: str, images: Sequence[Image]) -> str:
-    """ATIF refers to pictures by path; ours lie in the log, so a remark stands for each."""
-    remarks = [f"[{image.media_type}, {len(image.data) * 3 // 4} bytes, left out]" for image in images]
-    return "\n".join([text, *remarks] if text else remarks)
+    """`text` with a placeholder for each image: ATIF refers to images by path, but Friday stores them in the log."""
+    placeholders = [f"[{image.media_type}, {len(image.data) * 3 // 4} bytes, omitted]" for image in images]
+    return "\n".join([text, *placeholders] if text else placeholders)
 
 
 FORMS: dict[Format, Callable[[Sequence[Envelope], str], str]] = {"md": _markdown, "json": _json, "atif": _atif}

@@ -1,4 +1,4 @@
-"""What the view is made of: plain data that every face draws in its own way."""
+"""The data of the view, which each frontend renders in its own way."""
 
 from __future__ import annotations
 
@@ -6,59 +6,54 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.eventlog.replay import ActiveTime
+from friday_cli.core.eventlog.agent_fold import AgentState
 from friday_cli.core.protocol.displays import AnyDisplay
 from friday_cli.core.protocol.events import (
-    ENDED,
     InboxMessage,
     PermissionAsked,
     QuestionAsked,
     Rewound,
-    Status,
-    StopReason,
     WorktreeChanged,
 )
 from friday_cli.core.protocol.format import diffstat, pluralize
-from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from friday_cli.core.text.sanitize import sanitize
 
 OUTPUT_KEPT = 64_000
-"""Characters of a running tool's output that are kept, its newest."""
+"""Newest characters of a running tool's output that are kept."""
 
 
 class TextStream(msgspec.Struct, eq=False):
-    """Text that grows piece by piece, each at its offset; what comes twice is taken once. `start` is the offset of what
-    is there: above 0 when the beginning was missed or dropped."""
+    """A text from pieces with offsets; overlapping parts are added once. `start` is the offset of the first available
+    character: above 0 if the beginning was missed, or dropped because of `limit` (in characters)."""
 
     start: int = 0
-    most: int | None = None
+    limit: int | None = None
     _pieces: list[str] = []
     _size: int = 0
 
     def put(self, offset: int, text: str) -> None:
-        """Add `text`, which begins `offset` characters into the whole."""
+        """Add `text`, whose first character has this offset in the whole text."""
         end = self.start + self._size
-        if offset > end:  # a hole: what came before it cannot be joined
+        if offset > end:  # a gap: the earlier text cannot be joined
             self.start, self._pieces, self._size = offset, [], 0
         elif offset < end:
             text = text[end - offset :]
         if text:
             self._pieces.append(text)
             self._size += len(text)
-        if self.most is not None and self._size > 2 * self.most:
-            kept = self.text[-self.most :]
+        if self.limit is not None and self._size > 2 * self.limit:
+            kept = self.text[-self.limit :]
             self.start += self._size - len(kept)
             self._pieces, self._size = [kept], len(kept)
 
     @property
     def size(self) -> int:
-        """Characters that are there."""
+        """Number of available characters."""
         return self._size
 
     @property
     def end(self) -> int:
-        """Characters that there have been: the offset at which the next piece begins."""
+        """Number of characters received: the offset of the next piece."""
         return self.start + self._size
 
     @property
@@ -69,7 +64,7 @@ class TextStream(msgspec.Struct, eq=False):
 
 
 class ReplyItem(msgspec.Struct, eq=False):
-    """A reply while it is being written. `calls` has the tool and the characters of arguments so far, by index."""
+    """A reply while it is streamed. `calls` maps the index of a call to its tool and the characters of its arguments."""
 
     turn: int
     attempt: int
@@ -79,7 +74,7 @@ class ReplyItem(msgspec.Struct, eq=False):
 
 
 class MessageItem(msgspec.Struct):
-    """A message of a person, a parent, the harness or the model."""
+    """A message of the user, a parent agent, the harness or the model."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -93,8 +88,8 @@ ToolStatus = Literal["pending", "waiting", "running", "ok", "error", "denied", "
 
 
 class ToolRun(msgspec.Struct):
-    """A call of a tool and what came of it. `text` is the result as the model reads it, `output` what a running tool
-    has shown so far, `agents` the paths of the children it started."""
+    """A tool call and its result. `text` is the result for the model, `output` the output of a running tool so far,
+    `agents` the paths of the children that it started."""
 
     call_id: str
     tool: str
@@ -110,8 +105,8 @@ class ToolRun(msgspec.Struct):
 
 
 class NoteItem(msgspec.Struct):
-    """A remark of the harness: a notice, a failed attempt, a compaction, an end that is not plain success. `more` is what
-    it is about, in full: the summary of a compaction."""
+    """A note of the harness: a notice, a failed attempt, a compaction, the end of a run without success. `more` is the
+    full text that it is about, such as the summary of a compaction."""
 
     text: str
     level: Literal["info", "warning", "error"]
@@ -123,7 +118,7 @@ Item = MessageItem | ToolRun | NoteItem
 
 
 class PendingAsk(msgspec.Struct):
-    """A permission or question that waits for a person; `task` and `profile` are those of the agent that asks."""
+    """A permission request or question that waits for the user; `task` and `profile` are those of the asking agent."""
 
     agent: str
     profile: str
@@ -133,7 +128,7 @@ class PendingAsk(msgspec.Struct):
 
 
 class DeniedCall(msgspec.Struct):
-    """A call that was refused. `by` tells whether a person did it or a rule."""
+    """A denied call. `by` is "person" for a decision of the user, "harness" for a rule."""
 
     agent: str
     call_id: str
@@ -143,96 +138,66 @@ class DeniedCall(msgspec.Struct):
     by: Literal["person", "harness"]
 
 
-class AgentView(msgspec.Struct):
-    """One agent as a person sees it.
+class AgentView(AgentState):
+    """The view of one agent. Times are Unix seconds, durations are seconds."""
 
-    `waiting` says for what it waits. `usage` is its own over its life, its cost None where a price is unknown;
-    `turn`, `result` and `error` are those of its newest run. `token_limit` is 0 where there is none.
-    Times in Unix seconds, durations in seconds.
-    """
-
-    path: str
-    parent: str = ""
-    profile: str = ""
     task: str = ""
-    model: str = ""
-    mode: str = ""
-    call_id: str = ""
-    background: bool = False
-    run: int = 0
-    status: Status = "queued"
-    stop_reason: StopReason | None = None
-    waiting: str = ""
+    """Its task; a message of the user to a sub-agent does not replace it."""
     started: float = 0.0
+    """The start of its first run."""
     finished: float | None = None
-    usage: Usage = Usage()
-    context: int = 0
-    """Tokens that its conversation holds, from the last reply or the newest request."""
+    """The end of its newest run."""
     window: int = 0
-    """Tokens that its model can hold, 0 before its first turn."""
-    turn: int = 0
+    """Context window of its model in tokens, 0 before its first turn."""
     turns: int = 0
-    token_limit: int = 0
-    result: str = ""
-    error: str = ""
-    limit_of: str = ""
-    partial: bool = False
-    children: list[str] = []
-    asks: list[str] = []
-    queued: list[InboxMessage] = []
-    transcript: list[Item] = []
+    """Turns of all its runs."""
+    children: list[str] = msgspec.field(default_factory=list)
+    queued: list[InboxMessage] = msgspec.field(default_factory=list)
+    transcript: list[Item] = msgspec.field(default_factory=list)
     reply: ReplyItem | None = None
-    worktree: WorktreeChanged | None = None
-    marks: dict[int, tuple[list[Item], int]] = {}
-    """Where its transcript ended right before a message of a person or a rewind, by the number of that event."""
-    calls: dict[str, ToolRun] = {}
+    marks: dict[int, tuple[list[Item], int]] = msgspec.field(default_factory=dict)
+    """The transcript and its length before each rewind point, by event number."""
+    calls: dict[str, ToolRun] = msgspec.field(default_factory=dict)
     """All its calls by id."""
-    open: dict[str, ToolRun] = {}
-    """The calls without a result yet."""
-    tally: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
-    watch: ActiveTime = msgspec.field(default_factory=ActiveTime)
-    earlier_s: float = 0.0
+    open: dict[str, ToolRun] = msgspec.field(default_factory=dict)
+    """The calls without a result."""
     writing: bool = False
-    """Whether a reply is due, so that live text counts; the next two say which."""
+    """Whether the reply of `turn` and `attempt` is being streamed, so that its deltas are accepted."""
     attempt: int = 1
 
     @property
-    def ended(self) -> bool:
-        return self.status in ENDED
-
-    @property
     def free(self) -> int | None:
-        """Tokens of the window that are left; None before the first turn."""
+        """Unused tokens of the context window; None before the first turn."""
         return max(0, self.window - self.context) if self.window else None
 
     @property
-    def receipt(self) -> Receipt:
-        """What the harness saw it do, over its life."""
-        return self.tally.receipt
+    def result(self) -> str:
+        """The result text of its newest run, "" while that has not ended."""
+        return self.end.text if self.end else ""
 
     @property
     def current(self) -> ToolRun | None:
-        """The tool that runs, the newest of several."""
+        """The running tool, the newest if there are several."""
         return next((run for run in reversed(self.open.values()) if run.status == "running"), None)
 
     def active_s(self, now: float) -> float:
-        """Active seconds of all its runs, until `now` where one is open."""
-        return self.earlier_s + (0.0 if self.ended else self.watch.read(now))
+        """Active seconds of all its runs; the time of an open run counts until `now`."""
+        return self.clock.total(now)
 
 
-def rewound_words(event: Rewound) -> str:
-    """A rewind in a few words."""
+def rewind_text(event: Rewound) -> str:
+    """A short description of a rewind."""
     what = {"files": "the files", "conversation": "the conversation", "both": "conversation and files"}[event.what]
-    return f"Took a rewind of {what} back." if event.undo else f"Rewound {what}."
+    return f"Undid a rewind of {what}." if event.undo else f"Rewound {what}."
 
 
-def worktree_words(event: WorktreeChanged) -> str:
-    """How a worktree stands, in a few words: `on friday/7f3a1b2c-1: 3 files changed +10 -2, not applied`."""
+def worktree_text(event: WorktreeChanged) -> str:
+    """The state of a worktree: `on friday/7f3a1b2c-1: 3 files changed +10 -2, not applied`."""
     files = f"{pluralize(len(event.files), 'file')} changed {diffstat(event.files)}"
     words = {
         "opened": "opened",
         "changed": f"{files}, not applied",
-        "unchanged": "nothing changed, removed",
+        "unchanged": "no changes, removed",
         "applied": f"{files}, applied",
         "discarded": "discarded",
         "kept": f"{files}, kept on the branch",

@@ -1,4 +1,4 @@
-"""Live events in the view: what the next durable event replaces."""
+"""Live events in the view. Their effect is replaced by the next durable event."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .items import OUTPUT_KEPT, AgentView, ReplyItem, TextStream
 
 
 def close_reply(agent: AgentView) -> None:
-    """The reply is in the transcript now, or never will be: what comes late of its text counts no more."""
+    """Discard the streamed reply: it is in the transcript, or failed. Later deltas of it are ignored."""
     agent.writing, agent.reply = False, None
 
 
 def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> ReplyItem | None:
-    """The reply that a delta belongs to; None when it comes too late."""
+    """The reply that a delta belongs to; None if the delta is too late."""
     if not agent.writing or event.turn != agent.turn or event.attempt < agent.attempt:
         return None
     if agent.reply is None or agent.reply.attempt < event.attempt:
@@ -22,26 +22,26 @@ def _reply(agent: AgentView, event: TextDelta | ThinkingDelta | CallDelta) -> Re
 
 
 def text(state: object, agent: AgentView, event: TextDelta, at: float) -> None:
-    """More of the reply."""
+    """Add text to the reply."""
     if (reply := _reply(agent, event)) is not None:
         reply.text.put(event.offset, event.text)
 
 
 def thinking(state: object, agent: AgentView, event: ThinkingDelta, at: float) -> None:
-    """More of the thinking before it."""
+    """Add thinking to the reply."""
     if (reply := _reply(agent, event)) is not None:
         reply.thinking.put(event.offset, event.text)
 
 
 def call(state: object, agent: AgentView, event: CallDelta, at: float) -> None:
-    """How far the arguments of a call have come."""
+    """Update the number of characters of a call's arguments."""
     if (reply := _reply(agent, event)) is not None:
         reply.calls[event.index] = (event.tool, event.chars)
 
 
 def output(state: object, agent: AgentView, event: ToolOutput, at: float) -> None:
-    """What a tool at work has printed."""
+    """Add output of a running tool."""
     run = agent.open.get(event.call_id)
     if run is not None and run.status == "running":
-        run.output = run.output or TextStream(most=OUTPUT_KEPT)
+        run.output = run.output or TextStream(limit=OUTPUT_KEPT)
         run.output.put(event.offset, event.text)

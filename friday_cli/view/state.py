@@ -1,4 +1,4 @@
-"""The pure fold from events to what a person sees: the same for a live session and one read from disk."""
+"""Computes the view of a session from its events; the same for a live session and one read from disk."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from friday_cli.core.eventlog.replay import collecting_later, is_point
+from friday_cli.core.eventlog.agent_fold import fold_event
+from friday_cli.core.eventlog.replay import collecting_later
+from friday_cli.core.eventlog.rewind_marks import after_rewind, is_rewind_point
 from friday_cli.core.protocol.events import (
-    ENDED,
     LIVE,
     AgentFinished,
     AgentStarted,
@@ -22,13 +23,11 @@ from friday_cli.core.protocol.events import (
     Detached,
     Envelope,
     InboxMessage,
-    IntentStated,
     MessageAdded,
     ModeChanged,
     Notice,
     PermissionAnswered,
     PermissionAsked,
-    Prefix,
     QuestionAnswered,
     QuestionAsked,
     Rewound,
@@ -47,19 +46,19 @@ from friday_cli.core.protocol.events import (
     WorktreeChanged,
 )
 from friday_cli.core.protocol.messages import Image, Message, Thinking, Usage
-from friday_cli.core.protocol.receipt import Receipt
+from friday_cli.core.protocol.run_result import ENDED
 
 from . import live
-from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewound_words, worktree_words
+from .items import AgentView, DeniedCall, MessageItem, NoteItem, PendingAsk, ToolRun, rewind_text, worktree_text
 from .live import close_reply
-from .waits import follow
+from .waits import update_clocks
 
 
 class SessionView(msgspec.Struct):
-    """A session as a fold of its events: apply every envelope, in order, and read the fields.
+    """The view of a session: apply all envelopes in order, and read the fields.
 
-    `seq` and `at` are the number and time of the newest durable event. Live events only touch what the next durable one
-    replaces: a state that saw them equals one folded from the log.
+    `seq` and `at` are the number and the time (Unix seconds) of the newest durable event. Live events change only what
+    the next durable event replaces, so the result is the same as that of the log alone.
     """
 
     session: str = ""
@@ -76,7 +75,7 @@ class SessionView(msgspec.Struct):
 
     @classmethod
     def of(cls, envelopes: Iterable[Envelope]) -> SessionView:
-        """The state after `envelopes`."""
+        """The view after `envelopes`."""
         state = cls()
         with collecting_later():
             for envelope in envelopes:
@@ -84,7 +83,7 @@ class SessionView(msgspec.Struct):
         return state
 
     def apply(self, envelope: Envelope) -> tuple[str, ...]:
-        """Take in one event; gives the paths of the agents that look different now."""
+        """Apply one event; returns the paths of the agents whose view changed."""
         event, path = envelope.event, envelope.agent
         if envelope.seq is not None:
             self.seq, self.at = envelope.seq, envelope.at
@@ -96,9 +95,10 @@ class SessionView(msgspec.Struct):
             if isinstance(event, LIVE):
                 return ()
             agent = self.agents[path] = AgentView(path)
+        known = fold_event(agent, event, envelope.at)
         fold = _FOLDS.get(type(event))
         if fold is None:
-            return ()
+            return (path,) if known else ()
         fold(self, agent, event, envelope.at)
         return (path, agent.parent) if isinstance(event, AgentStarted) and agent.parent else (path,)
 
@@ -107,7 +107,7 @@ class SessionView(msgspec.Struct):
         return self.agents.get("a")
 
     def usage_of(self, path: str) -> Usage:
-        """The usage of an agent with all its descendants; the cost is None where one price is unknown."""
+        """The usage of an agent and all its descendants; the cost is None if a price is unknown."""
         agent = self.agents[path]
         total = agent.usage
         for child in agent.children:
@@ -124,95 +124,63 @@ class SessionView(msgspec.Struct):
 
     @property
     def working(self) -> list[AgentView]:
-        """The agents that have started and not ended."""
+        """The agents that have started and have not ended."""
         return [agent for agent in self.agents.values() if agent.run and not agent.ended]
-
-    def drop_ask(self, ask_id: str) -> PendingAsk | None:
-        """Forget an open question; gives it when there was one."""
-        ask = self.asks.pop(ask_id, None)
-        if ask is not None and ask_id in self.agents[ask.agent].asks:
-            self.agents[ask.agent].asks.remove(ask_id)
-        return ask
 
 
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
 def _agent_started(state: SessionView, agent: AgentView, event: AgentStarted, at: float) -> None:
-    if not agent.run:
-        agent.started = at
-        parent = state.agents.get(event.parent)
-        if parent is not None:
-            parent.children.append(agent.path)
+    agent.started = agent.started or at
     parent = state.agents.get(event.parent)
+    if parent is not None and agent.path not in parent.children:
+        parent.children.append(agent.path)
     if parent is not None and event.call_id in parent.calls:
         parent.calls[event.call_id].agents.append(agent.path)
-    agent.parent, agent.profile, agent.model = event.parent, event.profile, event.model
-    if event.run == 1 or event.call_id or not event.parent:  # a word of a person to a sub-agent is no task of its own
+    if event.run == 1 or event.call_id or not event.parent:  # a message of the user to a sub-agent is not its task
         agent.task = event.task
-    agent.call_id, agent.background, agent.run = event.call_id, event.background, event.run
-    agent.mode = event.mode or agent.mode
-    agent.token_limit = event.tokens
-    agent.status, agent.stop_reason = "queued" if event.parent else "running", None
-    agent.waiting = agent.result = agent.error = agent.limit_of = ""
-    agent.finished, agent.partial, agent.turn = None, False, 0
-    agent.tally.begin()
-    agent.watch.begin(at, runs=not event.parent)
+    agent.finished = None
     if not event.parent and event.mode:
         state.mode = event.mode
 
 
 def _agent_finished(state: SessionView, agent: AgentView, event: AgentFinished, at: float) -> None:
-    agent.status, agent.stop_reason, agent.waiting, agent.finished = event.status, event.stop_reason, "", at
-    agent.result, agent.error, agent.limit_of, agent.partial = event.result, event.error, event.limit_of, event.partial
-    agent.earlier_s += event.duration_s
-    if event.usage != Usage():
-        agent.usage = event.usage
-    if event.receipt != Receipt():
-        agent.tally.reset(event.receipt)
+    agent.finished = at
     for run in agent.open.values():
         run.status, run.output = "cancelled", None
     agent.open.clear()
-    for ask_id in list(agent.asks):
-        state.drop_ask(ask_id)
+    state.asks = {ask_id: ask for ask_id, ask in state.asks.items() if ask.agent != agent.path}
     close_reply(agent)
     if not event.success:
-        why = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
+        reason = "" if event.stop_reason == event.status else f" ({event.stop_reason})"
         level: Literal["error", "warning"] = "error" if event.status == "failed" else "warning"
-        agent.transcript.append(NoteItem(f"{event.status}{why}: {event.error}".rstrip(": "), level, at))
-    follow(state.agents, state.agents.get(agent.parent), at)
+        agent.transcript.append(NoteItem(f"{event.status}{reason}: {event.error}".rstrip(": "), level, at))
+    update_clocks(state.agents, state.agents.get(agent.parent), at)
 
 
 def _status_changed(state: SessionView, agent: AgentView, event: StatusChanged, at: float) -> None:
     if not agent.ended and event.status not in ENDED:
-        agent.status, agent.waiting = event.status, event.detail
-        agent.watch.turn(event.status, at)
-        follow(state.agents, agent, at)
-
-
-def _prefix(state: SessionView, agent: AgentView, event: Prefix, at: float) -> None:
-    agent.model = event.model
+        update_clocks(state.agents, agent, at)
 
 
 # ---- turns and messages -----------------------------------------------------------------------------------------
 
 
 def _turn_started(state: SessionView, agent: AgentView, event: TurnStarted, at: float) -> None:
-    agent.turn, agent.turns, agent.context = event.turn, agent.turns + 1, event.context or agent.context
+    agent.turns, agent.context = agent.turns + 1, event.context or agent.context
     agent.writing, agent.attempt, agent.reply, agent.window = True, 1, None, event.window or agent.window
 
 
 def _turn_finished(state: SessionView, agent: AgentView, event: TurnFinished, at: float) -> None:
-    agent.usage = agent.usage + event.usage
-    agent.context, agent.window = event.context or agent.context, event.window or agent.window
+    agent.window = event.window or agent.window
     close_reply(agent)
 
 
 def _attempt_failed(state: SessionView, agent: AgentView, event: AttemptFailed, at: float) -> None:
-    agent.usage = agent.usage + event.usage
     agent.attempt, agent.reply = event.attempt + 1, None
-    again = "" if event.retry_s is None else f"; trying again in {math.ceil(event.retry_s)} s"
-    agent.transcript.append(NoteItem(event.message.rstrip(".") + again, "warning", at))
+    retry = "" if event.retry_s is None else f"; retrying in {math.ceil(event.retry_s)} s"
+    agent.transcript.append(NoteItem(event.message.rstrip(".") + retry, "warning", at))
 
 
 def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at: float) -> None:
@@ -222,7 +190,7 @@ def _message_added(state: SessionView, agent: AgentView, event: MessageAdded, at
         return
     thinking = "".join(part.text for part in message.parts if isinstance(part, Thinking))
     images = sum(isinstance(part, Image) for part in message.parts)
-    if is_point(agent.path, message):
+    if is_rewind_point(agent.path, message):
         agent.marks[state.seq] = agent.transcript, len(agent.transcript)
     if message.text or thinking or images:
         agent.transcript.append(MessageItem(message.role, message.text, at, thinking, message.source, images))
@@ -244,40 +212,33 @@ def _results(agent: AgentView, message: Message) -> None:
 
 
 def _compacted(state: SessionView, agent: AgentView, event: Compacted, at: float) -> None:
-    agent.context, agent.attempt, agent.reply = event.after, 1, None
-    agent.usage = agent.usage + event.usage
+    agent.attempt, agent.reply = 1, None
     text = f"The context was compacted: {event.before:,} -> {event.after:,} tokens."
-    more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # below its header
+    more = event.messages[0].text.partition("\n\n")[2] if event.messages else ""  # the part after its header
     if not event.before:
-        text, more = f"It began as a fork of its parent, with {event.after:,} tokens of their conversation.", ""
+        text, more = f"Started as a fork of its parent, with {event.after:,} tokens of its conversation.", ""
     agent.transcript.append(NoteItem(text, "info", at, more))
 
 
 def _rewound(state: SessionView, agent: AgentView, event: Rewound, at: float) -> None:
-    agent.marks[state.seq] = agent.transcript, len(agent.transcript)
-    mark = agent.marks.get(event.to)
-    if event.what != "files" and mark is not None:
+    now = agent.transcript, len(agent.transcript)
+    mark = after_rewind(agent.marks, state.seq, event, now)
+    if mark is not now:
         agent.transcript, agent.context, agent.queued = mark[0][: mark[1]], 0, []
-    agent.transcript.append(NoteItem(rewound_words(event), "info", at))
-
-
-def _intent_stated(state: SessionView, agent: AgentView, event: IntentStated, at: float) -> None:
-    agent.usage = agent.usage + event.usage
+    agent.transcript.append(NoteItem(rewind_text(event), "info", at))
 
 
 def _verdict(state: SessionView, agent: AgentView, event: Verdict, at: float) -> None:
-    agent.usage = agent.usage + event.usage
     if event.verdict != "accept" or event.reasons:
-        why = "; ".join(words for words in (event.reason, *event.reasons) if words)
+        reasons = "; ".join(reason for reason in (event.reason, *event.reasons) if reason)
         level: Literal["info", "warning"] = "info" if event.verdict == "accept" else "warning"
         agent.transcript.append(
-            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {why}".rstrip(": "), level, at)
+            NoteItem(f"Supervision: {event.verdict} (by {event.by}): {reasons}".rstrip(": "), level, at)
         )
 
 
 def _detached(state: SessionView, agent: AgentView, event: Detached, at: float) -> None:
-    agent.background = True
-    follow(state.agents, state.agents.get(agent.parent), at)
+    update_clocks(state.agents, state.agents.get(agent.parent), at)
 
 
 def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float) -> None:
@@ -285,8 +246,7 @@ def _inbox(state: SessionView, agent: AgentView, event: InboxMessage, at: float)
 
 
 def _worktree(state: SessionView, agent: AgentView, event: WorktreeChanged, at: float) -> None:
-    agent.worktree = event
-    agent.transcript.append(NoteItem(f"Worktree {worktree_words(event)}", "info", at))
+    agent.transcript.append(NoteItem(f"Worktree {worktree_text(event)}", "info", at))
 
 
 def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> None:
@@ -300,16 +260,17 @@ def _notice(state: SessionView, agent: AgentView, event: Notice, at: float) -> N
 
 def _tool_started(state: SessionView, agent: AgentView, event: ToolStarted, at: float) -> None:
     run = agent.calls.get(event.call_id)
-    if run is None:  # no message has such a call: the model's service ran this by itself
+    if run is None:  # no message has such a call: the model service ran this tool
         run = agent.calls[event.call_id] = ToolRun(event.call_id, event.tool, {})
         agent.transcript.append(run)
     else:
-        agent.open[event.call_id] = agent.open.pop(event.call_id, run)  # the newest that runs is the last
+        agent.open[event.call_id] = agent.open.pop(
+            event.call_id, run
+        )  # move it to the end: the newest running call is the last
     run.status, run.title, run.started = "running", event.title, at
 
 
 def _tool_finished(state: SessionView, agent: AgentView, event: ToolFinished, at: float) -> None:
-    agent.tally.add(event.tool, event.status, event.facts)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status, run.duration_s, run.display, run.output = event.status, event.duration_s, event.display, None
@@ -324,14 +285,13 @@ def _denied(state: SessionView, agent: AgentView, event: Denied, at: float) -> N
 
 def _asked(state: SessionView, agent: AgentView, event: PermissionAsked | QuestionAsked, at: float) -> None:
     state.asks[event.id] = PendingAsk(agent.path, agent.profile, agent.task, at, event)
-    agent.asks.append(event.id)
     run = agent.calls.get(event.call_id)
     if run is not None:
         run.status = "waiting"
 
 
 def _permission_answered(state: SessionView, agent: AgentView, event: PermissionAnswered, at: float) -> None:
-    ask = state.drop_ask(event.id)
+    ask = state.asks.pop(event.id, None)
     if ask is None or not isinstance(ask.event, PermissionAsked):
         return
     asked, run = ask.event, agent.calls.get(ask.event.call_id)
@@ -342,13 +302,12 @@ def _permission_answered(state: SessionView, agent: AgentView, event: Permission
 
 
 def _settled(state: SessionView, agent: AgentView, event: QuestionAnswered | AskWithdrawn, at: float) -> None:
-    ask = state.drop_ask(event.id)
+    ask = state.asks.pop(event.id, None)
     if ask is not None and isinstance(ask.event, QuestionAsked) and (run := agent.calls.get(ask.event.call_id)):
         run.status = "running"
 
 
 def _mode_changed(state: SessionView, agent: AgentView, event: ModeChanged, at: float) -> None:
-    agent.mode = event.mode
     if not agent.parent:
         state.mode = event.mode
 
@@ -366,14 +325,12 @@ _FOLDS: dict[type, Callable[[SessionView, AgentView, Any, float], None]] = {
     AgentStarted: _agent_started,
     AgentFinished: _agent_finished,
     StatusChanged: _status_changed,
-    Prefix: _prefix,
     TurnStarted: _turn_started,
     TurnFinished: _turn_finished,
     AttemptFailed: _attempt_failed,
     MessageAdded: _message_added,
     Compacted: _compacted,
     Rewound: _rewound,
-    IntentStated: _intent_stated,
     Verdict: _verdict,
     Detached: _detached,
     InboxMessage: _inbox,

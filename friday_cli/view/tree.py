@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
 
-from .items import AgentView, worktree_words
+from .items import AgentView, worktree_text
 from .state import SessionView
-from .waits import awaited
+from .waits import awaited_children
 
 GLYPHS = {
     "queued": "·",
@@ -22,43 +24,42 @@ GLYPHS = {
     "cancelled": "■",
     "interrupted": "!",
 }
-"""One sign per status; the word always stands beside it."""
+"""One symbol per status; it is always shown together with the status text."""
 
 
 def render_tree(state: SessionView, *, now: float | None = None, receipts: bool = True, top: str = "") -> list[str]:
-    """Every agent, or only those at and below the path `top`, with its state in one line and its receipt below it.
+    """All agents, or only `top` and its descendants: one line for each agent, followed by its receipt.
 
-    `now` (Unix seconds) is for agents still at work, the time of the last event unless given. All foreign text is made
-    plain."""
+    `now` (Unix seconds, default: the time of the last event) is for the time of running agents. Untrusted text is
+    sanitized.
+    """
     lines: list[str] = []
     for agent in state.agents.values():
         first = agent.path == top if top else agent.parent not in state.agents
         if first and (agent.run or agent.turns):
-            _branch(state, agent, state.at if now is None else now, receipts, "", "", lines)
+            lines += _branch(state, agent, state.at if now is None else now, receipts, "", "")
     return lines
 
 
-def _branch(
-    state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str, lines: list[str]
-) -> None:
-    lines.append(first + agent_line(state, agent, now=now))
+def _branch(state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str) -> Iterator[str]:
+    """The lines of an agent and its descendants; `first` is the indent of its first line, `rest` that of the others."""
+    yield first + agent_line(state, agent, now=now)
     children = [state.agents[path] for path in agent.children]
     bar = "│ " if children else "  "
     if receipts and agent.run:
-        lines.extend(f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
+        yield from (f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
     for child in children:
         last = child is children[-1]
-        _branch(
-            state, child, now, receipts, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), lines
-        )
+        connector, indent = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _branch(state, child, now, receipts, rest + connector, rest + indent)
 
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
-    """One agent in one line: sign, path, profile, status, tokens, cost, time and task."""
+    """One agent in one line: symbol, path, profile, status, tokens, cost, time and task."""
     own, tree = agent.usage, state.usage_of(agent.path)
     parts = [
         f"{GLYPHS[agent.status]} {agent.path} {sanitize_line(agent.profile, 40)}".rstrip(),
-        status_words(state, agent),
+        status_text(state, agent),
     ]
     parts.append(f"{tokens(own)} tokens" + (f" (tree {tokens(tree)})" if agent.children else ""))
     parts.append(price(agent.model, tree))
@@ -66,53 +67,51 @@ def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:
     if agent.background:
         parts.append("background")
     if agent.worktree is not None and agent.worktree.state != "unchanged":
-        parts.append(f"worktree {worktree_words(agent.worktree)}")
+        parts.append(f"worktree {worktree_text(agent.worktree)}")
     parts.append(sanitize_line(agent.task, 100))
     return " · ".join(part for part in parts if part)
 
 
-def status_words(state: SessionView, agent: AgentView) -> str:
-    """The status, what it waits for or uses, and why it ended when that was not plain success."""
+def status_text(state: SessionView, agent: AgentView) -> str:
+    """The status with what the agent waits for or runs, or the reason if it did not end with success."""
     words: str = agent.status
-    if agent.ended:
-        if agent.stop_reason not in ("done", agent.status, None):
-            of = f" of {agent.limit_of}" if agent.limit_of and agent.limit_of != agent.path else ""
-            words += f" ({agent.stop_reason}{of})"
-    elif agent.status.startswith("waiting"):
+    if agent.end is not None:
+        return agent.end.summary(agent.path)
+    if agent.status.startswith("waiting"):
         return _waits(state, agent)
-    elif (current := agent.current) is not None:
+    if (current := agent.current) is not None:
         words += f" ({sanitize_line(f'{current.tool} {current.title}', 60)})"
     return words
 
 
 def _waits(state: SessionView, agent: AgentView) -> str:
-    """For what it waits; its status is one of those that wait."""
+    """What an agent with a waiting status waits for."""
     if agent.status == "waiting_user":
         return "waits for you"
     if agent.status == "waiting_child":
-        paths = [child.path for child in awaited(state.agents, agent)]
+        paths = [child.path for child in awaited_children(state.agents, agent)]
         names = sanitize_line(" ".join(paths), 40) if 0 < len(paths) < 3 else f"{len(paths) or ''} agents".strip()
         return f"waits for {names}"
     kind, _, wait = agent.waiting.rpartition(": ")
-    why = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
-    return f"waits {sanitize_line(wait, 12)} s: {why}"
+    reason = {"": "the service is busy", "rate": "rate limit"}.get(kind, sanitize_line(kind, 20))
+    return f"waits {sanitize_line(wait, 12)} s: {reason}"
 
 
-def doing(state: SessionView, agent: AgentView) -> str:
-    """What an agent does or waits for, without its status where a sign shows it; "" for plain success."""
-    if agent.ended:
-        words = status_words(state, agent)
-        why = f": {sanitize_line(agent.error, 200)}" if agent.error else ""
+def activity_text(state: SessionView, agent: AgentView) -> str:
+    """What an agent does or waits for, for a line that shows the status as a symbol; "" after success."""
+    if agent.end is not None:
+        words = status_text(state, agent)
+        why = f": {sanitize_line(agent.end.error, 200)}" if agent.end.error else ""
         if words == "completed" and agent.worktree is not None and agent.worktree.state == "changed":
-            return worktree_words(agent.worktree).partition(": ")[2]
+            return worktree_text(agent.worktree).partition(": ")[2]
         return "" if words == "completed" else words + why
-    if agent.asks and (ask := state.asks.get(agent.asks[0])) is not None:
+    if agent.asks and (ask := state.asks.get(next(iter(agent.asks)))) is not None:
         event = ask.event
         return sanitize_line(
             event.question if isinstance(event, QuestionAsked) else f"{event.tool} {event.subject}", 200
         )
     if agent.status == "queued":
-        return "waits for a place"
+        return "waits for a slot"
     if agent.status.startswith("waiting"):
         return _waits(state, agent)
     if (current := agent.current) is not None:

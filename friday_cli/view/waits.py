@@ -1,4 +1,4 @@
-"""Whom an agent waits for, and whether its time runs meanwhile."""
+"""Which children an agent waits for, and whether its active time runs in the meantime."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from .items import AgentView
 
 
-def awaited(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
-    """Whom it waits for while it is `waiting_child`: of calls side by side the status names the first alone."""
+def awaited_children(agents: Mapping[str, AgentView], agent: AgentView) -> list[AgentView]:
+    """The children that an agent in status `waiting_child` waits for. With parallel calls the status names only one."""
     found = {*agent.waiting.split(), *agent.children} & agents.keys()
-    waited = (agents[path] for path in sorted(found, key=lambda path: (len(path), path)))
-    return [child for child in waited if not child.ended and not child.background]
+    children = (agents[path] for path in sorted(found, key=lambda path: (len(path), path)))
+    return [child for child in children if not child.ended and not child.background]
 
 
-def follow(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
-    """From `at` on the time of whoever waits for sub-agents alone runs while that of one of them does, and so upward."""
+def update_clocks(agents: Mapping[str, AgentView], agent: AgentView | None, at: float) -> None:
+    """Start or stop, at time `at`, the clocks of `agent` and its ancestors that wait for children.
+
+    Such a clock runs while the clock of one of the children runs.
+    """
     while agent is not None:
         if agent.status == "waiting_child":
-            live = awaited(agents, agent)
-            agent.watch.go(not live or any(child.watch.runs for child in live), at)
+            live = awaited_children(agents, agent)
+            agent.clock.set_running(not live or any(child.clock.runs for child in live), at)
         agent = agents.get(agent.parent)

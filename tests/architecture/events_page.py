@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from friday_cli.config.docs import documentation
-from friday_cli.core.protocol import events, messages, receipt
+from friday_cli.core.protocol import events, messages, receipt, run_result
 
 INTRODUCTION = """\
 # Events
@@ -68,8 +68,8 @@ def page() -> str:
 
 
 def _words() -> Iterator[tuple[str, Any]]:
-    yield "Status", events.Status
-    yield "StopReason", events.StopReason
+    yield "Status", run_result.Status
+    yield "StopReason", run_result.StopReason
     yield "ResultStatus", messages.ResultStatus
 
 

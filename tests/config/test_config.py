@@ -203,7 +203,7 @@ class TestErrors:
             ("# a\n\nmdel = 'x'", 3, "mdel", "Did you mean model?"),
             ("[agents.delegation]\nmaxDepth = 3", 2, "agents.delegation.maxDepth", "Did you mean max_depth?"),
             ("timeout = 3", 1, "timeout", "limits.timeout"),
-            ("mode = 'yes'", 1, "mode", "'yes' is none of ask, edits, plan, auto"),
+            ("mode = 'yes'", 1, "mode", "'yes' is not one of ask, edits, plan, auto"),
             ("mode = 3", 1, "mode", "expected text"),
             ("[limits]\nmax_turns = 1.5", 2, "limits.max_turns", "expected a whole number"),
             ("[limits]\ntimeout = 300000", 2, "limits.timeout", "looks like milliseconds"),
@@ -213,12 +213,12 @@ class TestErrors:
             ("[providers.a]\napi_key = 'sk-1234'", 2, "providers.a.api_key", "friday auth set a"),
             ("[providers.a]\nkey_env = 'sk-1234'", 2, "providers.a.key_env", "NAME of an environment variable"),
             ("[providers.a]\nbase_url = 'http://u:p@x'", 2, "providers.a.base_url", "without a password"),
-            ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "small letters"),
+            ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "lower-case letters"),
             (
                 "[agents.delegation.context]\nbrain_write_scope = 'all'",
                 2,
                 "agents.delegation.context.brain_write_scope",
-                "'all' is none of delegated, shared",
+                "'all' is not one of delegated, shared",
             ),
             (
                 "[agents.delegation.context]\nseal_on_complete = false",
@@ -227,7 +227,7 @@ class TestErrors:
                 "must be true",
             ),
             ("model = opus", 1, "", "Text needs quotes"),
-            ("model = 'a'\nmodel = 'b'", 2, "", "is not TOML"),
+            ("model = 'a'\nmodel = 'b'", 2, "", "is not valid TOML"),
         ],
     )
     def test_file_line_field_and_remedy(self, text: str, line: int, field: str, words: str) -> None:

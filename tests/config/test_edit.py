@@ -131,7 +131,7 @@ def test_what_a_person_types_is_read_as_the_setting_needs_it(
         ("moddel", "a", "Did you mean model?"),
         ("limits", "3", "limits.max_turns"),
         ("providers.work", "3", "providers.work.base_url"),
-        ("providers.Work.api", "chat", "small letters"),
+        ("providers.Work.api", "chat", "lower-case letters"),
         ("limits.timeout", "300000", "milliseconds"),
         ("mode", "yolo", "ask, edits, plan, auto"),
         ("providers.work.key_env", "sk-1-2", "NAME of an environment variable"),
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused_and_nothing_written(file: Path, name: str,
 @pytest.mark.parametrize(
     ("before", "name", "written", "words"),
     [
-        ("mode = \n", "mode", "plan", "is not TOML"),
+        ("mode = \n", "mode", "plan", "is not valid TOML"),
         # not broken, but tomlkit would put `model` into the new table
         ('agents.delegation.max_depth = 2\nmodel = "a"\n', "agents.delegation.token_budget.max", "9", "by hand"),
     ],

@@ -18,7 +18,7 @@ from friday_cli.core.protocol.provider import Chunk, Request
 from friday_cli.session import open
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.store.records import MemoryItem
 from tests.engine_fixture import Model, Play, Say
 
@@ -60,6 +60,7 @@ class Shelf:
 
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
+        self.notes = ShelfNotes()
 
     async def open(self) -> None: ...
 
@@ -69,7 +70,7 @@ class Shelf:
     async def reconcile(self) -> None:
         """End what a process that died left open."""
         for drawer in self._drawers.values():
-            drawer.envelopes.extend(closing(drawer.envelopes, now=time.time()))
+            drawer.envelopes.extend(recovery_events(drawer.envelopes, now=time.time()))
 
     async def own(self, session: str) -> Shelf:
         self._drawers.setdefault(session, Drawer()).dead = False
@@ -83,12 +84,16 @@ class Shelf:
     def journal(self, session: str) -> Drawer:
         return self._drawers[session]
 
-    def memory(self, project: str, session: str, **_: object) -> Notes:
-        return Notes()
-
     async def sync(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class ShelfNotes:
+    """The notes of a store in memory: none are kept."""
+
+    def for_session(self, project: str, session: str, **_: object) -> Notes:
+        return Notes()
 
 
 class Drawer(MemoryJournal):
@@ -115,11 +120,11 @@ class Scene:
 
     def __init__(self, session: Session, model: Actors) -> None:
         self.session, self.model = session, model
-        self.root, self.tree = session.root, session.tree
+        self.root, self.tree = session._main.agent, session._tree
 
     @property
     def journal(self) -> Drawer:
-        journal = self.session.log._journal
+        journal = self.session._log._journal
         assert isinstance(journal, Drawer)
         return journal
 
@@ -205,7 +210,7 @@ class Stage:
         session = await Session.open(Options(self.project, **given), env=self.env)
         self.ids.append(session.id)
         model = play if isinstance(play, Actors) else Actors(play)
-        session.root.provider = model
+        session._main.agent.provider = model
         try:
             yield Scene(session, model)
         finally:

@@ -73,7 +73,7 @@ async def test_a_profile_without_sub_agents_gets_no_delegation_tool_whatever_it_
 async def test_a_persona_of_the_main_agent_limits_it_as_well(stage: Stage) -> None:
     stage.profile("lead", "subAgents: [researcher]")
     s = await stage.ran({"a": [Say("", [delegate("coder", "x"), delegate("researcher", "y")])]}, profile="lead")
-    assert s.results()[0] == "error: A lead may not delegate to 'coder'."
+    assert s.results()[0] == "error: The profile lead may not delegate to 'coder'."
     assert s.results()[1].startswith("ok: ")
 
 

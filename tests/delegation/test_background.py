@@ -52,7 +52,7 @@ async def test_the_parent_is_told_at_its_next_turn_boundary(stage: Stage) -> Non
     }  # fmt: skip
     async with stage.open(script) as s:
         outcome = await s.session.prompt("go")
-        assert outcome.result == "it found y"
+        assert outcome.text == "it found y"
         assert len(s.of(AgentFinished, "a")) == 1, "it was at work all the time: nothing had to wake it"
         order = [type(e.event).__name__ for e in s.envelopes
                  if e.agent == "a" and isinstance(e.event, (TurnStarted, MessageAdded))]  # fmt: skip
@@ -67,7 +67,7 @@ async def test_an_idle_root_is_woken_by_a_note_that_no_person_wrote(stage: Stage
     script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "it found y"
+        assert (await s.session.prompt("go")).text == "it found y"
         assert asyncio.get_running_loop().time() == pytest.approx(100, abs=1)
         first, second = s.of(AgentFinished, "a")
         assert (first.run, first.result, second.run, second.result) == (1, "I will tell you", 2, "it found y")
@@ -82,15 +82,15 @@ async def test_asking_waits_until_the_end_of_a_child_was_told_however_long_that_
     script = {"a": [Say("", [behind("researcher", "look")]), Say("I will tell you"), Say("not yet"), Say("it found y")],
               "a.1": [Say("found y", delay_s=100)]}  # fmt: skip
 
-    async def look_through(path: str) -> None:
+    async def look_through(tree: object, path: str) -> None:
         await asyncio.sleep(30)
 
     async with stage.open(script) as s:
-        s.tree.on_end = look_through
+        s.session._parts.isolation.run_ended = look_through  # type: ignore[method-assign]
         s.session.start("go")
         await until(lambda: s.of(AgentFinished, "a.1"))
         asking = asyncio.ensure_future(s.session.prompt("and now?"))
-        assert (await asking).result == "it found y"
+        assert (await asking).text == "it found y"
         asked, other, news = s.heard()
         assert (asked, other) == ("person: go", "person: and now?")
         assert news.startswith(NOTE)
@@ -102,7 +102,7 @@ async def test_asking_waits_for_every_child_in_the_background_and_reports_each(s
               "a.1": [Say("q", delay_s=10)],
               "a.2": [Say("", [call("task_result", result="no such file", status="error")], delay_s=50)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "slow, too"
+        assert (await s.session.prompt("go")).text == "slow, too"
         assert [e.result for e in s.of(AgentFinished, "a")] == ["both begun", "quick is there", "slow, too"]
         assert s.tree.in_background() == []
         assert s.results()[2].startswith("error: There is no profile 'ghost'.")
@@ -116,7 +116,7 @@ async def test_children_in_the_background_have_their_own_limits_and_ask_waits_no
     script = {"a": [Say("", [behind("slow", "look")]), Say("begun"), Say("it ran out of time")],
               "a.1": [Say("never", delay_s=10_000, wrap_up="half")]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "it ran out of time"
+        assert (await s.session.prompt("go")).text == "it ran out of time"
         assert s.end("a.1") == ("timeout", "time")
         assert asyncio.get_running_loop().time() < 60
         assert "has ended: timeout (time)" in s.heard()[1]
@@ -128,7 +128,7 @@ async def test_the_nearest_living_ancestor_is_told_when_the_parent_has_ended(sta
               "a.1": [Say("", [behind("researcher", "deep")]), Say("I leave it running")],
               "a.1.1": [Say("deep finding", delay_s=30)]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("go")).result == "and now its helper"
+        assert (await s.session.prompt("go")).text == "and now its helper"
         news = s.heard()[1]
         assert "The background sub-agent a.1.1 (researcher) has ended: completed" in news
         assert s.end("a.1") == ("completed", "done")
@@ -161,7 +161,8 @@ async def test_a_long_result_is_had_page_by_page(stage: Stage) -> None:
     assert text[:650] in head
     assert text[-350:].strip() in head
     body = "".join(
-        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "continue with" in r else "\n---")[0] for r in rest[:3]
+        r.split("completed\n", 1)[1].split("\n[" if "more" in r or "continue with" in r else "\n---")[0]
+        for r in rest[:3]
     )
     assert body.replace("\n", "") == text[1000:].replace("\n", "")
     assert "[2000 of 3500 characters; continue with offset=2000]" in rest[0]
@@ -177,7 +178,7 @@ async def test_closing_ends_the_background_and_a_waiting_ask(stage: Stage, how: 
         if how == "close with news unread":
             await s.root.inbox.put(InboxMessage("too late", "person"))
         await (s.session.stop("a") if how == "stop" else s.session.close())
-        assert (await asyncio.wait_for(asking, 5)).result == "begun"
+        assert (await asyncio.wait_for(asking, 5)).text == "begun"
         assert s.end("a.1") == ("cancelled", "parent")
         count = len(s.model.requests)
         await asyncio.sleep(1000)
@@ -197,7 +198,7 @@ async def test_a_child_that_is_waited_for_can_be_sent_to_the_background(stage: S
         assert s.finished("a").result == "then later"
         assert s.of(Detached, "a.1") == [Detached()]
         assert "a.1 (researcher) runs in the background" in s.results()[0]
-        assert (await asking).result == "it found y"
+        assert (await asking).text == "it found y"
         assert not await s.session.detach("a.1"), "it has ended"
         assert not await s.session.detach("a")
 

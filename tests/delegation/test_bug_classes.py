@@ -22,11 +22,12 @@ from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.protocol.agent_path import is_under
 from friday_cli.core.protocol.errors import ErrorKind, FileError, ProviderError
-from friday_cli.core.protocol.events import ENDED, AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
+from friday_cli.core.protocol.events import AgentStarted, Compacted, PermissionAsked, TextDelta, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall, Usage
 from friday_cli.core.protocol.provider import Request
+from friday_cli.core.protocol.run_result import ENDED
 from friday_cli.extensions.profiles import check, load, parse
-from friday_cli.store.crash_recovery import closing
+from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.view import SessionView
 from tests.delegation.harness import Actors, Stage, until
 from tests.e2e.conftest import friday
@@ -68,7 +69,7 @@ async def test_1_nothing_is_made_up_for_a_child_that_still_works(stage: Stage) -
     script = {"a": [Say("", [behind("researcher", "look")]), Say("", [call("get_delegation_result", id="a.1")]), Say("w"), Say("fin")],
               "a.1": [Say("the truth", delay_s=50)]}  # fmt: skip
     s = await stage.ran(script)
-    assert s.results()[1] == "ok: a.1 (researcher) is still running; it has no result yet."
+    assert s.results()[1] == "ok: a.1 (researcher) has no result yet: running."
 
 
 ENDS = {"provider": "failed", "iterations": "failed", "tokens": "failed", "time": "timeout", "cancelled": "cancelled",
@@ -180,7 +181,7 @@ async def test_4_no_agent_is_left_running_wherever_the_process_dies(stage: Stage
     envelopes = list(s.envelopes)
     for length in range(1, len(envelopes)):
         log = [*envelopes[:length]]
-        log += closing(log, now=1e9)
+        log += recovery_events(log, now=1e9)
         for record in replay(log).values():
             assert record.end is not None
             assert record.status in ENDED
@@ -243,7 +244,7 @@ async def test_6_questions_of_many_children_queue_by_name_and_a_no_stops_nobody(
             )
         await asking
         assert {s.end(p) for p in askers} == {("completed", "done")}
-        assert s.results("a.2")[0].startswith("denied: The user said no to this write_file call: not this one")
+        assert s.results("a.2")[0].startswith("denied: The user denied this write_file call: not this one")
         assert sorted(p.name for p in stage.project.iterdir()) == ["1.txt", "3.txt", "4.txt"]
 
 
@@ -293,7 +294,7 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
     def play(request: Request, count: int) -> Say:
         if request.agent != "a":
             return Say("found", delay_s=3000 if request.agent == "a.1" else 1)
-        if "Write the summary" in request.messages[-1].text:
+        if "Write a summary" in request.messages[-1].text:
             return Say("We sent helpers.")
         if count == 0:
             return Say("", [behind("general", "the long one"), behind("researcher", "the short one")])
@@ -324,9 +325,9 @@ async def test_8_compaction_keeps_the_ids_of_living_and_unread_children(stage: S
                            ["x.md:4", "allowedTools", "reed_file", "Did you mean read_file?"]),
                           ("---\nname: x\ndescription: d\nalowedTools: []\n---\nbody",
                            ["x.md:4", "alowedTools", "unknown key", "Did you mean allowedTools?"]),
-                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is no name", "small letters"]),
+                          ("---\nname: a:b\ndescription: d\n---\nbody", ["x.md:2", "'a:b' is not a valid name", "lower-case letters"]),
                           ("---\nname: x\ndescription: d\ntimeout: 300000\n---\nbody",
-                           ["x.md:4", "looks like milliseconds", "write 300"]),
+                           ["x.md:4", "300000 is too long", "use 300"]),
                           ("---\nname: x\ndescription: d\nsubAgents: [x]\n---\nbody",
                            ["x.md:4", "An agent cannot assign itself as a sub-agent"]),
                           ("---\nname: x\ndescription: d\n---\n", ["x.md", "has no prompt"])])  # fmt: skip
@@ -349,7 +350,7 @@ def test_9_marks_and_line_ends_of_other_systems_are_read(raw: bytes) -> None:
 def test_9_an_allowlist_of_nothing_that_exists_is_an_error_and_no_agent_without_tools() -> None:
     with pytest.raises(FileError, match="unknown tool 'nothing'"):
         parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: [nothing]\n---\nbody")
-    with pytest.raises(FileError, match="none of these tools exists here"):
+    with pytest.raises(FileError, match="none of these tools exists"):
         parse("x.md", b"---\nname: x\ndescription: d\ntools: [Nothing]\n---\nbody", origin="claude")
     assert parse("x.md", b"---\nname: x\ndescription: d\nallowedTools: []\n---\nbody").allowed_tools == ()
     assert load(env={}).problems == ()
@@ -375,7 +376,7 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
     model = Chatty({"a": [Say("", [t]) for t in tasks] + [Say("fin")], "*": [Say("the end")]})
     async with stage.open(model) as s:
         slow = Subscription()  # a reader that never comes to read
-        s.session.log._readers.append(slow)
+        s.session._log._readers.append(slow)
         state = SessionView()
         live = 0
 
@@ -390,11 +391,11 @@ async def test_10_fifty_children_with_two_thousand_events_each_leave_little_behi
         durable = len(s.envelopes)
         assert len(slow._queue) <= durable + 50 * (1 + chunks * 5 // 16_000 + 1), "what waits for a slow reader is merged"  # fmt: skip
         assert durable < 50 * 30, "and what is kept does not grow with the chunks"
-        await s.session.log.flush()
+        await s.session._log.flush()
         await asyncio.sleep(1)
         assert live >= 50
         assert all(state.agents[p].reply is None for p in s.agents()), "nothing of the deltas stays in what is shown"
-        s.session.log._readers.remove(slow)
+        s.session._log._readers.remove(slow)
         await s.session.close()
         await pumping
 

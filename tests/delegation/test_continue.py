@@ -59,7 +59,7 @@ async def test_an_aborted_child_is_continued_only_when_asked(stage: Stage) -> No
         await s.session.prompt("go")
         await asyncio.sleep(10_000)
         assert len(s.of(AgentStarted, "a.1")) == 1, "nothing ended starts again by itself"
-        assert (await s.session.prompt("continue it")).result == "fin"
+        assert (await s.session.prompt("continue it")).text == "fin"
         assert s.finished("a.1").result == "now"
 
 
@@ -90,7 +90,7 @@ async def test_a_continued_child_keeps_its_model(stage: Stage) -> None:
         await s.session.prompt("continue it")
         assert [r.agent for r in other.requests] == ["a", "a.1", "a"]
         (words,) = [n.text for n in s.of(Notice, "a.1")]
-        assert words.startswith("a.1 goes on with scripted/other, not with scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
+        assert words.startswith("a.1 resumes with scripted/other instead of scripted/stage: "), "a model that cannot be had is said"  # fmt: skip
 
 
 async def test_tokens_are_those_of_its_life_and_its_children_count(stage: Stage) -> None:
@@ -152,7 +152,7 @@ async def test_turns_and_time_count_for_each_run(stage: Stage) -> None:
                     Say("one"), Say("", [call("list_dir")]), Say("", [call("list_dir", path=".")]), Say("two")]}  # fmt: skip
     async with stage.open(script, flags={"limits.max_turns": 3}) as s:
         outcomes = [await s.session.prompt("go"), await s.session.prompt("and again")]
-        assert [(o.stop_reason, o.result) for o in outcomes] == [("done", "one"), ("done", "two")]
+        assert [(o.stop_reason, o.text) for o in outcomes] == [("done", "one"), ("done", "two")]
         first, second = s.of(AgentStarted, "a.1")
         assert (first.turns, first.time_s, second.turns, second.time_s) == (2, 300, 25, 40)
 
@@ -187,7 +187,7 @@ async def test_who_cannot_go_on_because_a_profile_is_gone_is_named(stage: Stage)
     s = await stage.ran(script)
     (stage.home / "profiles" / "lead.md").unlink()
     s = await stage.ran({"a": [Say("", [again("a.1.1")]), Say("fin")]}, resume=s.session.id, prompt="go on")
-    assert s.results()[-1].startswith("error: a.1 cannot go on without its profile. There is no profile 'lead'. ")
+    assert s.results()[-1].startswith("error: a.1 cannot be resumed without its profile. There is no profile 'lead'. ")
 
 
 async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> None:
@@ -199,7 +199,7 @@ async def test_a_person_continues_a_child_and_can_give_it_more(stage: Stage) -> 
         with pytest.raises(UsageError, match=r"the tokens budget of a\.1 is used up"):
             await s.session.resume_agent("a.1", "go on")
         outcome = await s.session.resume_agent("a.1", "go on", max_tokens=8000)
-        assert (outcome.status, outcome.result) == ("completed", "two")
+        assert (outcome.status, outcome.text) == ("completed", "two")
         assert s.heard("a.1") == ["parent: look", "person: go on"]
         assert len(s.of(AgentFinished, "a")) == 1, "the main agent is not bothered"
         for path in ("a.7", "a"):
@@ -244,9 +244,9 @@ async def test_after_a_crash_nothing_revives_unasked_and_all_that_was_written_is
         assert s.finished("a.1").usage.billed == 3000
         await asyncio.sleep(10_000)
         assert s.model.requests == []
-        assert (await s.session.prompt("and now?")).result == "fin"
+        assert (await s.session.prompt("and now?")).text == "fin"
         (note,) = [text for text in s.heard() if "and now?" in text]
-        assert "The process died while these sub-agents were at work." in note
+        assert "The process died while these sub-agents were running." in note
         assert "- a.1 (researcher): look" in note
         second = s.of(AgentStarted, "a.1")[1]
         assert (second.run, second.tokens, second.parent) == (2, 20_000, "a")

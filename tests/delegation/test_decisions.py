@@ -249,9 +249,9 @@ async def test_c11_assignment_limits_and_the_root_sees_all(stage: Stage) -> None
     s = await stage.ran(script)
     assert s.session.profiles == load(env=stage.env).names()
     assert [r.partition(".")[0] for r in s.results("a.1")] == [
-        "error: A lead may not delegate to 'coder'", "error: A lead may not delegate to 'lead'", "error: There is no profile 'ghost'",
+        "error: The profile lead may not delegate to 'coder'", "error: The profile lead may not delegate to 'lead'", "error: There is no profile 'ghost'",
     ]  # fmt: skip
-    assert s.results("a.2")[0] == "error: A anyone may not delegate to 'anyone'."
+    assert s.results("a.2")[0] == "error: The profile anyone may not delegate to 'anyone'."
     assert s.results("a.2")[1].startswith("ok: ")
     with pytest.raises(FileError, match="An agent cannot assign itself as a sub-agent") as caught:
         parse("x.md", b"---\nname: x\ndescription: d\nsubAgents: [y, x]\n---\nbody")

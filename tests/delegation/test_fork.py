@@ -28,7 +28,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         calling, results, task = child.messages[len(parent.messages) :]
         assert [r.call_id for r in results.results] == [c.id for c in calling.calls], "open calls have synthetic results"  # fmt: skip
         assert {(r.status, r.text) for r in results.results} == {
-            ("cancelled", "Goes on in the main agent; you are a fork of it.")
+            ("cancelled", "Continues in the main agent; you are a fork of it.")
         }
         assert task.source == "parent"
         assert "you are the sub-agent a.1 (researcher), a fork" in task.text
@@ -37,7 +37,7 @@ async def test_a_fork_sends_the_system_tools_model_and_messages_of_its_parent(st
         assert s.of(Prefix, "a.1")[0] == s.of(Prefix, "a")[0]
         assert "it is blue" in s.results()[1]
         (first,) = [i.text for i in SessionView.of(s.envelopes).agents["a.1"].transcript if isinstance(i, NoteItem)]
-        assert first.startswith("It began as a fork of its parent, with "), "nothing was compacted"
+        assert first.startswith("Started as a fork of its parent, with "), "nothing was compacted"
 
 
 async def test_its_limits_act_at_dispatch_though_all_is_listed(stage: Stage) -> None:

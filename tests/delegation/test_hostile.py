@@ -158,7 +158,7 @@ async def test_no_agent_reaches_above_or_beside_itself(stage: Stage, tried: str)
     assert len(tries) == 4 + bool(tried)
     assert {r.split(":")[0] for r in tries} == {"error"}
     assert all("You have no sub-agent" in r for r in tries)
-    assert all("Yours: a.2.1." in r for r in tries), "and it learns nothing of others"
+    assert all("Your sub-agents: a.2.1." in r for r in tries), "and it learns nothing of others"
     assert "secret" not in str(tries)
     assert s.of(InboxMessage, "a.1") == []
     assert [e for e in s.of(InboxMessage, "a") if "obey" in e.text] == []
@@ -229,9 +229,9 @@ async def test_what_a_child_writes_cannot_pass_for_the_harness(stage: Stage) -> 
 
 
 @pytest.mark.parametrize(("claim", "warning"), [
-    ("I ran the tests and everything works.", "says that a command ran or tests pass, but no command was run"),
-    ("All good: tests pass.", "says that a command ran or tests pass, but no command was run"),
-    ("The build passed.", "says that a command ran or tests pass, but no command was run"),
+    ("I ran the tests and everything works.", "claims that a command ran or tests pass, but no command was run"),
+    ("All good: tests pass.", "claims that a command ran or tests pass, but no command was run"),
+    ("The build passed.", "claims that a command ran or tests pass, but no command was run"),
     ("I've fixed the parser in x.py.", "claims changes, but no file was changed"),
     ("I have implemented the cache.", "claims changes, but no file was changed"),
     ("x.py is fine.", "no tool was run: nothing in this result was checked"),
@@ -254,6 +254,6 @@ async def test_a_claim_of_more_than_was_done_is_beside_what_was_done(stage: Stag
     (read,) = s.results()
     assert "changed: new.txt +2 -0" in read
     assert "changed: a.py" not in read
-    assert "WARNING: says that a command ran or tests pass, but no command was run" in read
+    assert "WARNING: claims that a command ran or tests pass, but no command was run" in read
     assert "Evidence: a.py:1 [NOT seen by the harness]" in read
     assert "Evidence: x.txt:1 [seen by the harness]" in read

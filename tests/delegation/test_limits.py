@@ -49,7 +49,7 @@ async def test_a_cost_limit_that_cannot_be_kept_is_refused_and_sets_nothing_asid
     async with stage.open({"a": [Say("", [delegate("dear", "look")] * 20), Say("fin")]},
                           flags={"limits.max_tokens": 90_000}) as s:  # fmt: skip
         await s.session.prompt("go")
-        assert "No price is known for scripted/stage, so a cost limit cannot be kept." in s.results()[0]
+        assert "The price of scripted/stage is unknown, so a cost limit cannot be kept." in s.results()[0]
         assert s.root.budget.tokens.kept == 0
 
 
@@ -97,7 +97,7 @@ async def test_the_limits_of_a_prompt_hold_for_children_too(stage: Stage) -> Non
 async def test_delegation_can_be_switched_off(stage: Stage) -> None:
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({"a": [Say("", [delegate("researcher", "x")]), Say("alone")]}) as s:
-        assert (await s.session.prompt("go")).result == "alone"
+        assert (await s.session.prompt("go")).text == "alone"
         assert not [t.name for t in s.requests()[0].tools if "sub_agent" in t.name or "delegat" in t.name]
         assert s.results()[0].startswith("error: There is no tool 'delegate_task'")
         assert s.agents() == []
@@ -117,9 +117,9 @@ async def test_a_budget_too_small_to_be_useful_is_said_and_not_raised(stage: Sta
     """Also where that is because the parent has little left."""
     wishes = [delegate("researcher", task, max_tokens=most) for task, most in (("x", 4000), ("y", 10_000), ("z", 1))]
     s = await stage.ran({"a": [Say("", wishes)]})
-    few = "has 4,000 tokens; with fewer than 10,000 a sub-agent seldom gets to a result."
+    few = "has 4,000 tokens. With fewer than 10,000 a sub-agent seldom returns a result."
     assert s.of(Notice, "a.1") == [Notice(f"a.1 (researcher) {few}", "warning")]
-    assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token; ")
+    assert s.of(Notice, "a.3")[0].text.startswith("a.3 (researcher) has 1 token. ")
     assert (s.of(AgentStarted, "a.1")[0].tokens, s.of(Notice, "a.2")) == (4000, [])
     script = {"a": [Say("", [delegate("researcher", "x")], usage=Usage(input=10_000)), Say("fin")]}
     s = await stage.ran(script, flags={"limits.max_tokens": 20_000})

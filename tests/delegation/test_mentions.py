@@ -29,7 +29,7 @@ def test_which_prompts_are_addressed(prompt: str, name: str, task: str) -> None:
 async def test_the_model_is_told_and_hands_it_over(stage: Stage) -> None:
     script = {"a": [Say("", [delegate("researcher", "find where retry is")]), Say("in x.py")], "a.1": [Say("x.py")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is the retry?")).result == "in x.py"
+        assert (await s.session.prompt("@researcher where is the retry?")).text == "in x.py"
         (heard,) = s.heard()
         assert (
             "[Note of the harness; no person wrote this] By @researcher the user asks for a sub-agent: hand this to 'researcher'"
@@ -42,7 +42,7 @@ async def test_an_answer_without_the_delegation_is_not_taken(stage: Stage) -> No
     script = {"a": [Say("I know that myself"), Say("", [delegate("coder", "another one")]), Say("So there."),
                     Say("", [delegate("researcher", "x")]), Say("fin")]}  # fmt: skip
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher where is it?")).result == "fin"
+        assert (await s.session.prompt("@researcher where is it?")).text == "fin"
         complaints = [
             text for text in s.heard() if "without the delegation that the user asked for by @researcher" in text
         ]
@@ -66,7 +66,7 @@ async def test_a_model_that_will_not_delegate_has_not_answered(stage: Stage) -> 
 async def test_every_way_of_handing_it_over_counts(stage: Stage, handed: ToolCall, deny: tuple[str, ...]) -> None:
     async with stage.open({"a": [Say("", [handed]), Say("fin"), Say("fin")]}, deny=deny) as s:
         outcome = await s.session.prompt("@researcher where is it?")
-        assert (outcome.status, outcome.result) == ("completed", "fin")
+        assert (outcome.status, outcome.text) == ("completed", "fin")
 
 
 async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: Stage) -> None:
@@ -74,28 +74,30 @@ async def test_continuing_one_counts_and_an_earlier_delegation_does_not(stage: S
                     Say("", [call("delegate_task", resume="a.1", task="and y?")]), Say("two"), Say("three")]}  # fmt: skip
     async with stage.open(script) as s:
         await s.session.prompt("go")
-        assert (await s.session.prompt("@researcher and y?")).result == "two"
-        assert (await s.session.prompt("thanks")).result == "three", "the next prompt is free again"
+        assert (await s.session.prompt("@researcher and y?")).text == "two"
+        assert (await s.session.prompt("thanks")).text == "three", "the next prompt is free again"
 
 
 async def test_it_goes_together_with_a_form_of_the_answer(stage: Stage) -> None:
     script = {"a": [Say("{}"), Say("", [delegate("researcher", "x")]), Say("words"), Say("{}")]}
     async with stage.open(script) as s:
-        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).result == "{}"
+        assert (await s.session.prompt("@researcher count", schema={"type": "object"})).text == "{}"
         assert len(s.requests()) == 4
 
 
 async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(stage: Stage) -> None:
     async with stage.open({}) as s:
-        with pytest.raises(UsageError, match="@researcher what\\? Write the task behind the name"):
+        with pytest.raises(UsageError, match="@researcher: the task is missing"):
             await s.session.prompt("@researcher")
     stage.profile("lead", "subAgents: [coder]")
     async with stage.open({}, profile="lead") as s:
-        with pytest.raises(UsageError, match=r"@researcher: the main agent cannot delegate to it now. It can to coder"):
+        with pytest.raises(
+            UsageError, match=r"@researcher: the main agent cannot delegate to this profile. It can delegate to: coder"
+        ):
             await s.session.prompt("@researcher x")
     stage.config("[agents.delegation]\nenabled = false\n")
     async with stage.open({}) as s:
-        with pytest.raises(UsageError, match="It can to nobody"):
+        with pytest.raises(UsageError, match="It can delegate to: no profile"):
             await s.session.prompt("@researcher x")
         assert s.model.requests == []
 
@@ -103,7 +105,7 @@ async def test_where_it_cannot_be_done_it_is_refused_before_anything_is_spent(st
 async def test_a_misspelt_profile_is_said(stage: Stage) -> None:
     stage.file("researchers", "a file of that name\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
         for prompt in ("@reseacher look", " @reseacher: look", "@Researcher look", "@reseacher"):
             text, _, remarks = await attached(prompt, workspace, profiles=profiles)
             assert text == prompt
@@ -118,7 +120,7 @@ async def test_attaching_files_does_not_swallow_it(stage: Stage) -> None:
     stage.file("researcher", "a file of that name\n")
     stage.file("x.txt", "content of x\n")
     async with stage.open({}) as s:
-        workspace, profiles = s.session.world.workspace, s.session.profiles
+        workspace, profiles = s.session._parts.world.workspace, s.session.profiles
         text, _, remarks = await attached("@researcher read @x.txt", workspace, profiles=profiles)
         assert "a file of that name" not in text
         assert "content of x" in text

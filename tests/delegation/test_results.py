@@ -53,7 +53,10 @@ async def test_a_result_is_held_to_its_form(
     stage: Stage, turns: list[Say], ended: tuple[str, str], complaints: int, words: list[str]
 ) -> None:
     end, read, told = await handed_in(stage, *turns)
-    assert (end, len([text for text in told if "required schema" in text or "wrong form" in text])) == (ended, complaints)
+    assert (end, len([text for text in told if "required schema" in text or "wrong form" in text])) == (
+        ended,
+        complaints,
+    )
     assert all(word in read for word in words), read
 
 
@@ -114,7 +117,9 @@ async def test_a_long_result_comes_as_head_and_tail_with_its_length_and_the_way_
     assert len(read) < 25_000 < len(LONG)
     assert "fact 0\n" in read
     assert "fact 3999" in read
-    assert f"truncated: {len(LONG)} characters in all; continue with get_delegation_result(id='a.1', offset=15600)" in read
+    assert (
+        f"truncated: {len(LONG)} characters in all; continue with get_delegation_result(id='a.1', offset=15600)" in read
+    )
     assert s.finished("a.1").result == LONG, "nothing is lost"
 
 
@@ -134,7 +139,7 @@ async def test_a_long_result_comes_as_a_summary_where_the_settings_want_one(stag
     assert summarizer.profile == "summarizer"
     assert LONG.strip() in s.requests("a.2")[0].messages[0].text
     assert s.finished("a.2").receipt.warnings == (), "all it works on stood in its task: no tool was needed"
-    assert "Its task was:\nlook" in s.requests("a.2")[0].messages[0].text
+    assert "The task was:\nlook" in s.requests("a.2")[0].messages[0].text
 
 
 async def test_a_finished_childs_history_is_sealed_and_only_its_result_comes_back(stage: Stage) -> None:

@@ -112,8 +112,8 @@ async def test_a_wrong_result_is_redone_and_mended(stage: Stage) -> None:
     assert verdicts(s) == [("redo", "model"), ("accept", "harness")]
     reasons = s.of(Verdict, "a.1")[0].reasons
     assert "claims changes, but no file was changed" in reasons
-    assert "meant to change and did not: out.txt" in reasons
-    assert "Your result was not accepted. Do it again, mended: write out.txt and check" in s.heard("a.1")[-1]
+    assert "planned to change but did not: out.txt" in reasons
+    assert "Your result was not accepted. Redo it with this correction: write out.txt and check" in s.heard("a.1")[-1]
     (asked,) = court.judged
     assert asked.tools == ()
     assert "write out.txt" in asked.messages[0].text
@@ -126,7 +126,7 @@ async def test_what_was_not_said_before_parts(stage: Stage) -> None:
                   [ruling("accept", "harmless")])  # fmt: skip
     s = await stage.ran(court)
     (verdict,) = s.of(Verdict, "a.1")
-    assert verdict.reasons == ("changed without having said so: else.txt",)
+    assert verdict.reasons == ("changed without stating it: else.txt",)
     assert (verdict.verdict, verdict.by, verdict.reason) == ("accept", "model", "harmless")
     assert s.end("a.1") == ("completed", "done")
 
@@ -186,7 +186,7 @@ async def test_a_person_decides_where_one_can_be_asked(
     assert verdicts(s)[0] == PAUSED
     assert s.finished("a.1").duration_s < 10, "the time of a person does not count"
     if answer and answer.startswith("redo"):
-        assert "Do it again, mended: write it with a tool" in s.heard("a.1")[-1]
+        assert "Redo it with this correction: write it with a tool" in s.heard("a.1")[-1]
 
 
 @pytest.mark.parametrize(("settings", "lead", "helper", "found"), [

@@ -63,7 +63,7 @@ async def test_the_model_is_told_that_a_person_stopped_its_child(
         asking = asyncio.ensure_future(s.session.prompt("go"))
         await until(lambda: s.requests("a.1"))
         assert await s.session.stop("a.1", level=level) == 1
-        assert (await asking).result == "so be it", "the parent goes on and decides"
+        assert (await asking).text == "so be it", "the parent goes on and decides"
     assert s.heard()[1] == (
         f"harness: {NOTE} The user has stopped your sub-agent a.1 (researcher) {how}. Do not start it again unasked."
     )

@@ -62,7 +62,7 @@ def test_two_hundred_agents_in_ten_processes_on_one_file(friday: Friday) -> None
             assert len([r for m in messages for r in m.results]) == CALLS
             end = records[path].end
             assert end is not None
-            assert end.result == f"I looked at part {number}"
+            assert end.text == f"I looked at part {number}"
             assert rows[path].usage.billed == (CALLS + 1) * 15
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.events import (
     AgentFinished,
@@ -26,6 +25,7 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.receipt import FileChange
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.frontends.oneshot.output import (
     MAX_DENIALS,
     MAX_RESULT_CHARS,

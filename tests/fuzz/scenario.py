@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from friday_cli.core.agent.agent import Agent, Policy
@@ -25,8 +24,11 @@ from friday_cli.core.protocol.provider import Request, estimate_request
 from friday_cli.core.protocol.tool import ToolContext
 from friday_cli.core.subagents.node import AgentRun
 from friday_cli.session.isolation import WorktreeIsolation
-from friday_cli.session.open import _known, _resume
+from friday_cli.session.open import SessionParts
+from friday_cli.session.permissions import SessionPermissions
+from friday_cli.session.resume import agent_summary, resume_root
 from friday_cli.session.session import Session
+from friday_cli.session.worktree_changes import WorktreeChanges
 from friday_cli.workspace.sandbox.detect import SandboxChoice
 from tests.engine_fixture import Arguments, Bench, Profile, make, task_result
 from tests.fuzz.random_actions import Journal, Machine, Whim, aside
@@ -119,33 +121,29 @@ class Scene(People):
         copies = self.copies
         assert copies is not None
         bench.world.workspace = bench.workspace = Machine(self)
-        apart = WorktreeIsolation(Path("/"), lambda folder: copies, bench.world)
-        apart.tree = bench.tree
-        bench.tree.on_end = apart.update_state
-        return apart
+        return WorktreeIsolation(Path("/"), lambda folder: copies, bench.world)
 
     def _session(self) -> Session:
         """The real session over the bench; what it needs of disk and settings is nothing here."""
         bench = self.bench
-        names = tuple(bench.profiles)
-        opened: Any = SimpleNamespace(
-            id="fuzz", log=bench.log, tree=bench.tree, root=bench.root, rules=bench.root.rules, world=bench.world, since=0,
-            profiles=names, offered=names, notes=[], store=_Nothing(), ownership=_Nothing(),
-            apart=bench.apart or _Nothing(), keeper=_Nothing(), sandbox=SandboxChoice("none"),
+        names, rules, notes = tuple(bench.profiles), bench.root.rules, []
+        nothing: Any = _Nothing()
+        self.opened = SessionParts(
+            id="fuzz", log=bench.log, tree=bench.tree, rules=rules, permissions=SessionPermissions(rules, bench.log, notes),
+            notes=notes, world=bench.world, since=0, profiles=names, offered=names, store=nothing, ownership=nothing,
+            isolation=bench.apart or nothing, changes=WorktreeChanges(bench.tree, bench.apart, bench.world) if bench.apart else nothing, workspace=nothing,
+            sandbox=SandboxChoice("none"),
         )  # fmt: skip
-        self.opened = opened
-        session = Session(opened)
-        bench.desk.on_rule_granted = _no_grant  # the checks speak of tools as a whole
-        return session
+        return Session(self.opened)
 
     async def reopen(self) -> None:
         """Take up what the log knows, as opening a session does."""
         records: dict[str, AgentRecord] = replay(self.journal.envelopes)
-        self.bench.tree._past = {p: _known(r) for p, r in records.items() if p != "a"}
-        await _resume(self.opened, records)
+        self.bench.tree._past = {p: agent_summary(r) for p, r in records.items() if p != "a"}
+        opened = self.opened
+        await resume_root(self.bench.root, opened.rules, records, log=opened.log, notes=opened.notes)
         if self.bench.apart is not None:
             await self.bench.apart.restore(records)
-        self.session._notes = list(self.opened.notes)
 
     def agent(self, path: str) -> Agent:
         """The newest of that path, of this process or of the one that died."""
@@ -415,7 +413,7 @@ class Scene(People):
     def _asleep(self) -> None:
         """Nobody works: then the root has nothing to answer, unless it was stopped."""
         node = self.bench.tree._nodes.get("a")
-        if node is not None and node.outcome.status != "cancelled" and self.bench.root.inbox.calls:
+        if node is not None and node.outcome.status != "cancelled" and self.bench.root.inbox.needs_turn:
             self.broken.append("news lie in the inbox of an idle root, and nobody wakes it")
 
 
@@ -429,7 +427,3 @@ class _Nothing:
     async def close(self) -> None: ...
 
     def release(self) -> None: ...
-
-
-async def _no_grant(rule: Rule, scope: str) -> None:
-    """A permission for the session is one for the call."""

@@ -29,7 +29,7 @@ from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.session.session import Session
 from friday_cli.store import Store
-from friday_cli.workspace.worktrees.orphans import look_through
+from friday_cli.workspace.worktrees.orphans import scan_orphans
 from tests.fuzz import seeds
 from tests.fuzz.checks import asked_and_ended
 from tests.fuzz.victims import LINGERS
@@ -37,7 +37,7 @@ from tests.strict import strict
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 ROOT = Path(__file__).parents[2]
-PARTS, VICTIMS = 8, 25
+PARTS, VICTIMS = 4, 25
 ROUNDS = 4
 LEAST = {
     "killed and reopened": VICTIMS // 2, "interrupted": VICTIMS // 2, "behind it": VICTIMS // 5,
@@ -126,13 +126,13 @@ async def goes_on(
         Options(folder / "project", model=f"scripted:{file}", resume=session_id, attended=True, mode="yolo")
     )
     outcome = await session.prompt("where were we?")
-    if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+    if (outcome.status, outcome.text) != ("completed", "I go on from there."):
         faults.append(f"it does not go on: {outcome}")
     again = random.choice([*{path for path in replay(before) if path != "a"}, ""])
     if again:
         outcome = await session.resume_agent(again, "go on with yours", max_tokens=50_000)
         reached["children continued"] += 1
-        if (outcome.status, outcome.result) != ("completed", "I go on from there."):
+        if (outcome.status, outcome.text) != ("completed", "I go on from there."):
             faults.append(f"{again} does not go on: {outcome}")
     await session.close()
 
@@ -153,7 +153,7 @@ def news(before: list[Envelope], after: list[Envelope], reached: Counter[str]) -
     joined = [e.event.message.text for e in after if e.agent == "a" and isinstance(e.event, MessageAdded)]
     reached["news"] += len(told)
     reached["behind it"] += sum(e.event.background for e in before if isinstance(e.event, AgentStarted))
-    untold = [news.text for record in replay(before).values() for news in record.untold]
+    untold = [news.text for record in replay(before).values() for news in record.unreported]
     reached["news kept from a death"] += len(untold)
     return [
         f"news were read {joined.count(text)} times: {text[:80]}"
@@ -195,7 +195,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
     store = Store(store_path())
     for session in await store.list_sessions():
         records += [r for r in replay(await store.events(session.id)).values() if r.worktree]
-    found = await look_through(folder / "home" / "data" / "worktrees", store.own, os.environ)
+    found = await scan_orphans(folder / "home" / "data" / "worktrees", store.own, os.environ)
     await store.close()
     left = {str(one.worktree.folder): one.worktree for one in found.left}
     listed = {
@@ -212,7 +212,7 @@ async def worktrees(folder: Path, reached: Counter[str]) -> list[str]:
     faults += [
         f"git knows {name}, and it is none of ours" for name in listed - left.keys() if name != str(folder / "project")
     ]
-    faults += [f"the branch {name} is left" for name in branches - {one.card.branch for one in left.values()}]
+    faults += [f"the branch {name} is left" for name in branches - {one.metadata.branch for one in left.values()}]
     faults += [
         f"{name} was {state}, and is gone" for name, state in states.items() if state == "changed" and name not in left
     ]

@@ -25,8 +25,8 @@ from friday_cli.frontends.tui.widgets.markdown import GrowingMarkdown, draw
 from friday_cli.frontends.tui.widgets.styles import Styles, TextRenderer
 from friday_cli.llm.providers.anthropic_stream import AnthropicStream
 from friday_cli.llm.providers.openai_chat import ChatStream
-from friday_cli.llm.providers.openai_parts import usage_of
-from friday_cli.llm.providers.openai_responses import ResponsesFold
+from friday_cli.llm.providers.openai_parts import reported_usage
+from friday_cli.llm.providers.openai_responses import ResponsesStream
 from friday_cli.llm.transport.endpoint import Endpoint
 from friday_cli.llm.transport.event_stream import decode
 from friday_cli.llm.transport.sse import SSEParser
@@ -69,9 +69,6 @@ def refusing(kind: type[FridayError]) -> Iterator[None]:
     assert said.splitlines() == [said]
 
 
-# ---- files --------------------------------------------------------------------------
-
-
 def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -96,9 +93,6 @@ def test_a_command_of_ones_own_or_a_line_about_it(text: str, framed: bool) -> No
 def test_settings_or_a_line_about_them(text: str) -> None:
     with refusing(FileError):
         assert isinstance(loader.parse("config.toml", text), dict)
-
-
-# ---- replies ------------------------------------------------------------------------
 
 
 @given(st.binary(max_size=200) | LINES.map(as_bytes), st.lists(st.integers(0, 200), max_size=5))
@@ -127,19 +121,19 @@ def test_arguments_are_an_object_or_words(text: str) -> None:
         pass
 
 
-def folded(wire: Wire, found: list[Any]) -> None:
+def read_reply(wire: Wire, found: list[Any]) -> None:
     """Read a reply to its end, as the providers do."""
     if wire == "messages":
         reply = AnthropicStream("Own", "own/m")
         for event in found:
-            list(reply.take(event))
-        reply.done(lambda: 100)
+            list(reply.feed(event))
+        reply.finish(lambda: 100)
         return
-    fold = ChatStream(HERE, "own/m", set()) if wire == "chat" else ResponsesFold(HERE, "own/m", set())
+    reply = ChatStream(HERE, "own/m", set()) if wire == "chat" else ResponsesStream(HERE, "own/m", set())
     for event in found:
-        list(fold.feed(event))
-    parts = fold.parts()
-    usage = usage_of(fold.usage, REQUEST, parts, None, searches=len(fold.searches()))
+        list(reply.feed(event))
+    parts = reply.parts()
+    usage = reported_usage(reply.usage, REQUEST, parts, None, searches=len(reply.searches()))
     assert min(usage.input, usage.output, usage.cache_read, usage.cache_write) >= 0
 
 
@@ -168,7 +162,7 @@ def test_a_reply_with_something_odd_in_any_place_is_read_or_fails_as_a_reply(wir
     for container, key in places(found):
         held, container[key] = container[key], odd
         with refusing(ProviderError):
-            folded(wire, [event for event in found if isinstance(event, dict)])
+            read_reply(wire, [event for event in found if isinstance(event, dict)])
         container[key] = held
 
 
@@ -195,10 +189,7 @@ def test_a_reply_that_strays_in_any_way_is_read_or_fails_as_a_reply(wire: Wire, 
         elif isinstance(container, dict):
             container[data.draw(KEYS)] = data.draw(ODD)
     with refusing(ProviderError):
-        folded(wire, found)
-
-
-# ---- what is shown ------------------------------------------------------------------
+        read_reply(wire, found)
 
 
 def sound(strips: list[Any], width: int) -> None:

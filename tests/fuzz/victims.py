@@ -129,7 +129,7 @@ def victim(folder: Path, seed: int, patience: float) -> None:
                 if not after_s:
                     os.kill(os.getpid(), signal.SIGKILL)
                 threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
-            if running.done() and envelope.seq == session.log.last:
+            if running.done() and envelope.seq == session._log.last:
                 break
         await session.close()
 

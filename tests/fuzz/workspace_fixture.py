@@ -39,9 +39,9 @@ class Named(Worktree):
 
     worked: bool = False
 
-    def note(self, **fields: Any) -> None:
-        self.card = WorktreeMetadata(
-            **{**{name: getattr(self.card, name) for name in WorktreeMetadata.__struct_fields__}, **fields}
+    def save(self, **fields: Any) -> None:
+        self.metadata = WorktreeMetadata(
+            **{**{name: getattr(self.metadata, name) for name in WorktreeMetadata.__struct_fields__}, **fields}
         )
 
 
@@ -69,12 +69,12 @@ class Copies(Worktrees):
         if self._rng.random() < 0.06:
             raise ToolError("git failed")
 
-    async def open(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
+    async def create(self, base: LocalWorkspace, *, again: str = "") -> Worktree:
         async with self._lock:
             await self._moment()
             number = f"{self._scene.since}-{len(self._all)}"
             name = again or number
-            if any(w.open and w.card.name == name for w in self._all):
+            if any(w.open and w.metadata.name == name for w in self._all):
                 self._scene.broken.append(f"the worktree {name} is made a second time")
             card = WorktreeMetadata(
                 self.session, name, f"friday/{name}", f"/worktrees/fuzz/{name}", "", "/ws", "/ws", ""
@@ -84,18 +84,18 @@ class Copies(Worktrees):
             self._scene.reached["worktrees"] += 1
             return made
 
-    def enter(self, worktree: Worktree, base: LocalWorkspace) -> LocalWorkspace:
+    def workspace_in(self, worktree: Worktree, base: LocalWorkspace) -> LocalWorkspace:
         if worktree.workspace is None:
             worktree.workspace = Copy(self._scene)
         return worktree.workspace
 
-    async def look(self, worktree: Worktree) -> None:
+    async def refresh(self, worktree: Worktree) -> None:
         async with self._lock:
-            await self._look(worktree)
+            await self._refresh(worktree)
             if worktree.state == "unchanged":
                 self._gone(worktree, "unchanged")
 
-    async def _look(self, worktree: Worktree) -> Any:
+    async def _refresh(self, worktree: Worktree) -> Any:
         self._require(worktree)
         await self._moment()
         if self._rng.random() < 0.02:
@@ -111,7 +111,7 @@ class Copies(Worktrees):
         self, worktree: Worktree, target: LocalWorkspace, *, allowed: Sequence[str] | None = None
     ) -> Applied:
         async with self._lock:
-            await self._look(worktree)
+            await self._refresh(worktree)
             if worktree.state == "unchanged":
                 self._gone(worktree, "unchanged")
             if not worktree.files or self._rng.random() < 0.2:
@@ -134,11 +134,11 @@ class Copies(Worktrees):
         worktree.state, worktree.workspace = state, None
         self._scene.reached[f"worktrees {state}"] += 1
 
-    async def recall(self) -> list[Worktree]:
+    async def load_remaining(self) -> list[Worktree]:
         self._all += self._left
         for worktree in self._left:
             try:
-                await self.look(worktree)
+                await self.refresh(worktree)
             except (ToolError, RuntimeError) as error:
                 worktree.state, worktree.problem = "changed", str(error)
         return [*self._left]
@@ -161,7 +161,7 @@ def check_worktrees(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         return faults + ([f"worktrees where there are none: {told}"] if told else [])
     for worktree in scene.copies.all:
         if worktree.open and not worktree.path:
-            faults.append(f"the worktree {worktree.card.name} is nobody's")
+            faults.append(f"the worktree {worktree.metadata.name} is nobody's")
         if worktree.state == "opened" and worktree.path:
             faults.append(f"{worktree.path} has ended, and nobody looked at its worktree")
         if scene.copies.of(worktree.path) is worktree and not scene.journal.broken:

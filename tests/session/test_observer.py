@@ -107,7 +107,7 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
     stage.plays({"a": [does(writes("a.txt", "1\n")), says("one"), says("two")]})
     async with driven(stage) as other:
         options = Options(stage.project, model=f"scripted:{stage.scenario}", resume=other.session)
-        with pytest.raises(UsageError, match=rf"open in another friday process \(number {other.process.pid}\)"):
+        with pytest.raises(UsageError, match=rf"open in another friday process \(pid {other.process.pid}\)"):
             await Session.open(options)
         window = await SessionObserver.open(options)
         assert (window.owner_pid, window.released.is_set()) == (other.process.pid, False)
@@ -117,8 +117,8 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         assert (face.seen[-1].seq or 0) <= window.since
         other.say("second")
         await face.until("two")
-        assert [p.text for p in await window.points()] == ["first", "second"]
-        assert [r.path for r in await window.changes()] == ["a.txt"]
+        assert [p.text for p in await window.rewind.points()] == ["first", "second"]
+        assert [r.path for r in await window.rewind.changes()] == ["a.txt"]
         with pytest.raises(UsageError, match="is open in another"):
             await window.take_over()
         await other.end()
@@ -128,8 +128,8 @@ async def test_the_second_window_is_live_and_takes_over_when_the_first_ends(stag
         stage.plays({"a": [says("three")]})
         session = await window.take_over()
         await face.end()
-        assert session.root.history[-1].text == "two"
-        assert (await session.prompt("third")).result == "three"
+        assert session._main.agent.history[-1].text == "two"
+        assert (await session.prompt("third")).text == "three"
         await session.close()
 
 

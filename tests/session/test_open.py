@@ -29,17 +29,10 @@ def rows() -> int:
         return int(db.execute("SELECT count(*) FROM sessions").fetchone()[0])
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"profile": "nobody"},
-        {"add_dirs": (Path("/nowhere"),)},
-        {"allow": ("bash((",)},
-        {"model": "openai/gpt-6.1-sol"},
-        {"flags": {"subagent_model": "openai/gpt-6.1-sol"}},
-        {"flags": {"subagent_model": "nowhere/model"}},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"profile": "nobody"}, {"add_dirs": (Path("/nowhere"),)}, {"allow": ("bash((",)}, {"model": "openai/gpt-6.1-sol"},
+    {"flags": {"subagent_model": "openai/gpt-6.1-sol"}}, {"flags": {"subagent_model": "nowhere/model"}},
+])  # fmt: skip
 async def test_an_opening_that_fails_leaves_no_session(stage: Stage, options: dict[str, Any]) -> None:
     async with stage.session():
         before = rows()
@@ -60,7 +53,7 @@ def lock_out() -> None:
     data_dir().write_text("a file", encoding="utf-8")
 
 
-async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memory(
+async def test_where_nothing_can_be_kept_it_lives_in_memory(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -73,15 +66,15 @@ async def test_where_nothing_can_be_kept_a_session_with_its_agents_lives_in_memo
     })  # fmt: skip
     async with stage.session() as session:
         assert not session.kept
-        assert (await session.prompt("go")).result == "The port is 8080."
-        log = await session.log.history()
+        assert (await session.prompt("go")).text == "The port is 8080."
+        log = await session.history()
         (spilled,) = found(tmp_path, "friday-*/context-a.1.txt")
         assert spilled.read_text(encoding="utf-8").endswith("THE END")
-        assert session.root.history[-1].text == "The port is 8080."
+        assert session._main.agent.history[-1].text == "The port is 8080."
     assert data_dir().read_text(encoding="utf-8") == "a file"
     assert not found(tmp_path, "friday-*"), "what was too long for a prompt goes with the session"
     (notice,) = [e.event for e in log if isinstance(e.event, Notice)]
-    assert (notice.level, "Nothing of this session is kept" in notice.text) == ("warning", True)
+    assert (notice.level, "This session is not saved" in notice.text) == ("warning", True)
     results = [
         r.text for e in log if e.agent == "a" and isinstance(e.event, MessageAdded) for r in e.event.message.results
     ]
@@ -96,9 +89,7 @@ async def test_a_session_that_is_to_go_on_is_not_begun_anew_in_memory(stage: Sta
 
 
 @pytest.mark.parametrize("leap_s", [1e6, -1e6])
-async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_nothing(
-    stage: Stage, leap_s: float
-) -> None:
+async def test_a_clock_that_was_set_between_two_processes(stage: Stage, leap_s: float) -> None:
     """Before it was wrong by `leap_s`: what died is ended, told of once, and took no negative time."""
     store = Store(store_path())
     session = await store.create_session(stage.project)
@@ -110,7 +101,7 @@ async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_
     async with stage.session(resume=session) as again:
         for number in range(2):
             await again.prompt(f"go {number}")
-        asked = [m.text for m in again.root.history if m.role == "user" and "go " in m.text]
+        asked = [m.text for m in again._main.agent.history if m.role == "user" and "go " in m.text]
     assert ["The process died while these" in text for text in asked] == [True, False]
     log = await stage.log(session)
     ends = [e for e in log if isinstance(e.event, AgentFinished)]
@@ -121,13 +112,10 @@ async def test_a_clock_that_was_set_back_or_ahead_between_two_processes_changes_
     assert [e.seq for e in log] == list(range(1, len(log) + 1))
 
 
-async def test_what_another_process_added_while_a_session_was_opened_is_known(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_another_process_added_meanwhile_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.plays({"a": [says("one")]})
-    async with stage.session() as first:
-        await first.prompt("go")
-    look = open._look
+    first = await stage.ran()
+    look = open._read_context
 
     async def meanwhile(options: open.Options, env: Mapping[str, str]) -> open._OpenContext:
         store = Store(store_path())
@@ -136,9 +124,9 @@ async def test_what_another_process_added_while_a_session_was_opened_is_known(
         await store.close()
         return await look(options, env)
 
-    monkeypatch.setattr(open, "_look", meanwhile)
+    monkeypatch.setattr(open, "_read_context", meanwhile)
     async with stage.session(resume=first.id) as again:
         await again.prompt("on")
-        assert [m.text for m in again.root.history if m.role == "user"][:2] == ["go", "meanwhile"]
+        assert [m.text for m in again._main.agent.history if m.role == "user"][:2] == ["go", "meanwhile"]
     log = await stage.log(first.id)
     assert [e.seq for e in log] == list(range(1, len(log) + 1))

@@ -31,5 +31,5 @@ async def test_a_session_that_opens_removes_those_beyond_the_limits(stage: Stage
             while len(rows := await store.list_sessions()) == 2:  # noqa: ASYNC110 - a thread does it
                 await asyncio.sleep(0.02)
         assert [row.id for row in rows] == [session]
-        assert (await open_one.prompt("go")).result == "hello"
+        assert (await open_one.prompt("go")).text == "hello"
     await store.close()

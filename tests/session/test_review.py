@@ -20,16 +20,12 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
     (stage.project / "a.txt").write_text("one\n")
     child = [does(read("a.txt")), does(writes("a.txt", "one\ntwo\nthree\n"), writes("b.txt", "b\n")), says("made")]
     mine = [
-        does(read("a.txt")),
-        does(writes("a.txt", "one\ntwo\n")),
-        delegates("writer"),
-        does(runs("rm b.txt")),
+        does(read("a.txt")), does(writes("a.txt", "one\ntwo\n")), delegates("writer"), does(runs("rm b.txt")),
         says("done"),
-    ]
+    ]  # fmt: skip
     stage.plays({"a": mine, "a.1": child})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        rows = await session.changes()
+    async with stage.after_run(mode="yolo") as session:
+        rows = await session.rewind.changes()
         assert [(r.agent, r.path, r.added, r.removed, r.newest) for r in rows] == [
             ("a", "a.txt", 1, 0, False),
             ("a.1", "a.txt", 1, 0, True),
@@ -37,53 +33,48 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
         assert rows[0].diff.splitlines()[-1] == "+two"
         assert rows[1].diff.splitlines()[-1] == "+three"
         with pytest.raises(UsageError, match=r"a\.1 changed 'a\.txt' after a"):
-            await session.restore_file("a.txt", "a")
-        assert (await session.restore_file("a.txt", "a.1")).done
+            await session.rewind.restore_file("a.txt", "a")
+        assert (await session.rewind.restore_file("a.txt", "a.1")).done
         assert (stage.project / "a.txt").read_text() == "one\ntwo\n"
-        assert [(r.agent, r.newest) for r in await session.changes()] == [("a", True)]
-        await session.undo_rewind()
-        assert [(r.agent, r.added) for r in await session.changes()] == [("a", 1), ("a.1", 1)]
-        assert (await session.restore_file("a.txt")).done
+        assert [(r.agent, r.newest) for r in await session.rewind.changes()] == [("a", True)]
+        await session.rewind.undo()
+        assert [(r.agent, r.added) for r in await session.rewind.changes()] == [("a", 1), ("a.1", 1)]
+        assert (await session.rewind.restore_file("a.txt")).done
         assert everything(stage.project).keys() == {b"a.txt"}
         assert (stage.project / "a.txt").read_text() == "one\n"
-        assert await session.changes() == []
+        assert await session.rewind.changes() == []
 
 
 async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage) -> None:
     turns = [
-        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n")),
-        says("two"),
-    ]
+        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")), says("one"), does(writes("a.txt", "2\n")), says("two"),
+    ]  # fmt: skip
     stage.plays({"a": turns})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        await session.accept("a.txt")
-        assert [r.path for r in await session.changes()] == ["b.txt"]
+    async with stage.after_run(mode="yolo") as session:
+        await session.rewind.accept("a.txt")
+        assert [r.path for r in await session.rewind.changes()] == ["b.txt"]
         with pytest.raises(UsageError, match="waits for a review"):
-            await session.accept("a.txt")
+            await session.rewind.accept("a.txt")
         with pytest.raises(UsageError, match="waits for a review"):
-            await session.restore_file("a.txt")
+            await session.rewind.restore_file("a.txt")
         await session.prompt("again")
-        rows = await session.changes()
+        rows = await session.rewind.changes()
         assert [(r.path, r.kind, r.added, r.removed) for r in rows] == [
             ("a.txt", "changed", 1, 1),
             ("b.txt", "made", 1, 0),
         ]
     async with stage.session(mode="yolo", resume=session.id) as again:
-        assert await again.changes() == rows
+        assert await again.rewind.changes() == rows
 
 
 async def test_a_rewind_empties_the_review_and_its_undo_fills_it(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "1\n")), says("one")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        rows = await session.changes()
-        await session.rewind(1, "files")
-        assert await session.changes() == []
-        await session.undo_rewind()
-        assert await session.changes() == rows
+    async with stage.after_run(mode="yolo") as session:
+        rows = await session.rewind.changes()
+        await session.rewind.to(1, "files")
+        assert await session.rewind.changes() == []
+        await session.rewind.undo()
+        assert await session.rewind.changes() == rows
 
 
 async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(stage: Stage) -> None:
@@ -91,20 +82,19 @@ async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(sta
     stage.plays(
         {"a": [does(writes("a.txt", "1\n"), runs("printf '\\0\\2' > pic; chmod 600 pic; touch empty")), says("one")]}
     )
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "a.txt").write_text("1\nmine\n")
-        rows = {r.path: r for r in await session.changes()}
+        rows = {r.path: r for r in await session.rewind.changes()}
         assert rows["a.txt"].yours
         assert (rows["pic"].remark, rows["pic"].by) == ("binary", ("command",))
         assert (rows["empty"].kind, rows["empty"].diff) == ("made", "")
-        asked = await session.restore_file("a.txt")
+        asked = await session.rewind.restore_file("a.txt")
         assert not asked.done
         assert [c.reason for c in asked.conflicts] == ["it was changed since"]
-        assert (await session.restore_file("a.txt", conflicts="overwrite")).done
+        assert (await session.rewind.restore_file("a.txt", conflicts="overwrite")).done
         assert not (stage.project / "a.txt").exists()
         with pytest.raises(UsageError, match="did not change"):
-            await session.restore_file("pic", "a.7")
+            await session.rewind.restore_file("pic", "a.7")
 
 
 async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) -> None:
@@ -116,10 +106,9 @@ async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) ->
         {"a": [delegates("writer"), apply, says("done")], "a.1": [does(writes("new.txt", "n\n")), says("made")]}
     )
     before = {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")}
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        assert [(r.agent, r.path, r.kind) for r in await session.changes()] == [("a.1", "new.txt", "made")]
-        assert (await session.rewind(1)).done
+    async with stage.after_run(mode="yolo") as session:
+        assert [(r.agent, r.path, r.kind) for r in await session.rewind.changes()] == [("a.1", "new.txt", "made")]
+        assert (await session.rewind.to(1)).done
         assert {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")} == before
 
 

@@ -48,56 +48,34 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
     async with stage.session(mode="yolo") as session:
         await session.prompt("change them")
         after = everything(stage.project)
-        (point,) = await session.points()
+        (point,) = await session.rewind.points()
         assert point.files == ("made/new.txt", "old.txt")
-        tried = await session.rewind(1, dry_run=True)
+        tried = await session.rewind.to(1, dry_run=True)
         assert not tried.done
         assert [(f.path, f.added, f.removed, f.seen) for f in tried.files] == [
-            ("made/new.txt", 0, 1, "goes"),
+            ("made/new.txt", 0, 1, "deleted"),
             ("old.txt", 1, 1, ""),
         ]
         assert everything(stage.project) == after
-        done = await session.rewind(1)
+        done = await session.rewind.to(1)
         assert (done.done, done.conflicts, done.lost) == (True, (), ())
         assert everything(stage.project) == before
         assert not (stage.project / "made").exists()
-        assert session.root.history == []
-        assert await session.points() == []
-        await session.undo_rewind()
+        assert session._main.agent.history == []
+        assert await session.rewind.points() == []
+        await session.rewind.undo()
         assert everything(stage.project) == after
-        assert [p.files for p in await session.points()] == [("made/new.txt", "old.txt")]
-        await session.rewind(1, "files")
+        assert [p.files for p in await session.rewind.points()] == [("made/new.txt", "old.txt")]
+        await session.rewind.to(1, "files")
         assert everything(stage.project) == before
-        assert len(session.root.history) > 3, "the conversation stays"
-        with pytest.raises(UsageError, match="No file is to be brought back"):
-            await session.rewind(1, "files")
+        assert len(session._main.agent.history) > 3, "the conversation stays"
+        with pytest.raises(UsageError, match="No file needs to be restored"):
+            await session.rewind.to(1, "files")
     assert [e.event.what for e in await stage.log(session.id) if isinstance(e.event, Rewound)] == [
         "both",
         "both",
         "files",
     ]
-
-
-async def test_only_what_came_after_the_message_is_taken_back(stage: Stage) -> None:
-    turns = [
-        does(writes("a.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n"), writes("b.txt", "2\n")),
-        says("two"),
-    ]
-    stage.plays({"a": turns})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("first")
-        middle = everything(stage.project)
-        await session.prompt("second")
-        assert [p.files for p in await session.points()] == [("a.txt", "b.txt"), ("a.txt", "b.txt")]
-        await session.rewind(2)
-        assert everything(stage.project) == middle
-        await session.rewind(1)
-        assert everything(stage.project) == {}
-        await session.undo_rewind()
-        await session.undo_rewind()
-        assert (stage.project / "b.txt").read_text() == "2\n"
 
 
 async def test_edits_of_children_and_of_another_process_come_back(stage: Stage) -> None:
@@ -109,10 +87,10 @@ async def test_edits_of_children_and_of_another_process_come_back(stage: Stage) 
     async with stage.session(mode="yolo") as session:
         await session.prompt("let it write")
         assert (stage.project / "shell.txt").exists()
-        events = [e for e in await session.log.history() if isinstance(e.event, Checkpoint)]
+        events = [e for e in await session.history() if isinstance(e.event, Checkpoint)]
         assert {e.agent for e in events} == {"a.1"}
     async with stage.session(mode="yolo", resume=session.id) as again:
-        await again.rewind(1, "files")
+        await again.rewind.to(1, "files")
         assert everything(stage.project) == before
 
 
@@ -133,36 +111,34 @@ async def test_what_a_command_did_to_any_kind_of_file_comes_back(stage: Stage) -
         " mkdir newdir; echo n > newdir/n; mkfifo pipe"
     )
     stage.plays({"a": [does(runs(command)), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (project / "pipe").unlink()
         after = everything(project)
-        done = await session.rewind(1)
+        done = await session.rewind.to(1)
         assert (done.conflicts, done.lost) == ((), ())
         assert everything(project) == before
-        await session.undo_rewind()
+        await session.rewind.undo()
         assert everything(project) == after
 
 
 async def test_what_the_person_changed_since_is_asked_about(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "agent\n"), writes("b.txt", "agent\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "a.txt").write_text("mine\n")
-        asked = await session.rewind(1)
+        asked = await session.rewind.to(1)
         assert not asked.done
         assert [(c.path, c.reason) for c in asked.conflicts] == [("a.txt", "it was changed since")]
         assert (stage.project / "b.txt").exists()
-        assert len(await session.points()) == 1, "the conversation did not go back either"
-        left = await session.rewind(1, conflicts="leave")
+        assert len(await session.rewind.points()) == 1, "the conversation did not go back either"
+        left = await session.rewind.to(1, conflicts="leave")
         assert left.done
         assert everything(stage.project).keys() == {b"a.txt"}
-        await session.undo_rewind()
+        await session.rewind.undo()
         assert (stage.project / "b.txt").read_text() == "agent\n"
-        forced = await session.rewind(1, conflicts="overwrite")
+        forced = await session.rewind.to(1, conflicts="overwrite")
         assert forced.done
         assert everything(stage.project) == {}
-        await session.undo_rewind()
+        await session.rewind.undo()
         assert (stage.project / "a.txt").read_text() == "mine\n", "what was overwritten was kept, too"
 
 
@@ -173,24 +149,25 @@ async def test_a_change_of_the_person_between_two_of_the_agent_is_seen(stage: St
         await session.prompt("first")
         (stage.project / "a.txt").write_text("second, mine\n")
         await session.prompt("second")
-        asked = await session.rewind(1)
-        assert [c.reason for c in asked.conflicts] == ["somebody else changed it between two changes of the agents"]
-        await session.rewind(2)
+        asked = await session.rewind.to(1)
+        assert [c.reason for c in asked.conflicts] == [
+            "it was changed by something else between two changes of the agents"
+        ]
+        await session.rewind.to(2)
         assert (stage.project / "a.txt").read_text() == "second, mine\n"
 
 
 async def test_two_sessions_in_one_folder_do_not_undo_each_other(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "first\n")), says("one")]})
-    async with stage.session(mode="yolo") as first:
-        await first.prompt("go")
+    async with stage.after_run(mode="yolo") as first:
         stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "second\n")), says("two")]})
         async with stage.session(mode="yolo") as second:
             await second.prompt("go")
-            assert not (await first.rewind(1)).done
+            assert not (await first.rewind.to(1)).done
             assert (stage.project / "a.txt").read_text() == "second\n"
-            await second.rewind(1)
+            await second.rewind.to(1)
             assert (stage.project / "a.txt").read_text() == "first\n"
-            assert (await first.rewind(1)).done
+            assert (await first.rewind.to(1)).done
             assert everything(stage.project) == {}
 
 
@@ -204,9 +181,8 @@ async def test_what_is_too_large_or_ignored_is_said_and_left(stage: Stage) -> No
     (project / "out/made").write_text("1\n")
     command = "printf y >> big.bin; echo KEY=2 > .env; echo 2 > out/made; echo z > new.txt"
     stage.plays({"a": [does(runs(command)), says("done")]})
-    async with stage.session(mode="yolo", flags={"checkpoints.file_megabytes": 1}) as session:
-        await session.prompt("go")
-        done = await session.rewind(1)
+    async with stage.after_run(mode="yolo", flags={"checkpoints.file_megabytes": 1}) as session:
+        done = await session.rewind.to(1)
         assert done.done
         assert [(c.path, c.reason) for c in done.lost] == [("big.bin", "it was larger than 1 MB")]
         assert (project / ".env").read_text() == "KEY=1\n"
@@ -220,37 +196,34 @@ async def test_a_link_put_above_a_file_leads_nowhere(stage: Stage, tmp_path: Pat
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text("agent\n")
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "dir/a.txt").unlink()
         (stage.project / "dir").rmdir()
         (stage.project / "dir").symlink_to(outside)
-        await session.rewind(1, conflicts="overwrite")
+        await session.rewind.to(1, conflicts="overwrite")
         assert (outside / "a.txt").read_text() == "agent\n"
 
 
 async def test_contents_are_private_bounded_and_go_with_their_session(stage: Stage) -> None:
     (stage.project / "a.txt").write_text("old\n")
     stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         folder = data_dir() / "checkpoints" / session.id
         (kept,) = folder.iterdir()
         assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(kept.stat().st_mode)) == (0o700, 0o600)
         assert kept.read_bytes() == b"old\n"
         kept.write_bytes(b"damaged")
-        told = await session.rewind(1, "files", dry_run=True)
-        assert [c.reason for c in told.lost] == ["what it held is not kept any more"]
-        name = await session.fork()
+        told = await session.rewind.to(1, "files", dry_run=True)
+        assert [c.reason for c in told.lost] == ["its earlier content is no longer stored"]
+        name = await session.rewind.fork()
     assert (data_dir() / "checkpoints" / name).is_dir()
 
 
 async def test_nothing_is_kept_where_nothing_is_written(stage: Stage) -> None:
     (stage.project / "a.txt").write_text("old\n")
     stage.plays({"a": [does(runs("cat a.txt")), does(writes("a.txt", "refused: not read\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        assert (await session.points())[0].files == ()
+    async with stage.after_run(mode="yolo") as session:
+        assert (await session.rewind.points())[0].files == ()
         assert not (data_dir() / "checkpoints" / session.id).exists()
 
 
@@ -258,10 +231,9 @@ async def test_a_command_in_the_background_is_seen_at_its_end(stage: Stage) -> N
     start = ("bash", {"command": "echo b > made.txt; sleep 20", "background": True})
     wait = runs(wait_for("made.txt"))
     stage.plays({"a": [does(start), does(wait), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
-        assert (await session.points())[0].files == ("made.txt",)
-        await session.rewind(1)
+    async with stage.after_run(mode="yolo") as session:
+        assert (await session.rewind.points())[0].files == ("made.txt",)
+        await session.rewind.to(1)
         assert everything(stage.project) == {}
 
 
@@ -272,14 +244,14 @@ async def test_where_a_folder_is_too_large_it_is_said_once(stage: Stage) -> None
     async with stage.session(mode="yolo") as session:
         _few(session)
         await session.prompt("go")
-        notices = [str(e.event) for e in await session.log.history() if "cannot be rewound" in str(e.event)]
+        notices = [str(e.event) for e in await session.history() if "cannot be rewound" in str(e.event)]
         assert len(notices) == 1
         assert "more than 3 files" in notices[0]
 
 
 def _few(session: Session) -> None:
-    """Let the session look at three files at most."""
+    """Limit the session's snapshot to three files."""
     import msgspec
 
-    keeper = session.world.workspace.guard.keeper  # type: ignore[attr-defined]
-    keeper._base._limits = msgspec.structs.replace(keeper._base._limits, files=3)
+    snapshot = session._parts.world.workspace.write_hook.recorder._snapshot  # type: ignore[attr-defined]
+    snapshot._limits = msgspec.structs.replace(snapshot._limits, files=3)

@@ -54,11 +54,11 @@ async def test_a_kill_around_the_write_loses_nothing(stage: Stage, when: str) ->
     before = everything(stage.project) | {b"a.txt": (everything(stage.project)[b"a.txt"][0], b"old\n")}
     async with stage.session(mode="yolo", resume=session) as again:
         if when == "after":
-            assert (await again.rewind(1, "files")).done
+            assert (await again.rewind.to(1, "files")).done
         else:
-            with pytest.raises(UsageError, match="No file is to be brought back"):
-                await again.rewind(1, "files")
-            assert await again.changes() == []
+            with pytest.raises(UsageError, match="No file needs to be restored"):
+                await again.rewind.to(1, "files")
+            assert await again.rewind.changes() == []
         assert everything(stage.project) == before
 
 

@@ -10,16 +10,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import FridayError, ProviderError, UsageError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    Compacted,
-    Envelope,
-    MessageAdded,
-    Notice,
-    Rewound,
-    SessionStarted,
-)
 from friday_cli.paths import store_path
 from friday_cli.session import open
 from friday_cli.store import SessionRow, Store
@@ -62,21 +54,11 @@ def shown(scene: Scene) -> list[str]:
 
 
 @virtual
-async def test_the_points_are_the_persons_messages(acts: Stage) -> None:
-    async with acts.open(THREE) as scene:
-        await talked(scene, "first", "second")
-        await scene.session.prompt("third, with a file's text", task="third")
-        points = await scene.session.points()
-    assert [(p.number, p.text) for p in points] == [(1, "first"), (2, "second"), (3, "third")]
-    assert points[0].at <= points[1].at <= points[2].at
-
-
-@virtual
 async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: Stage) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second", "third")
         before = list(scene.envelopes)
-        point = (await scene.session.rewind(2)).point
+        point = (await scene.session.rewind.to(2)).point
         assert point is not None
         assert (point.number, point.text) == (2, "second")
         assert scene.envelopes[: len(before)] == before
@@ -84,7 +66,7 @@ async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: St
         assert shown(scene) == ["first", "one", "Rewound conversation and files."]
         await talked(scene, "another")
         assert said(scene) == ["first", "one", "another", "four"]
-        assert [p.text for p in await scene.session.points()] == ["first", "another"]
+        assert [p.text for p in await scene.session.rewind.points()] == ["first", "another"]
         assert [m.text for m in scene.requests()[-1].messages] == ["first", "one", "another"]
 
 
@@ -92,20 +74,20 @@ async def test_a_rewind_takes_the_conversation_back_and_deletes_nothing(acts: St
 async def test_a_rewind_is_taken_back_and_that_again(acts: Stage) -> None:
     async with acts.open(THREE) as scene:
         await talked(scene, "first", "second")
-        await scene.session.rewind(1)
+        await scene.session.rewind.to(1)
         assert said(scene) == []
-        await scene.session.undo_rewind()
+        await scene.session.rewind.undo()
         assert said(scene) == ["first", "one", "second", "two"]
         assert shown(scene)[:4] == ["first", "one", "second", "two"]
         with pytest.raises(UsageError, match="no rewind"):
-            await scene.session.undo_rewind()
-        await scene.session.rewind(2)
-        await scene.session.rewind(1)
-        await scene.session.undo_rewind()
+            await scene.session.rewind.undo()
+        await scene.session.rewind.to(2)
+        await scene.session.rewind.to(1)
+        await scene.session.rewind.undo()
         assert said(scene) == ["first", "one"]
-        await scene.session.undo_rewind()
+        await scene.session.rewind.undo()
         assert said(scene) == ["first", "one", "second", "two"]
-        assert [e.undo for e in scene.of(Rewound)] == [False, True, False, False, True, True]
+        assert [e.undo for e in scene.of(ev.Rewound)] == [False, True, False, False, True, True]
 
 
 @virtual
@@ -118,8 +100,8 @@ async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(act
         assert "keep the names" in scene.requests()[-1].messages[-1].text
         assert len(scene.root.history) == 1
         assert "the summary" in said(scene)[0]
-        assert len(scene.of(Compacted)) == 1
-        await scene.session.rewind(2)
+        assert len(scene.of(ev.Compacted)) == 1
+        await scene.session.rewind.to(2)
         assert said(scene) == ["first", "one"]
     async with acts.open({"a": [Say("again")]}, resume=acts.ids[0]) as scene:
         assert said(scene) == ["first", "one"]
@@ -131,21 +113,21 @@ async def test_a_rewind_outlives_the_process_and_reaches_behind_a_compaction(act
 @virtual
 async def test_a_summary_names_no_agent_of_a_part_that_was_left(acts: Stage) -> None:
     def listed(scene: Scene) -> list[str]:
-        words = scene.of(Compacted)[-1].messages[0].text.partition("Sub-agents of this session:")[2]
+        words = scene.of(ev.Compacted)[-1].messages[0].text.partition("Sub-agents of this session:")[2]
         return [line.partition(" ")[0] for line in words.split("\n") if line]
 
     turns = [Say("", [delegate("general")]), Say("one"), Say("", [delegate("general")]), Say("two"), Say("sum")]
     async with acts.open({"a": turns, "a.1": [Say("x")], "a.2": [Say("y")]}) as scene:
         await talked(scene, "first", "second")
-        await scene.session.rewind(2)
+        await scene.session.rewind.to(2)
         await scene.session.compact()
         assert listed(scene) == ["a.1"]
-        await scene.session.rewind(1)
+        await scene.session.rewind.to(1)
     async with acts.open({"a": [Say("sum")] * 4}, resume=acts.ids[0]) as scene:
         await talked(scene, "third")
         await scene.session.compact()
         assert listed(scene) == []
-        await scene.session.undo_rewind()
+        await scene.session.rewind.undo()
         await talked(scene, "fourth")
         await scene.session.compact()
         assert listed(scene) == ["a.1"]
@@ -157,7 +139,7 @@ async def test_thinking_of_another_model_is_not_taken_back_to(acts: Stage) -> No
         await talked(scene, "first")
     async with acts.open({"a": [Say("two"), Say("three")]}, resume=acts.ids[0]) as scene:
         await talked(scene, "second")
-        await scene.session.rewind(2)
+        await scene.session.rewind.to(2)
         assert said(scene) == ["first", "one"]
         assert [len(m.parts) for m in scene.root.history] == [1, 1]
 
@@ -170,8 +152,8 @@ async def test_nothing_is_rewound_or_compacted_while_an_agent_is_at_work(acts: S
     async with acts.open(actors) as scene:
         node = scene.session.start("go")
         await node.finished()
-        for doing in (scene.session.rewind(1), scene.session.undo_rewind(), scene.session.compact()):
-            with pytest.raises(UsageError, match=r"while a\.1 is at work"):
+        for doing in (scene.session.rewind.to(1), scene.session.rewind.undo(), scene.session.compact()):
+            with pytest.raises(UsageError, match=r"while a\.1 is running"):
                 await doing
         held.set()
 
@@ -185,11 +167,11 @@ async def test_while_it_is_compacted_nothing_begins(acts: Stage) -> None:
             await scene.session.compact()
         await talked(scene, "first")
         compacting = asyncio.create_task(scene.session.compact())
-        await until(lambda: scene.session._busy)
+        await until(lambda: scene.session._main._busy)
         with pytest.raises(UsageError, match="being compacted"):
             scene.session.start("second")
         with pytest.raises(UsageError, match="being compacted"):
-            await scene.session.rewind(1)
+            await scene.session.rewind.to(1)
         compacting.cancel()
         await asyncio.wait([compacting])
         assert said(scene) == ["first", "one"], "what was stopped has changed nothing"
@@ -208,47 +190,35 @@ async def test_a_compaction_that_fails_changes_nothing_and_says_why(acts: Stage)
         await talked(scene, "second")
 
 
-@virtual
-async def test_a_number_that_is_none_is_said(acts: Stage) -> None:
-    async with acts.open(THREE) as scene:
-        with pytest.raises(UsageError, match="You wrote none yet"):
-            await scene.session.rewind(1)
-        await talked(scene, "first")
-        with pytest.raises(UsageError, match="It has 1"):
-            await scene.session.rewind(2)
-
-
-# ---- forks ----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_fork_goes_on_from_a_message_and_the_old_session_stays(stage: DiskStage) -> None:
     play = {"a": [delegates("general", "look at it"), says("one"), says("two"), says("new")], "a.1": [says("found 42")]}
     stage.plays(play)
     async with stage.session() as session:
         await session.prompt("first")
         await session.prompt("second")
-        old = await session.log.history()
-        name = await session.fork(at=2)
+        old = await session.history()
+        name = await session.rewind.fork(at=2)
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
     assert [row.id for row in await _rows()] == [name, session.id]  # the newest, with which -c goes on
     stage.plays({"a": [says("forked")]})
     async with stage.session(resume=name) as fork:
-        assert [p.text for p in await fork.points()] == ["first"]
-        known = fork.tree.known("a.1")
+        assert [p.text for p in await fork.rewind.points()] == ["first"]
+        known = fork._tree.known("a.1")
         assert known is not None
-        assert known.result == "found 42"
-        assert (await fork.prompt("other")).result == "forked"
-        assert fork.root.history[0].text == "first"
-        assert "second" not in [m.text for m in fork.root.history]
-        rows = {row.profile: row for row in await fork._opened.store.stats()}
+        assert known.end is not None
+        assert known.end.text == "found 42"
+        assert (await fork.prompt("other")).text == "forked"
+        assert fork._main.agent.history[0].text == "first"
+        assert "second" not in [m.text for m in fork._main.agent.history]
+        rows = {row.profile: row for row in await fork._parts.store.stats()}
         assert (rows["friday"].agents, rows["friday"].runs) == (2, 3)  # what was copied was spent and run once
         assert (rows["general"].agents, rows["general"].runs) == (1, 1)
         spent = [agent.usage.billed for agent in replay(await stage.log(session.id)).values()]
-        mine = fork.root.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
+        mine = fork._main.agent.usage.billed - replay(_taken(await stage.log(name)))["a"].usage.billed
         assert sum(row.tokens for row in rows.values()) == sum(spent) + mine
         with closing(sqlite3.connect(store_path())) as db, db:  # as a fork was before its log said what it took
             db.execute("UPDATE events SET body = replace(body, '\"taken\"', '\"was\"') WHERE seq = 1")
-        assert {row.profile: row for row in await fork._opened.store.stats()} == rows
+        assert {row.profile: row for row in await fork._parts.store.stats()} == rows
     assert [e.event for e in await stage.log(session.id)] == [e.event for e in old]
 
 
@@ -260,10 +230,10 @@ async def _rows() -> list[SessionRow]:
         await store.close()
 
 
-def _taken(envelopes: list[Envelope]) -> list[Envelope]:
+def _taken(envelopes: list[ev.Envelope]) -> list[ev.Envelope]:
     """What a fork's log has of the other session."""
     first = envelopes[0].event
-    assert isinstance(first, SessionStarted)
+    assert isinstance(first, ev.SessionStarted)
     return [e for e in envelopes if (e.seq or 0) <= first.taken]
 
 
@@ -271,15 +241,15 @@ async def test_a_fork_of_a_session_at_work_ends_what_was_at_work(stage: DiskStag
     stage.plays({"a": [says("one")]})
     async with stage.session() as session:
         await session.prompt("first")
-        whole = await session.fork()
+        whole = await session.rewind.fork()
         with pytest.raises(UsageError, match="nothing before"):
-            await session.fork(at=1)
+            await session.rewind.fork(at=1)
         with pytest.raises(UsageError, match="no message 7"):
-            await session.fork(at=7)
+            await session.rewind.fork(at=7)
         session.start("second")
-        middle = await session.fork()
-    assert [type(e.event) for e in await stage.log(whole)][-2:] == [AgentFinished, Notice]
+        middle = await session.rewind.fork()
+    assert [type(e.event) for e in await stage.log(whole)][-2:] == [ev.AgentFinished, ev.Notice]
     assert all(record.end is not None for record in replay(await stage.log(middle)).values())
     async with stage.session(resume=whole) as fork:
-        texts = [e.event.message.text for e in await stage.log(fork.id) if isinstance(e.event, MessageAdded)]
+        texts = [e.event.message.text for e in await stage.log(fork.id) if isinstance(e.event, ev.MessageAdded)]
         assert texts == ["first", "one"]

@@ -38,21 +38,16 @@ async def _answers(session: Session, allow: bool) -> None:
 
 
 def results(session: Session) -> list[ToolResult]:
-    return [result for message in session.root.history for result in message.results]
+    return [result for message in session._main.agent.history for result in message.results]
 
 
-async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(
-    stage: Stage, choice: SandboxChoice
-) -> None:
+async def test_in_mode_auto_only_confined_commands_pass_unasked(stage: Stage, choice: SandboxChoice) -> None:
     out = stage.project.parent / "out"
     session = await play(
-        stage,
-        choice.kind,
-        {"command": "echo in > in"},
-        {"command": f"echo x > {out}"},
+        stage, choice.kind, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
         {"command": f"echo x > {out}", "outside": True},
-    )
+    )  # fmt: skip
     first, second, third, fourth = results(session)
     assert session.sandbox == choice.kind
     assert first.status == "ok"
@@ -84,8 +79,8 @@ async def test_without_a_sandbox_mode_auto_asks_and_says_so(stage: Stage) -> Non
     assert results(session)[0].status == "denied"
     notices = [e.event.text for e in await stage.log(session.id) if isinstance(e.event, Notice)]
     assert len([text for text in notices if text.startswith("sandbox: none (switched off in the settings)")]) == 1
-    assert "outside" not in str(session.root.tools["bash"].schema)
-    assert "run in a sandbox" not in session.root.system
+    assert "outside" not in str(session._main.agent.tools["bash"].schema)
+    assert "run in a sandbox" not in session._main.agent.system
 
 
 async def test_a_kind_that_does_not_work_opens_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +99,10 @@ async def test_what_was_changed_all_the_same_is_told_to_both(stage: Stage, choic
 
 async def test_the_model_knows(stage: Stage, choice: SandboxChoice) -> None:
     session = await play(stage, choice.kind)
-    assert "Commands run in a sandbox" in session.root.system
-    assert "network is off" in session.root.system
+    assert "Commands run in a sandbox" in session._main.agent.system
+    assert "network is off" in session._main.agent.system
     session = await play(stage, choice.kind, network=True)
-    assert "network is off" not in session.root.system
+    assert "network is off" not in session._main.agent.system
 
 
 async def test_friday_s_own_folders_are_closed_to_commands(stage: Stage, choice: SandboxChoice) -> None:

@@ -27,10 +27,8 @@ SNAPSHOT = Path(__file__).with_name("specs.md")
 def _delegate() -> list[Tool]:
     from friday_cli.tools.delegate import DelegateSettings, delegate_tools
 
-    async def nothing(*args: object) -> None: ...
-
-    settings = DelegateSettings("- researcher: finds things out", nothing, nothing, nothing)
-    return delegate_tools(cast(Any, None), settings)
+    nothing: Any = None
+    return delegate_tools(nothing, nothing, DelegateSettings("- researcher: finds things out"))
 
 
 def _memory() -> list[Tool]:
@@ -62,9 +60,9 @@ def _listed(name: str) -> Callable[[], list[Tool]]:
 
 
 def _worktree() -> list[Tool]:
-    from friday_cli.tools.worktree import WorktreeSettings, worktree_tools
+    from friday_cli.tools.worktree import worktree_tools
 
-    return worktree_tools(cast(WorktreeSettings, None))
+    return worktree_tools(cast(Any, None))
 
 
 FAMILIES: dict[str, Callable[[], list[Tool]]] = {

@@ -314,7 +314,7 @@ async def test_one_private_address_among_public_ones_is_enough(ctx: ToolContext)
         "169.254.169.254", "168.63.129.16", "100.100.100.200", "fd00:ec2::254",
     ],
 )  # fmt: skip
-def test_addresses_inside_are_forbidden_reason(address: str) -> None:
+def test_addresses_inside_are_barred(address: str) -> None:
     assert forbidden_reason(address)
 
 

@@ -121,9 +121,9 @@ def test_atif_tells_of_unreadable_arguments_compaction_and_pictures() -> None:
     first, second, third = document["steps"]
     assert first["tool_calls"][0] == {"tool_call_id": "c", "function_name": "bash", "arguments": {},
                                       "extra": {"error": "not JSON", "raw": '{"command'}}  # fmt: skip
-    assert first["observation"]["results"][0]["content"] == "bad\n[image/png, 3 bytes, left out]"
+    assert first["observation"]["results"][0]["content"] == "bad\n[image/png, 3 bytes, omitted]"
     assert second["extra"]["context_management"] == {"type": "compaction", "tokens_before": 900, "tokens_after": 100}
-    assert third["message"] == "look\n[image/png, 6 bytes, left out]"
+    assert third["message"] == "look\n[image/png, 6 bytes, omitted]"
 
 
 def test_secrets_and_controls_leave_no_export() -> None:

@@ -34,8 +34,9 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.receipt import ToolFacts
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.view import MessageItem, NoteItem, SessionView, TextStream, ToolRun
-from friday_cli.view.waits import awaited
+from friday_cli.view.waits import awaited_children
 from tests.scenarios import logs, numbered, results, said, tree
 
 STEPS = settings(max_examples=60)
@@ -80,7 +81,7 @@ def test_the_tree_of_a_delegation() -> None:
     root, child = state.agents["a"], state.agents["a.1"]
     assert root.children == ["a.1"]
     assert (child.parent, child.profile, child.model) == ("a", "researcher", "acme/tiny")
-    assert (child.status, child.stop_reason, child.result) == ("completed", "done", "It has 2 lines.")
+    assert child.end == RunResult("completed", "done", "It has 2 lines.")
     assert (child.turns, child.context, child.active_s(9e9)) == (2, 140, 6.5)
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
     assert state.usage_of("a") == Usage(690, 100, 0, 78, cost_usd=2.0)
@@ -141,7 +142,7 @@ def test_a_reply_grows_and_a_new_attempt_starts_it_afresh() -> None:
     assert reply is not None
     assert reply.text.text == "again"
     assert state.agents["a"].usage == Usage(5, cost_usd=None)
-    assert state.agents["a"].transcript == [NoteItem("No word from the model; trying again in 2 s", "warning", 0)]
+    assert state.agents["a"].transcript == [NoteItem("No word from the model; retrying in 2 s", "warning", 0)]
     state.apply(Envelope(4, 0, "a", said("again and done")))
     live(TextDelta(3, 2, 5, " late"))
     assert state.agents["a"].reply is None
@@ -154,7 +155,7 @@ def test_a_flow_whose_beginning_was_missed_says_so_and_a_long_one_keeps_its_newe
     flow.put(15, " on")
     flow.put(12, "ter on!")
     assert flow.text == "later on!"
-    flow = TextStream(most=100)
+    flow = TextStream(limit=100)
     for number in range(1000):
         flow.put(number * 10, f"{number:010}")
     assert len(flow.text) <= 200
@@ -196,7 +197,7 @@ def test_questions_of_many_agents_stand_open_together() -> None:
     }
     child = state.agents["a.1"]
     assert (
-        child.asks, child.status, child.waiting, child.calls["c1"].status,
+        list(child.asks), child.status, child.waiting, child.calls["c1"].status,
     ) == (["q2"], "waiting_user", "q2", "waiting")  # fmt: skip
     for envelope in numbered(("a.1", PermissionAnswered("q2", "deny", reason="no")),
                              ("a", Denied("c7", "web", "x", "rule"))):  # fmt: skip
@@ -218,7 +219,7 @@ def test_what_is_open_of_an_agent_ends_with_it() -> None:
     assert queued == [["look here", "2"], ["2"]], "what joins the history leaves the queue"
     state = SessionView.of(log)
     agent = state.agents["a"]
-    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, [], "cancelled")
+    assert (state.asks, agent.asks, agent.calls["c"].status) == ({}, {}, "cancelled")
     assert agent.transcript[-1] == NoteItem("interrupted (process): The process ended.", "warning", 1006.0)
     lost = SessionView.of(
         numbered(("a", Notice("hello")), ("a.7", said("x")), ("a.7", ToolFinished("c", "bash", "ok")))
@@ -251,4 +252,4 @@ def test_active_time_stops_while_an_agent_or_all_that_it_waits_for_waits() -> No
     asks, gone = Envelope(9, 140.0, "a.2", StatusChanged("waiting_user")), Envelope(10, 150.0, "a.1", Detached())
     state = SessionView.of([*log[:6], asks, gone])
     assert state.agents["a"].active_s(900.0) == 50.0, "who went to the background is not waited for"
-    assert [child.path for child in awaited(state.agents, state.agents["a"])] == ["a.2"]
+    assert [child.path for child in awaited_children(state.agents, state.agents["a"])] == ["a.2"]

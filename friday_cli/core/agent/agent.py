@@ -1,4 +1,4 @@
-"""One agent as plain data, and the world it lives in."""
+"""The data of one agent, its inbox, and the services that all agents of a session share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from ..limits.slots import RunSlot
 from ..permissions.approvals import ApprovalQueue
 from ..permissions.rules import Rules
 from ..permissions.taint import TaintTracker
-from ..protocol.events import AnyEvent, InboxMessage, Status, StopReason, ToolSpec
+from ..protocol.events import AnyEvent, InboxMessage, ToolSpec
 from ..protocol.messages import Message, Usage
 from ..protocol.provider import Effort, Provider
-from ..protocol.receipt import Finding, Receipt, ReceiptBuilder
+from ..protocol.receipt import Receipt, ReceiptBuilder
+from ..protocol.run_result import Status, StopReason
 from ..protocol.tool import KnownFiles, Tool
 from ..protocol.workspace import Workspace
 
@@ -27,11 +28,11 @@ Source = Literal["person", "parent", "harness"]
 
 
 Supervision = Literal["unsupervised", "supervised", "supervised-human"]
-"""Who looks at a child's result before its parent does: nobody, a model, or a model that may call a person."""
+"""Who checks a sub-agent's result before its parent reads it: no one, a model, or a model that may ask a person."""
 
 
 class Inbox:
-    """Messages for an agent that join its history at the next turn boundary."""
+    """Messages for an agent that are added to its history at the next turn boundary."""
 
     def __init__(self, path: str, log: Log) -> None:
         self._path = path
@@ -39,48 +40,49 @@ class Inbox:
         self._waiting: deque[InboxMessage] = deque()
 
     async def put(self, message: InboxMessage) -> None:
-        """Hand over a message; it is in the log when this returns."""
+        """Add a message; it is in the log when this returns."""
         self._waiting.append(message)
         await self._log.emit(self._path, message)
 
     def restore(self, message: InboxMessage) -> None:
-        """A message that is in the log already and was never read."""
+        """Add a message that is in the log already and was never read."""
         self._waiting.append(message)
 
     def empty(self) -> bool:
-        """Whether nothing waits to be read."""
+        """Whether there is no unread message."""
         return not self._waiting
 
     @property
-    def calls(self) -> bool:
-        """Whether a message waits that is a reason for a turn."""
+    def needs_turn(self) -> bool:
+        """Whether an unread message is a reason for a turn: one that is not `quiet`."""
         return any(not waiting.quiet for waiting in self._waiting)
 
-    def news(self) -> list[InboxMessage]:
-        """What the harness put in and nobody has read, taken out; the rest stays."""
-        news = [waiting for waiting in self._waiting if waiting.source == "harness"]
+    def take_notices(self) -> list[InboxMessage]:
+        """Remove and return the unread messages of the harness."""
+        notices = [waiting for waiting in self._waiting if waiting.source == "harness"]
         self._waiting = deque(waiting for waiting in self._waiting if waiting.source != "harness")
-        return news
+        return notices
 
     def take(self) -> InboxMessage:
-        """The oldest message; the caller puts it into the history."""
+        """Remove and return the oldest message; the caller adds it to the history."""
         return self._waiting.popleft()
 
-    def take_call(self) -> InboxMessage:
-        """The oldest message that is a reason for a turn; the caller puts it into the history."""
+    def take_turn_message(self) -> InboxMessage:
+        """Remove and return the oldest message that is not `quiet`; the caller adds it to the history."""
         message = next(waiting for waiting in self._waiting if not waiting.quiet)
         self._waiting.remove(message)
         return message
 
 
 class Agent(msgspec.Struct, eq=False):
-    """Everything one agent is. Tokens and cost count over its life, turns and time per run.
+    """The data of one agent. Tokens and cost count over its life; `max_turns` and `time_s` (active seconds) are per run.
 
-    `specs` is the frozen tool list that the model sees, `tools` what may really be dispatched.
-    `supervision` says who looks at its result; `accept` returns a complaint about a final answer, "" when it is good.
-    `context` is the tokens of the conversation after the last reply, `sent` those of its prompt; `cold` tells that the
-    provider's cache did not help it. Agents with the same `cache_key` share a prefix. `news` is told right after its
-    next start.
+    `specs` is the frozen tool list that the model sees, `tools` those that may be called. `supervision` says who checks
+    its result; `accept` returns what is wrong with a final answer, "" for nothing. `subagent_notes` lists its sub-agents
+    for its compacted history. `context` is the tokens of the conversation after the last reply, `sent` those of its
+    prompt; `cold`: the provider's cache was not used for it. Agents with the same `cache_key` share a prefix. `below` is
+    the usage of its descendants. `start_events` are logged right after its next start. `texts` are the replies of this
+    run, `streaming` the text of an unfinished one.
     """
 
     path: str
@@ -104,6 +106,7 @@ class Agent(msgspec.Struct, eq=False):
     history: list[Message] = []
     seen: KnownFiles = msgspec.field(default_factory=KnownFiles)
     parent: Agent | None = None
+    subagent_notes: Callable[[], str] = lambda: ""
     usage: Usage = msgspec.field(default_factory=Usage)
     below: Usage = msgspec.field(default_factory=Usage)
     receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
@@ -114,7 +117,7 @@ class Agent(msgspec.Struct, eq=False):
     cold: bool = False
     texts: list[str] = []
     streaming: str = ""
-    news: list[AnyEvent] = []
+    start_events: list[AnyEvent] = []
 
     @property
     def model(self) -> str:
@@ -127,11 +130,11 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def tree_usage(self) -> Usage:
-        """What this agent and all its descendants used."""
+        """The usage of this agent and all its descendants."""
         return self.usage + self.below
 
     def account(self, usage: Usage) -> None:
-        """Count `usage` here and for everyone above."""
+        """Add `usage` to this agent and to all its ancestors."""
         self.usage += usage
         above = self.parent
         while above is not None:
@@ -140,24 +143,12 @@ class Agent(msgspec.Struct, eq=False):
 
     @property
     def partial(self) -> str:
-        """The best text of this run so far: everything said, the unfinished reply included."""
+        """All text of this run so far, with the unfinished reply."""
         return "\n\n".join(t for t in (*self.texts, self.streaming.strip()) if t)
 
 
-class RunResult(msgspec.Struct, frozen=True):
-    """How a run ended. `limit_of` is the path whose limit was hit."""
-
-    status: Status
-    stop_reason: StopReason
-    result: str
-    error: str = ""
-    limit_of: str = ""
-    partial: bool = False
-    findings: tuple[Finding, ...] = ()
-
-
 class StopRun(Exception):
-    """Ends a run at once with an outcome that is not a success; the partial text is added by who catches it."""
+    """Ends a run at once, without success. The code that catches it adds the partial text."""
 
     def __init__(self, status: Status, stop_reason: StopReason, message: str) -> None:
         super().__init__(message)
@@ -178,9 +169,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class Services(msgspec.Struct, eq=False):
-    """The services all agents of a session share. `remember(path)` lists the sub-agents that a compacted agent must not
-    forget; `supervisor` judges supervised results (None: the child's own model); `shared(lane)` is what other processes
-    tell of a lane; `exposure` knows what strangers' text its agents have read."""
+    """The services that all agents of a session share. `supervisor` checks supervised results (None: the sub-agent's own
+    model). `shared_rate_limit(key)` is the state of a rate limit that other processes share. `taint` tracks the untrusted
+    text that the agents read, and must get every event of `log`."""
 
     log: Log
     approvals: ApprovalQueue
@@ -189,15 +180,11 @@ class Services(msgspec.Struct, eq=False):
     rng: random.Random
     taint: TaintTracker
     rate_limiters: dict[str, RateLimiter] = {}
-    remember: Callable[[str], str] = lambda path: ""
     supervisor: Provider | None = None
-    shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda lane: None
+    shared_rate_limit: Callable[[str], SharedRateLimit | None] = lambda key: None
 
-    def __post_init__(self) -> None:
-        self.log.watch = self.taint.apply
-
-    def rate_limiter(self, lane: str) -> RateLimiter:
-        """The gate of a lane, made when first asked for."""
-        if lane not in self.rate_limiters:
-            self.rate_limiters[lane] = RateLimiter(self.rng, self.shared_rate_limit(lane))
-        return self.rate_limiters[lane]
+    def rate_limiter(self, key: str) -> RateLimiter:
+        """The rate limiter of a `rate_limit_key`, created at first use."""
+        if key not in self.rate_limiters:
+            self.rate_limiters[key] = RateLimiter(self.rng, self.shared_rate_limit(key))
+        return self.rate_limiters[key]

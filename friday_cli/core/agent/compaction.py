@@ -1,9 +1,10 @@
-"""Making room: the history becomes a summary once, and what must not be lost is kept word for word."""
+"""Compaction: replaces the history by a summary and keeps the newest request unchanged."""
 
 from __future__ import annotations
 
 import msgspec
 
+from ..eventlog.notices import NOTE
 from ..protocol.errors import ProviderError
 from ..protocol.events import Compacted, Prefix
 from ..protocol.messages import Message, user, without_thinking
@@ -11,47 +12,45 @@ from ..protocol.provider import ReplyDone
 from .agent import Agent, Services, StopRun
 from .model_call import ask_model, measured, prompt_tokens
 
-KEEP = """ Write the summary from which you will go on alone: everything above will be gone. Keep, in this order:
-1. The task, and every wish and limit the user stated, in the user's own words.
-2. Decisions taken, and why.
+KEEP = """ Write a summary to continue from: everything above will be removed. Keep, in this order:
+1. The task, and every request and limit that the user stated, in the user's own words.
+2. Decisions, and why.
 3. Files read or changed: path, and what matters about each. Commands that were run and their outcome.
-4. What was found: facts with their sources (file:line, URL, command).
+4. Results: facts with their sources (file:line, URL, command).
 5. Open todos, the next step, and what was tried and failed.
 Leave out politeness and repetition. Answer with the summary only."""
-PROMPT = "[Note of the harness; no person wrote this] The context is nearly full." + KEEP
-WISHED = "[Note of the harness; no person wrote this] The user wants the conversation to be shortened." + KEEP
+PROMPT = f"{NOTE} The context is nearly full." + KEEP
+REQUESTED = f"{NOTE} The user asked to compact the conversation." + KEEP
 
-HEADER = "[Note of the harness; no person wrote this] The conversation so far was replaced by this summary."
+HEADER = f"{NOTE} The conversation so far was replaced by this summary."
 
 
 async def needed(agent: Agent, world: Services) -> bool:
-    """Whether the next request would come too near the end of the window."""
+    """Whether the next request would fill more than `compact_at` of the window."""
     most = agent.provider.window * world.policy.compact_at
     return len(agent.history) > 2 and await measured(agent, most) > most
 
 
-async def compact(agent: Agent, world: Services, *, wished: bool = False, instructions: str = "") -> None:
-    """Replace the history by its summary: a new prefix. Raises Halt when the conversation cannot be made to fit.
+async def compact(agent: Agent, world: Services, *, requested: bool = False, instructions: str = "") -> None:
+    """Replace the history by its summary, which starts a new prefix. Raises StopRun when the result does not fit.
 
-    `wished` by a person between two turns: then nothing is left to be answered, and `instructions` say what matters.
+    `requested`: a person asks for it between two runs, so no message is left to be answered. `instructions` are theirs.
     """
     before = prompt_tokens(agent)
     history = agent.history
-    wish = [] if wished else _last_wish(history)
+    request = [] if requested else _last_request(history)
     most = agent.provider.window * 0.9
-    if wish and (size := await measured(agent, most, wish)) > most:
-        words = (
-            f"The message itself does not fit the window of {agent.model}: {size} tokens with instructions and tools."
-        )
+    if request and (size := await measured(agent, most, request)) > most:
+        words = f"The message does not fit the window of {agent.model}: {size} tokens with instructions and tools."
         raise StopRun("failed", "context", words)
     about = f"\nThe user wrote about this summary: {instructions}" if instructions else ""
-    done = await _summary(agent, world, WISHED + about if wished else PROMPT)
+    done = await _summary(agent, world, REQUESTED + about if requested else PROMPT)
     texts = [HEADER, done.message.text.strip()]
-    if agents := world.remember(agent.path):
+    if agents := agent.subagent_notes():
         texts.append("Sub-agents of this session:\n" + agents)
-    if wish:
-        texts.append("What was asked last follows word for word; go on with it where the summary ends.")
-    agent.history = [user("\n\n".join(texts), source="harness"), *wish]
+    if request:
+        texts.append("The last request follows unchanged. Continue with it where the summary ends.")
+    agent.history = [user("\n\n".join(texts), source="harness"), *request]
     agent.context = agent.sent = 0
     after = await measured(agent, most)
     await world.log.emit(
@@ -60,18 +59,16 @@ async def compact(agent: Agent, world: Services, *, wished: bool = False, instru
         Prefix(agent.model, agent.system, agent.specs),
     )
     if after > most:
-        raise StopRun(
-            "failed", "context", f"Even the summary ({after} tokens) does not fit the window of {agent.model}."
-        )
+        raise StopRun("failed", "context", f"The summary ({after} tokens) does not fit the window of {agent.model}.")
 
 
-def _last_wish(history: list[Message]) -> list[Message]:
-    """The newest message that a person or the parent wrote; it stays one, so that the next compaction finds it again."""
+def _last_request(history: list[Message]) -> list[Message]:
+    """The newest message of a person or the parent. It stays a separate message, so that the next compaction finds it."""
     return next(([m] for m in reversed(history) if m.role == "user" and m.source != "harness"), [])
 
 
 async def _summary(agent: Agent, world: Services, prompt: str) -> ReplyDone:
-    """Ask for the summary over the live prefix; where that does not fit, over as much of it as does."""
+    """Ask for the summary after the whole history, or after a shortened one when that does not fit."""
     history, model = agent.history, agent.model
     try:
         agent.history = [*history, user(prompt, source="harness")]
@@ -96,7 +93,7 @@ async def _summary(agent: Agent, world: Services, prompt: str) -> ReplyDone:
 
 
 def _clipped(history: list[Message], window: int) -> str:
-    """The conversation as text, its middle left out, at half the window."""
+    """The conversation as text of half the window, without its middle."""
     text = "\n\n".join(f"## {m.role}\n{_words(without_thinking(m))}" for m in history)
     room = window * 2  # half the window at four characters a token
     if len(text) <= room:

@@ -1,4 +1,4 @@
-"""The heart: take turns until the model is done, a limit ends it, or somebody stops it."""
+"""The agent loop: takes turns until the model is done, a limit is reached, or the run is stopped."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections import deque
 import msgspec
 
 from ..eventlog.notices import NOTE
-from ..limits.budget import LimitName, LimitReached
+from ..limits.budget import LimitReached
 from ..protocol.displays import TableDisplay, TextDisplay
 from ..protocol.errors import ProviderError
 from ..protocol.events import (
     AnyEvent,
     AttemptFailed,
     MessageAdded,
-    StopReason,
     ToolFinished,
     ToolStarted,
     TurnFinished,
@@ -24,23 +23,24 @@ from ..protocol.events import (
 from ..protocol.messages import Message, ResultStatus, Text, ToolResult, Usage, open_calls, user
 from ..protocol.provider import ReplyDone, ServerSearch
 from ..protocol.receipt import ToolFacts
+from ..protocol.run_result import RunResult, StopReason
 from ..protocol.tool import FinalReport
 from ..protocol.tool_info import WEB_SEARCH
 from . import compaction
-from .agent import Agent, RunResult, Services, StopRun
+from .agent import Agent, Services, StopRun
 from .model_call import ask_model, prompt_tokens
 from .tool_calls import run_calls
 
 CONTINUES = 3
-"""How often a reply that was cut at the output limit is continued."""
+"""Continuations of one reply that was cut at the output limit."""
 REPAIRS = 2
-"""How often a final answer of the wrong form is sent back."""
+"""Corrections of a final answer that does not match the required schema."""
 ROUNDS_WARN = 3
-"""How often the very same calls may give the very same results before the agent is warned."""
-CIRCLES = {1: 5, 2: 4, 3: 4}
-"""How many turns a circle may have, and after how many rounds of it the agent is stopped."""
+"""Equal rounds of calls with equal results after which the agent is warned."""
+LOOP_ROUNDS = {1: 5, 2: 4, 3: 4}
+"""Rounds after which an agent that loops is stopped, by the number of turns in a round."""
 UNREADABLE_TURNS = 3
-"""Turns in a row whose calls all had unreadable arguments, after which the agent is stopped."""
+"""Consecutive turns with only unreadable arguments after which the agent is stopped."""
 
 WRAP_UP = {
     "iterations": "You have used all your turns.",
@@ -52,11 +52,11 @@ WRAP_UP = {
 
 
 async def run_agent(agent: Agent, world: Services) -> RunResult:
-    """Take turns until the answer stands. Raises LimitReached where a limit is hit: `wrap_up` comes next."""
+    """Take turns until there is a final answer. Raises LimitReached at a limit; call `wrap_up` then."""
     try:
         return await _take_turns(agent, world)
-    except StopRun as halt:
-        return RunResult(halt.status, halt.stop_reason, agent.partial, halt.message, partial=True)
+    except StopRun as stopped:
+        return RunResult(stopped.status, stopped.stop_reason, agent.partial, stopped.message, partial=True)
     except ProviderError as error:
         return provider_failure(agent, error)
     finally:
@@ -64,7 +64,7 @@ async def run_agent(agent: Agent, world: Services) -> RunResult:
 
 
 def provider_failure(agent: Agent, error: ProviderError) -> RunResult:
-    """How a run ends whose model could not be asked."""
+    """The result of a run whose model request failed."""
     reason: StopReason = "refusal" if error.kind == "refusal" else "context" if error.kind == "context" else "provider"
     return RunResult("failed", reason, agent.partial, str(error), partial=True)
 
@@ -76,14 +76,14 @@ async def _take_turns(agent: Agent, world: Services) -> RunResult:
     while True:
         await drain_inbox(agent, world)
         _check_limits(agent)
-        done, ending = await _turn(agent, world, guard)
+        done, report = await _turn(agent, world, guard)
         reply.append(done.message.text)
-        if ending is not None:
-            if may_go_on(agent):
+        if report is not None:
+            if may_continue(agent):
                 continue
-            if ending.success:
-                return RunResult("completed", "done", ending.result, findings=ending.findings)
-            return RunResult("failed", "reported", ending.result, findings=ending.findings)
+            if report.success:
+                return RunResult("completed", "done", report.result, findings=report.findings)
+            return RunResult("failed", "reported", report.result, findings=report.findings)
         if done.stop == "refusal":
             raise StopRun(
                 "failed", "refusal", f"{agent.model} refused to answer" + (f": {done.note}" if done.note else ".")
@@ -95,9 +95,9 @@ async def _take_turns(agent: Agent, world: Services) -> RunResult:
             continued += 1
             if continued > CONTINUES:
                 raise StopRun("failed", "provider", f"The reply was cut at the output limit {continued} times.")
-            await add_system_note(agent, world, f"{NOTE} Your reply was cut off. Go on exactly where it stopped.")
+            await add_system_note(agent, world, f"{NOTE} Your reply was cut off. Continue exactly where it stopped.")
             continue
-        if may_go_on(agent):
+        if may_continue(agent):
             reply.clear()
             continue
         text = "".join(reply)
@@ -107,16 +107,18 @@ async def _take_turns(agent: Agent, world: Services) -> RunResult:
         if complaint := agent.accept(text):
             repaired += 1
             if repaired > REPAIRS:
-                raise StopRun("failed", "reported", f"The answer has the wrong form: {complaint}")
+                raise StopRun("failed", "reported", f"The answer does not match the required schema: {complaint}")
             await add_system_note(
-                agent, world, f"{NOTE} The answer has the wrong form: {complaint}. Send it again, mended."
+                agent,
+                world,
+                f"{NOTE} The answer does not match the required schema: {complaint}. Send a corrected answer.",
             )
             continue
         return RunResult("completed", "done", text)
 
 
 async def _turn(agent: Agent, world: Services, guard: _LoopDetector) -> tuple[ReplyDone, FinalReport | None]:
-    """One request and its tools. A full context is compacted once and the request sent again."""
+    """One request and its tool calls. A full context is compacted once and the request sent again."""
     if await compaction.needed(agent, world):
         await compaction.compact(agent, world)
     agent.turn += 1
@@ -138,10 +140,10 @@ async def _turn(agent: Agent, world: Services, guard: _LoopDetector) -> tuple[Re
             raise StopRun("failed", "context", f"The context of {agent.model} is full and could not be compacted.")
     await add_reply(agent, world, done, _finished(agent, done))
     calls = () if done.stop == "refusal" else done.message.calls
-    ending = await run_calls(agent, world, calls) if calls else None
-    if ending is None and calls:
+    report = await run_calls(agent, world, calls) if calls else None
+    if report is None and calls:
         await guard.check(agent, world)
-    return done, ending
+    return done, report
 
 
 def _started(agent: Agent, *, wrap_up: bool = False) -> TurnStarted:
@@ -153,7 +155,7 @@ def _finished(agent: Agent, done: ReplyDone) -> TurnFinished:
 
 
 async def add_reply(agent: Agent, world: Services, done: ReplyDone, *also: AnyEvent) -> None:
-    """Put an assistant message into the history, and with `also` into the log: what it cost is known as soon as it is."""
+    """Add an assistant message to the history, and log it together with the events `also`."""
     usage = done.usage
     agent.sent = usage.input + usage.cache_read + usage.cache_write
     agent.context = usage.context
@@ -161,7 +163,7 @@ async def add_reply(agent: Agent, world: Services, done: ReplyDone, *also: AnyEv
     if text := done.message.text.strip():
         agent.texts.append(text)
     events: list[AnyEvent] = list(also)
-    if done.message.parts:  # no provider would take an empty one back
+    if done.message.parts:  # providers reject an empty one in a request
         agent.history.append(done.message)
         events.insert(0, MessageAdded(done.message))
     events[:0] = [event for search in done.searches for event in _searched(agent, search)]
@@ -170,7 +172,7 @@ async def add_reply(agent: Agent, world: Services, done: ReplyDone, *also: AnyEv
 
 
 def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFinished]:
-    """A web search that the service ran by itself, told like a tool's run: it ended within the reply."""
+    """The events of a web search that the service ran, as for a tool call. It ended within the reply."""
     status: ResultStatus = "error" if search.error else "ok"
     facts = ToolFacts(found=tuple(dict.fromkeys(url for _, url in search.pages)))
     shown = TextDisplay(search.error) if search.error else TableDisplay(("title", "url"), search.pages)
@@ -181,14 +183,14 @@ def _searched(agent: Agent, search: ServerSearch) -> tuple[ToolStarted, ToolFini
 
 
 async def add_system_note(agent: Agent, world: Services, text: str) -> None:
-    """Put a note of the harness into the history."""
+    """Add a note of the harness to the history."""
     message = user(text, source="harness")
     agent.history.append(message)
     await world.log.emit(agent.path, MessageAdded(message))
 
 
 async def drain_inbox(agent: Agent, world: Services) -> None:
-    """Steering and news join the history: the only place where they do."""
+    """Move the messages of the inbox to the history. Nothing else does that during a run."""
     while not agent.inbox.empty():
         waiting = agent.inbox.take()
         message = user(waiting.text, source=waiting.source)
@@ -202,17 +204,17 @@ def _check_limits(agent: Agent) -> None:
         raise LimitReached("iterations", agent.path)
 
 
-def may_go_on(agent: Agent) -> bool:
-    """Whether a message waits that this run can still answer; else it waits for the next run."""
+def may_continue(agent: Agent) -> bool:
+    """Whether this run can answer an unread message. Otherwise the message waits for the next run."""
     try:
         _check_limits(agent)
     except LimitReached:
         return False
-    return agent.inbox.calls
+    return agent.inbox.needs_turn
 
 
 async def close_calls(agent: Agent, world: Services) -> None:
-    """Every call has one result, whatever ended the run."""
+    """Add a `cancelled` result for each call of the history that has none."""
     if left := open_calls(agent.history):
         results = tuple(ToolResult(c.id, "Stopped before it was run.", "cancelled") for c in left)
         message = Message("tool", results, "harness")
@@ -220,17 +222,16 @@ async def close_calls(agent: Agent, world: Services) -> None:
         await world.log.emit(agent.path, MessageAdded(message))
 
 
-async def wrap_up(agent: Agent, world: Services, why: LimitName | str, *, whose: str = "") -> RunResult:
-    """One last turn without tools: hand back what there is. Never raises but for an abort.
+async def wrap_up(agent: Agent, world: Services, why: str, *, whose: str = "") -> RunResult:
+    """One last turn without tools, in which the agent returns what it has. Raises nothing except CancelledError.
 
-    It is paid from what the budget kept for it and has its own time limit.
+    `why` is the limit, whose owner is `whose`, or `cancelled`. The turn uses the budget's reserve and has its own time limit.
     """
     await save_partial_reply(agent, world)
     await close_calls(agent, world)
     agent.budget.open_reserve()
-    limited = why != "cancelled"
-    await add_system_note(agent, world, f"{NOTE} {WRAP_UP[why]} No tool can run any more. Answer now with the best you have, "
-              "and say plainly what is missing.")  # fmt: skip
+    await add_system_note(agent, world, f"{NOTE} {WRAP_UP[why]} Tools are disabled now. Answer with the best result you "
+              "have, and say clearly what is missing.")  # fmt: skip
     text, error = "", ""
     agent.turn += 1
     try:
@@ -250,14 +251,14 @@ async def wrap_up(agent: Agent, world: Services, why: LimitName | str, *, whose:
     result = text or agent.partial
     if why == "time":
         return RunResult("timeout", "time", result, error, whose, partial=not text)
-    if not limited:
+    if why == "cancelled":
         return RunResult("cancelled", "cancelled", result, error, partial=not text)
     status = "completed" if text else "failed"
     return RunResult(status, why, result, error, whose, partial=not text)  # type: ignore[arg-type]
 
 
 async def save_partial_reply(agent: Agent, world: Services) -> None:
-    """Put the text of a reply that was broken off into the history, so that nothing said is lost."""
+    """Add the text of an interrupted reply to the history."""
     if text := agent.streaming.strip():
         agent.streaming = ""
         await add_reply(agent, world, ReplyDone(Message("assistant", (Text(text),)), Usage(), "other"))
@@ -265,15 +266,15 @@ async def save_partial_reply(agent: Agent, world: Services) -> None:
 
 
 class _LoopDetector:
-    """Notices an agent that goes in circles: the same turn again and again, or the same two or three in turn."""
+    """Detects an agent that repeats the same turn, or the same two or three turns, with the same results."""
 
     def __init__(self) -> None:
-        self._seen: deque[bytes] = deque(maxlen=max(CIRCLES))
-        self._again = dict.fromkeys(CIRCLES, 0)
+        self._seen: deque[bytes] = deque(maxlen=max(LOOP_ROUNDS))
+        self._repeated = dict.fromkeys(LOOP_ROUNDS, 0)
         self._unreadable = 0
 
     async def check(self, agent: Agent, world: Services) -> None:
-        """Look at the turn just taken; warns the agent, and raises Halt when that did not help."""
+        """Check the newest turn. Warns the agent first, and raises StopRun when it keeps repeating."""
         reply, results = agent.history[-2], agent.history[-1]
         self._unreadable = self._unreadable + 1 if all(c.error for c in reply.calls) else 0
         if self._unreadable >= UNREADABLE_TURNS:
@@ -281,23 +282,23 @@ class _LoopDetector:
                 "failed", "loop", f"{self._unreadable} turns in a row had tool arguments that cannot be read."
             )
         size, rounds = self._repeating_turns(reply, results)
-        if rounds >= CIRCLES.get(size, 0) > 0:
+        if rounds >= LOOP_ROUNDS.get(size, 0) > 0:
             words = "The same calls" if size == 1 else f"The same {size} turns of calls"
             raise StopRun("failed", "loop", f"{words} with the same results {rounds} times in a row.")
         if rounds >= ROUNDS_WARN:
-            words = "made the same calls" if size == 1 else f"went through the same {size} turns of calls"
+            words = "made the same calls" if size == 1 else f"repeated the same {size} turns of calls"
             await add_system_note(agent, world, f"{NOTE} You {words} {rounds} times and got the same results. "
-                      "Do something else, or answer with what you have.")  # fmt: skip
+                      "Try something else, or answer with what you have.")  # fmt: skip
 
     def _repeating_turns(self, reply: Message, results: Message) -> tuple[int, int]:
-        """How many turns the circle has that this turn closes, and how often it was gone round; (0, 0) for none."""
+        """The number of turns in the repeated round that this turn ends, and of rounds so far; (0, 0) for none."""
         calls = [(c.name, c.arguments) for c in reply.calls]
         turn = msgspec.json.encode((calls, [(r.text, r.status) for r in results.results]))
-        for size in CIRCLES:
+        for size in LOOP_ROUNDS:
             same = len(self._seen) >= size and self._seen[-size] == turn
-            self._again[size] = self._again[size] + 1 if same else 0
+            self._repeated[size] = self._repeated[size] + 1 if same else 0
         self._seen.append(turn)
-        for size, again in self._again.items():
-            if again and again % size == 0:
-                return size, 1 + again // size
+        for size, repeated in self._repeated.items():
+            if repeated and repeated % size == 0:
+                return size, 1 + repeated // size
         return 0, 0

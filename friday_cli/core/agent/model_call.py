@@ -1,4 +1,4 @@
-"""Asking the model: a place at the gate, a reservation, the stream, and what to do when it breaks."""
+"""A request to the model: rate limit, budget reservation, stream, retries and fallback."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet: bool = False) -> ReplyDone:
-    """One reply, retried where that can help; `quiet` shows no deltas of it.
+    """One reply, retried after transient failures. `quiet`: no deltas are published.
 
-    Without `tools` they stay listed, so that the prefix holds, but may not be called. Raises ProviderError, or
-    LimitReached when the budget has no room for the request.
+    Without `tools` the model may call none; they stay in the request, so that the prefix is unchanged. Raises
+    ProviderError, or LimitReached when the budget cannot pay for the request.
     """
     attempt, patience = 0, RetryPolicy()
     while True:
@@ -33,7 +33,7 @@ async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet:
             return await _attempt(agent, world, _StreamReader(agent, world, attempt, quiet), tools, patience.refused)
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            wait = patience.next_delay(world.rate_limiter(agent.provider.lane), error)
+            wait = patience.next_delay(world.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
@@ -45,7 +45,7 @@ async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet:
                     agent.streaming = partial
                     raise
                 patience = RetryPolicy()
-            elif error.kind not in CROWDED:  # a crowded lane is waited for at its gate, with everybody else
+            elif error.kind not in CROWDED:  # after a refusal because of load the rate limiter waits
                 async with agent.slot.waiting("waiting_rate", f"{error.kind}: {wait:.1f}"):
                     await asyncio.sleep(wait)
 
@@ -58,23 +58,25 @@ def _span(seconds: float) -> str:
 
 
 async def _fall_back(agent: Agent, world: Services) -> bool:
-    """Go on with the fallback model the user named, once; a new prefix, thinking dropped."""
+    """Switch to the configured fallback model, once. Starts a new prefix and drops thinking. False without a fallback."""
     spare = agent.fallback
     if spare is None or (spare.name, spare.model) == (agent.provider.name, agent.provider.model):
         return False
     old, agent.provider, agent.fallback = agent.model, spare, None
     agent.context = agent.sent = 0
-    agent.history = [without_thinking(m) for m in agent.history]  # all of it before the log has it: this may be stopped
+    agent.history = [
+        without_thinking(m) for m in agent.history
+    ]  # before the log has it: the task may be cancelled there
     await world.log.emit(
         agent.path,
-        Notice(f"{old} does not answer; going on with the fallback model {agent.model}.", "warning"),
+        Notice(f"{old} does not answer; continuing with the fallback model {agent.model}.", "warning"),
         Prefix(agent.model, agent.system, agent.specs),
     )
     return True
 
 
 def prompt_tokens(agent: Agent) -> int:
-    """An estimate of the tokens the next request sends: what the last reply left, and what came since."""
+    """An estimate of the next request's tokens: the context after the last reply, plus the messages since."""
     if agent.context:
         since: list[Message] = []
         for message in reversed(agent.history):
@@ -86,8 +88,8 @@ def prompt_tokens(agent: Agent) -> int:
 
 
 async def measured(agent: Agent, most: float, messages: Sequence[Message] | None = None) -> int:
-    """Tokens of a request with `messages` (the history): the estimate, or the service's own count where only the
-    estimate puts it above `most`. A summary or a refusal is not worth a guess that is off by a third."""
+    """Tokens of a request with `messages` (None: the history). The estimate, or the service's count when the estimate is
+    above `most`: an estimate may be a third too high, which must not cause a compaction or a refusal."""
     history = agent.history if messages is None else messages
     guess = prompt_tokens(agent) if messages is None else _estimate(agent, messages)
     counted = agent.context if messages is None else 0
@@ -108,7 +110,7 @@ def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
 
 
 async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
-    gate = world.rate_limiter(agent.provider.lane)
+    gate = world.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
     try:
@@ -116,12 +118,12 @@ async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: 
             async with agent.slot.waiting("waiting_rate", f"{gate.wait_s:.1f}"):
                 await gate.acquire(again=again)
                 again = not agent.slot.can_run
-                if again:  # others may need it less long than we wait for a place to run
+                if again:  # do not hold it while waiting for a run slot
                     gate.release()
                 else:
                     inside = True
             inside = inside or gate.try_acquire(again=True)
-            if inside and gate.wait_s > 0:  # the lane was closed meanwhile
+            if inside and gate.wait_s > 0:  # a back-off began meanwhile
                 gate.release()
                 inside = False
         done = await _stream(agent, world, reader, tools)
@@ -168,15 +170,15 @@ async def _stream(agent: Agent, world: Services, reader: _StreamReader, tools: b
 
 
 def _counted(agent: Agent, usage: Usage) -> Usage:
-    """The usage with its price, and with repeats counted as such: where the provider reports no cache figures, input
-    that was sent before in the same prefix stands as read from a cache."""
+    """The usage with its price. When the provider reports no cache figures, input that was sent before in the same prefix
+    counts as read from a cache."""
     cost = agent.provider.cost(usage) if usage.context else 0.0
     again = 0 if usage.cached else min(usage.input, agent.sent)
     return msgspec.structs.replace(usage, input=usage.input - again, cache_read=usage.cache_read + again, cost_usd=cost)
 
 
 class _StreamReader:
-    """Shows a stream while it comes and remembers what was said, for the case that it breaks."""
+    """Publishes the deltas of a stream and keeps its text, in case it breaks."""
 
     def __init__(self, agent: Agent, world: Services, attempt: int, quiet: bool) -> None:
         self._agent, self._world, self._attempt, self._quiet = agent, world, attempt, quiet
@@ -202,7 +204,7 @@ class _StreamReader:
             self._world.log.live(self._agent.path, delta)
 
     def keep_partial(self, prompt: int) -> Usage:
-        """Give the agent the text of a broken reply; returns what it is likely to have cost, nothing when no byte came."""
+        """Store the text of a broken reply in the agent; returns an estimate of its usage, empty when nothing was received."""
         self._agent.streaming = "" if self._quiet else "".join(self._text)
         if not (self._offset or self._thought or self._other):
             return Usage()

@@ -1,4 +1,4 @@
-"""How much of its tools' results an agent can still pay for to read."""
+"""Truncates tool results to what the agent's remaining budget can pay for."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .agent import Agent
 from .model_call import prompt_tokens
 
 HEAD = 0.8
-"""Part of a result's room that its beginning gets; the end gets the rest."""
+"""Share of a truncated result that is its beginning; the rest is its end."""
 LEAST = 64
-"""Tokens that a result may always have, and below which a part of one is worth nothing."""
+"""Tokens that every result may have; less than that of a result is not worth sending."""
 
 
 def truncate_results(agent: Agent, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-    """The results, the longest cut where the budget cannot pay for reading all of them.
+    """The results, with the longest truncated when the budget cannot pay for all of them.
 
-    What was kept for the wrap-up is for its words: results that do not fit beside it would end the run with nothing.
+    The wrap-up reserve is not used for them, because the agent needs it for its last answer.
     """
     room = agent.budget.room(agent.provider.cost)
     if room == float("inf"):
@@ -35,7 +35,7 @@ def _tokens(result: ToolResult) -> int:
 
 
 def _share(sizes: Sequence[int], room: float) -> float:
-    """What each may have at most so that all fit into `room`: what a small one leaves goes to the larger ones."""
+    """The most that each may have so that all fit into `room`. Smaller ones leave the rest to larger ones."""
     left = sorted(sizes)
     while left and left[0] <= room / len(left):
         room -= left.pop(0)
@@ -43,7 +43,7 @@ def _share(sizes: Sequence[int], room: float) -> float:
 
 
 def _cut(result: ToolResult, share: float) -> ToolResult:
-    note = "[cut: the budget has no room for the rest of this result]"
+    note = "[truncated: the budget cannot pay for the rest of this result]"
     room = int(share) - _tokens(ToolResult(result.call_id, note))
     if room < LEAST:
         return msgspec.structs.replace(result, text=note, images=())

@@ -1,4 +1,4 @@
-"""Running a turn's tool calls: each leaves exactly one result, in call order, whatever happens."""
+"""Runs the tool calls of a turn. Each call gets exactly one result, in call order, even when the run is stopped."""
 
 from __future__ import annotations
 
@@ -21,30 +21,28 @@ log = logging.getLogger(__name__)
 
 
 def stop(task: asyncio.Task[object]) -> None:
-    """The one door for cancelling a task: once, so that a second stop cannot break a clean-up."""
+    """Cancel a task, at most once, so that a second stop cannot interrupt its clean-up. Tasks are cancelled only here."""
     if not task.done() and not task.cancelling():
         task.cancel()
 
 
 async def run_calls(agent: Agent, world: Services, calls: Sequence[ToolCall]) -> FinalReport | None:
-    """Run all calls of a reply and add their results to the history; returns the ending one of them reported.
+    """Run all calls of a reply and add their results to the history; returns the final report when a call made one.
 
-    Calls that only look run side by side, the rest one at a time in call order. Raises Halt or LimitReached when a
-    call means the end of the run; also then every call has its result.
+    Calls whose effect is in `PARALLEL` run at the same time, the rest one after the other in call order. Raises StopRun
+    or LimitReached when a call ends the run; all calls have results then too.
     """
     tasks: list[asyncio.Task[_CallResult]] = []
-    lined = [i for i, call in enumerate(calls) if _in_line(agent, call)]
+    serial = [i for i, call in enumerate(calls) if _is_serial(agent, call)]
     before: asyncio.Event | None = None
     for i, call in enumerate(calls):
-        mine = asyncio.Event() if i in lined else None
-        strand = _strand(
-            agent, world, call, after=before if mine else None, mine=mine, last=mine is None or i == lined[-1]
+        mine = asyncio.Event() if i in serial else None
+        scheduled = _run_scheduled(
+            agent, world, call, after=before if mine else None, done=mine, last=mine is None or i == serial[-1]
         )
-        tasks.append(asyncio.create_task(strand))
+        tasks.append(asyncio.create_task(scheduled))
         before = mine or before
-    agent.slot.start_parallel(
-        len(calls) - max(0, len(lined) - 1)
-    )  # those in line are one strand: one of them works at a time
+    agent.slot.start_parallel(len(calls) - max(0, len(serial) - 1))  # only one serial call runs at a time
     try:
         await asyncio.wait(tasks)
     finally:
@@ -60,19 +58,19 @@ async def run_calls(agent: Agent, world: Services, calls: Sequence[ToolCall]) ->
     for task in tasks:
         if error := task.exception():
             raise error
-    return next((ending for task in tasks if (ending := task.result().ending)), None)
+    return next((report for task in tasks if (report := task.result().report)), None)
 
 
-def _in_line(agent: Agent, call: ToolCall) -> bool:
+def _is_serial(agent: Agent, call: ToolCall) -> bool:
     tool = agent.tools.get(call.name)
     return tool is not None and tool.effect not in PARALLEL
 
 
 class _CallResult:
-    """What came of one call."""
+    """The result of one call, and the final report when the call made one."""
 
-    def __init__(self, result: ToolResult, ending: FinalReport | None = None) -> None:
-        self.result, self.ending = result, ending
+    def __init__(self, result: ToolResult, report: FinalReport | None = None) -> None:
+        self.result, self.report = result, report
 
 
 def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
@@ -83,31 +81,31 @@ def _settled(task: asyncio.Task[_CallResult], call: ToolCall) -> ToolResult:
     return task.result().result
 
 
-async def _strand(
+async def _run_scheduled(
     agent: Agent,
     world: Services,
     call: ToolCall,
     *,
     after: asyncio.Event | None,
-    mine: asyncio.Event | None,
+    done: asyncio.Event | None,
     last: bool,
 ) -> _CallResult:
-    """One call in its turn: `after` the one before it in line; `last` ends a strand of the agent's work."""
+    """Run one call when `after` is set, then set `done`. `last`: no serial call follows, so one parallel thing ends."""
     try:
         if after is not None:
             await after.wait()
         ran = await _run_call(agent, world, call)
     finally:
-        if mine is not None:
-            mine.set()
+        if done is not None:
+            done.set()
         if last:
             agent.slot.parallel_done()
-    await agent.slot.show()  # what is left may only wait
+    await agent.slot.show()  # the calls that are left may only wait
     return ran
 
 
 async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResult:
-    """One call from permission to result; only Halt, LimitReached and cancellation escape."""
+    """One call from permission to result. Raises only StopRun, LimitReached and CancelledError."""
     begun: float | None = None
     status: ResultStatus = "error"
     output = Output("")
@@ -115,10 +113,10 @@ async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResul
     try:
         tool, args, wanted = _prepare(agent, world, call)
         await _require_permission(agent, world, call, wanted)
-        started, begun = True, asyncio.get_running_loop().time()  # a person may have thought about it for long
+        started, begun = True, asyncio.get_running_loop().time()  # the time a person took to answer does not count
         begins = ToolStarted(call.id, tool.name, tool.title(args), tool.begins(args))
         await world.log.emit(agent.path, begins, durable=tool.effect in CHANGING)
-        output = Output("", facts=begins.facts)  # where it is cut off
+        output = Output("", facts=begins.facts)  # for the case that it is cancelled
         output = await tool.run(_context(agent, world, call), args)
         status = "error" if output.error else "ok"
     except PermissionDenied as error:
@@ -130,10 +128,10 @@ async def _run_call(agent: Agent, world: Services, call: ToolCall) -> _CallResul
         if task is not None and task.cancelling():
             status = "cancelled"
             raise
-        output = Output(f"{call.name} failed: what it waited for was cancelled.")  # its own failure: nobody stopped us
+        output = Output(f"{call.name} failed: a task that it waited for was cancelled.")  # this task was not cancelled
     except (StopRun, LimitReached):
         raise
-    except Exception as error:  # a defect in a tool must not end the run; the model is told and the log has the trace
+    except Exception as error:  # a defect in a tool must not end the run; the log file has the traceback
         log.exception("tool %s failed", call.name)
         output = Output(f"{call.name} failed unexpectedly: {type(error).__name__}: {error}")
     finally:
@@ -164,15 +162,15 @@ def _prepare(agent: Agent, world: Services, call: ToolCall) -> tuple[Tool, objec
 
 
 async def _require_permission(agent: Agent, world: Services, call: ToolCall, wanted: RuleInput) -> None:
-    """Returns when the call may run; raises PermissionDenied with the reason when not."""
+    """Return when the call may run. Raises PermissionDenied with the reason otherwise."""
 
-    def judged() -> PermissionDecision:
+    def decision() -> PermissionDecision:
         return decide(wanted, call.arguments, agent.rules, world.taint)
 
     def passes() -> bool:
-        return judged().decision == "allow"
+        return decision().decision == "allow"
 
-    verdict = judged()
+    verdict = decision()
     if verdict.decision == "allow":
         return
     subject = "\n".join(wanted.subjects)
@@ -182,12 +180,12 @@ async def _require_permission(agent: Agent, world: Services, call: ToolCall, wan
         if answer.decision == "allow":
             return
         words = f": {answer.reason}" if answer.reason else "."
-        raise PermissionDenied(f"The user said no to this {wanted.tool} call{words}")
+        raise PermissionDenied(f"The user denied this {wanted.tool} call{words}")
     reason = verdict.reason
     if verdict.decision == "ask":
-        reason += ", and nobody can be asked here"
+        reason += ", and no person can be asked here"
     await world.log.emit(agent.path, Denied(call.id, wanted.tool, subject, reason))
-    raise PermissionDenied(f"Not permitted: {reason}.", hint="Do without it, or say what you could not do.")
+    raise PermissionDenied(f"Not permitted: {reason}.", hint="Continue without it, or report what you could not do.")
 
 
 def _context(agent: Agent, world: Services, call: ToolCall) -> ToolContext:

@@ -1,4 +1,4 @@
-"""The one stream of a session: written first, published after; replayed, then live."""
+"""The event log of a session. Events are written first and published afterwards."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..protocol.events import LIVE, AnyEvent, Envelope, Notice, TextDelta, Think
 
 
 class Journal(Protocol):
-    """Where durable events are kept."""
+    """Storage of durable events."""
 
     def append(self, envelopes: Sequence[Envelope], *, durable: bool = False) -> asyncio.Future[None]:
-        """Keep `envelopes`, in order. Done when they survive the death of the process, and with `durable` they and all
-        before them that of the machine; fails with StoreError."""
+        """Store `envelopes`, in order. Done when they survive the death of the process; with `durable`, when they and all
+        earlier ones survive a power failure. Fails with StoreError."""
         ...
 
     async def read(self, after: int) -> list[Envelope]:
@@ -29,7 +29,7 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """Keeps events in memory: for a session that can no longer be saved, and for tests."""
+    """Stores events in memory: for a session that can no longer be saved, and for tests."""
 
     def __init__(self, envelopes: Sequence[Envelope] = ()) -> None:
         self.envelopes = list(envelopes)
@@ -45,77 +45,77 @@ class MemoryJournal:
 
 
 RECENT = 64
-"""Events from the opening on that a reader is given from memory: one that is there from the start waits for no disk."""
+"""First events of a process that readers get from memory, so that the first reader does not wait for the disk."""
 MERGED = 16_000
-"""Characters of a live event that get no more: joining ever longer texts would take ever longer."""
+"""Characters from which on nothing is merged into a live event, because merging takes longer the longer it is."""
 
 
 class Subscription:
-    """One reader's queue. Durable events are never lost; live ones of an agent that continue each other are merged while
-    they wait, also where those of other agents came between. Live ones wait for each other until `lull_s` seconds after the
-    last that were handed out; a durable one ends the waiting."""
+    """The queue of one reader. Durable events are never lost. Live events of one agent that continue each other are merged
+    while they wait, also when events of other agents are between them. Live events wait until `lull_s` seconds after
+    the last delivery; a durable event ends the wait."""
 
     def __init__(self, lull_s: float = 0.0) -> None:
         self._queue: deque[list[Envelope]] = deque()
         self._newest: dict[str, list[Envelope]] = {}
         self._ready = asyncio.Event()
-        self._pressing = asyncio.Event()
-        """Set by what may not wait."""
+        self._urgent = asyncio.Event()
+        """Set by events that must not wait."""
         self._lull_s = lull_s
         self._closed = False
 
     def put(self, envelope: Envelope) -> None:
-        """Add an event, or merge it into the live one of its agent that waits."""
-        place = self._newest.get(envelope.agent)
-        if place is not None and (merged := _merge(place[0], envelope)):
-            place[0] = merged
+        """Add an event, or merge it into the waiting live event of its agent."""
+        waiting = self._newest.get(envelope.agent)
+        if waiting is not None and (merged := _merge(waiting[0], envelope)):
+            waiting[0] = merged
         else:
-            place = self._newest[envelope.agent] = [envelope]
-            self._queue.append(place)
+            waiting = self._newest[envelope.agent] = [envelope]
+            self._queue.append(waiting)
         self._ready.set()
         if envelope.seq is not None:
-            self._pressing.set()
+            self._urgent.set()
 
     def skip(self, newest: int) -> None:
-        """Forget what a replay up to number `newest` has shown, and the live events of each agent that came before it."""
+        """Remove events up to number `newest`, which a replay has delivered, and earlier live events of their agents."""
         shown: set[str] = set()
         kept: list[list[Envelope]] = []
-        for place in reversed(self._queue):
-            envelope = place[0]
+        for waiting in reversed(self._queue):
+            envelope = waiting[0]
             if envelope.seq is not None and envelope.seq <= newest:
                 shown.add(envelope.agent)
             elif envelope.seq is not None or envelope.agent not in shown:
-                kept.append(place)
+                kept.append(waiting)
         self._queue = deque(reversed(kept))
-        self._newest = {place[0].agent: place for place in self._queue}
+        self._newest = {waiting[0].agent: waiting for waiting in self._queue}
 
     def close(self) -> None:
-        """No event comes any more; what waits is still read."""
+        """End the stream after the events that wait."""
         self._closed = True
         self._ready.set()
-        self._pressing.set()
+        self._urgent.set()
 
     async def __aiter__(self) -> AsyncIterator[Envelope]:
         while True:
             while self._queue:
-                place = self._queue.popleft()
-                if self._newest.get(place[0].agent) is place:
-                    del self._newest[place[0].agent]
-                yield place[0]
+                waiting = self._queue.popleft()
+                if self._newest.get(waiting[0].agent) is waiting:
+                    del self._newest[waiting[0].agent]
+                yield waiting[0]
             if self._closed:
                 return
             self._ready.clear()
-            self._pressing.clear()
+            self._urgent.clear()
             clock = asyncio.get_running_loop().time
-            over = clock() + self._lull_s
+            deadline = clock() + self._lull_s
             await self._ready.wait()
-            if (left := over - clock()) > 0:
+            if (left := deadline - clock()) > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._pressing.wait(), left)
+                    await asyncio.wait_for(self._urgent.wait(), left)
 
 
 def _merge(old: Envelope, new: Envelope) -> Envelope | None:
-    """Both as one, when `new` continues the text of `old`."""
+    """Both events as one, when `new` continues the text of `old`; else None."""
     a, b = old.event, new.event
     if old.agent != new.agent or type(a) is not type(b) or not isinstance(b, (TextDelta, ThinkingDelta, ToolOutput)):
         return None
@@ -130,25 +130,32 @@ def _merge(old: Envelope, new: Envelope) -> Envelope | None:
 
 
 class Log:
-    """Numbers, keeps and publishes the events of one session.
+    """Numbers, stores and publishes the events of one session.
 
-    When the journal fails, the session goes on in memory and says so once: what was acknowledged before is safe.
+    When the journal fails, the session continues in memory and reports that once. Earlier events are safe.
     """
 
-    def __init__(self, journal: Journal, *, last: int = 0, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        last: int = 0,
+        now: Callable[[], float] = time.time,
+        watch: Callable[[Envelope], None] = lambda envelope: None,
+    ) -> None:
         self._journal: Journal = journal
         self._seq = last
         self._now = now
         self._readers: list[Subscription] = []
         self._replays: set[asyncio.Future[list[Envelope]]] = set()
-        """What readers are being given from the journal just now."""
+        """Running reads of the journal for readers."""
         self._tail: asyncio.Future[None] | None = None
         self._opened = last
         self._recent: list[Envelope] | None = []
-        """What was kept since the opening; None as soon as that is much."""
+        """The first `RECENT` events of this process; None when there are more."""
         self.failure: StoreError | None = None
-        self.watch: Callable[[Envelope], None] = lambda envelope: None
-        """Gets every event to be kept, before it is written."""
+        self._watch = watch
+        """Called with every durable event before it is written."""
 
     @property
     def last(self) -> int:
@@ -156,35 +163,35 @@ class Log:
         return self._seq
 
     async def emit(self, agent: str, *events: AnyEvent, durable: bool = False) -> None:
-        """Keep `events` and then publish them, once each, even if the caller is cancelled meanwhile. With `durable` a
-        power cut after this takes nothing that was emitted up to here."""
+        """Store `events` and then publish them, exactly once, even when the caller is cancelled. With `durable` a power
+        failure after the return loses no event up to here."""
         envelopes = []
         for event in events:
             self._seq += 1
             envelopes.append(Envelope(self._seq, self._now(), agent, event))
-            self.watch(envelopes[-1])
+            self._watch(envelopes[-1])
         task = asyncio.ensure_future(self._write(envelopes, self._tail, durable=durable))
         self._tail = task
         await asyncio.shield(task)
 
     def live(self, agent: str, event: AnyEvent) -> None:
-        """Publish an event that is not kept."""
+        """Publish an event without storing it."""
         assert isinstance(event, LIVE)
         self._publish((Envelope(None, self._now(), agent, event),))
 
     async def history(self) -> list[Envelope]:
-        """Everything kept so far."""
+        """All stored events."""
         await self.flush()
         return await self._journal.read(0)
 
     async def flush(self) -> None:
-        """Returns when everything emitted so far is kept and published."""
+        """Wait until all emitted events are stored and published."""
         while self._tail is not None and not self._tail.done():
             await asyncio.shield(self._tail)
 
     async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
-        """Everything kept after number `after`, then what happens, until `close`. Live events come at most every `lull_s`
-        seconds, merged as far as they go on from each other."""
+        """All stored events after number `after`, then new ones, until `close`. Live events are delivered at most every
+        `lull_s` seconds, merged when they continue each other."""
         reader = Subscription(lull_s)
         self._readers.append(reader)
         try:
@@ -193,7 +200,7 @@ class Log:
                 assert envelope.seq is not None
                 newest = envelope.seq
                 yield envelope
-            await self.flush()  # what the journal holds is published, too
+            await self.flush()  # all that the journal has is published then
             reader.skip(newest)
             async for envelope in reader:
                 if envelope.seq is None or envelope.seq > newest:
@@ -210,8 +217,8 @@ class Log:
         return [e for e in self._recent if (e.seq or 0) > after]
 
     async def close(self) -> None:
-        """Finish what was emitted and end every reader's stream. Nobody reads from the journal any more when it returns: a
-        reader that has just come gets what is kept, however fast the session was over."""
+        """Store what was emitted and end the streams of all readers. Returns after all reads of the journal, so that a
+        reader that came just before gets all events too."""
         await self.flush()
         if self._replays:
             await asyncio.wait(self._replays)
@@ -222,7 +229,7 @@ class Log:
         self, envelopes: list[Envelope], before: asyncio.Future[None] | None, *, durable: bool = False
     ) -> None:
         journal = self._journal
-        written = None  # called in order of numbers: it keeps that order
+        written = None  # called in the order of numbers, which the journal keeps
         if not self.failure:
             written = journal.append(envelopes, durable=durable)
         if before is not None:
@@ -232,21 +239,21 @@ class Log:
                 await written
             except StoreError as error:
                 if self.failure is None:
-                    await self._go_on_in_memory(error, envelopes[0])
+                    await self._continue_in_memory(error, envelopes[0])
         if written is None or journal is not self._journal:
             self._journal.append(envelopes)
         if self._recent is not None:
             self._recent = [*self._recent, *envelopes] if len(self._recent) < RECENT else None
         self._publish(envelopes)
 
-    async def _go_on_in_memory(self, error: StoreError, first: Envelope) -> None:
-        """From `first` on nothing is kept for good: what came before goes on being shown, and people are told."""
+    async def _continue_in_memory(self, error: StoreError, first: Envelope) -> None:
+        """Keep `first` and all later events in memory only, with a copy of the earlier ones, and report it."""
         self.failure = error
         kept: list[Envelope] = []
         try:
             kept = await self._journal.read(0)
         except StoreError:
-            pass  # nothing to show from before; the sentence below says what happened
+            pass  # the notice below reports the error
         self._journal = MemoryJournal([e for e in kept if (e.seq or 0) < (first.seq or 0)])
         self._seq += 1
         notice = Notice(f"This session is no longer saved: {error}", "error")

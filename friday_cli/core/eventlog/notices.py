@@ -1,8 +1,9 @@
-"""What the harness tells an agent of others, in words that stand here alone: so the log can be asked whether they were said."""
+"""Notices of the harness to agents about other agents. Replay compares their texts, so they are built only here."""
 
 from __future__ import annotations
 
-from ..protocol.events import AgentFinished, AgentStarted, InboxMessage, Status, StopReason
+from ..protocol.events import AgentFinished, AgentStarted, InboxMessage
+from ..protocol.run_result import Status, StopReason
 from ..protocol.tool_info import DELEGATION_RESULT
 
 NOTE = "[Note of the harness; no person wrote this]"
@@ -13,7 +14,7 @@ DIED = "The friday process that ran this agent ended."
 def ended(
     path: str, profile: str, task: str, status: Status, reason: StopReason | None, *, by_person: bool = False
 ) -> InboxMessage:
-    """That a run has ended which nobody above waits for; `by_person` when it was a person who continued it."""
+    """A notice that a run ended that no agent waits for. `by_person`: a person resumed it."""
     who = f"The sub-agent {path} ({profile}), which the user continued," if by_person else _behind(path, profile)
     return InboxMessage(
         f"{NOTE} {who} has ended: {status} ({reason}). Its task was: {_line(task)}\n"
@@ -26,7 +27,7 @@ def ended(
 def pending_end_notice(
     path: str, started: AgentStarted, end: AgentFinished, *, background: bool
 ) -> InboxMessage | None:
-    """What somebody above must be told of an end, as far as the log tells; None where nobody need be."""
+    """The notice that an ancestor must get of an end, by the log; None for none."""
     by_person = started.parent != "" and started.run > 1 and not started.call_id and not background
     if not (background or by_person) or end.stop_reason == "parent" or end.error == DIED:
         return None
@@ -34,7 +35,7 @@ def pending_end_notice(
 
 
 def continued(path: str, profile: str, task: str) -> str:
-    """That a person goes on with an agent."""
+    """A notice that a person resumed an agent."""
     return (
         f"{NOTE} The user has continued your sub-agent {path} ({profile}) and told it: {_line(task)}\n"
         "Leave that to them; you will be told when it has ended."
@@ -42,12 +43,12 @@ def continued(path: str, profile: str, task: str) -> str:
 
 
 def steered(path: str, profile: str, text: str) -> str:
-    """That a person spoke to an agent at work."""
+    """A notice that a person sent a message to a running agent."""
     return f"{NOTE} The user has told your sub-agent {path} ({profile}): {_line(text)}"
 
 
 def stopped(path: str, profile: str, level: str) -> str:
-    """That a person stops an agent: `level` is cancel or abort."""
+    """A notice that a person stops an agent. `level` is cancel or abort."""
     how = "and asked it for what it has" if level == "cancel" else "at once"
     return f"{NOTE} The user has stopped your sub-agent {path} ({profile}) {how}. Do not start it again unasked."
 

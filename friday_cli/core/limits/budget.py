@@ -1,8 +1,8 @@
-"""What an agent may still spend: tokens and money as a tree, active time as a clock.
+"""Budgets of tokens and money, arranged as a tree, and the clock of active time.
 
-Every limit is charged from the leaf to the root and checked from the root to the leaf, so that the outermost limit
-is the one that is named. Before a request its estimated input and largest output are reserved on every level;
-parallel reservations never exceed what is left.
+Usage is charged from the leaf to the root. Limits are checked from the root to the leaf, so that an error names the
+outermost limit. Before a request its estimated input and largest output are reserved on every level; parallel
+reservations never exceed the rest of a budget.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ..protocol.messages import Usage
 LimitName = Literal["iterations", "tokens", "cost", "time"]
 
 WRAP_UP_TOKENS = 4000
-"""At most so many tokens, and at most a tenth of a budget, are kept for the wrap-up turn."""
+"""Tokens reserved for the wrap-up turn, at most; and at most a tenth of a budget."""
 OUTPUT_FLOOR = 256
-"""A request that could not be answered with this many tokens is not made."""
-BEAT_S, LATE_S = 1.0, 2.0
-"""How often a clock beats, and how late a beat means that the process was stopped and not only busy."""
+"""Least output tokens that a request must be able to pay for."""
+TICK_S, LATE_S = 1.0, 2.0
+"""Seconds between two ticks of a clock, and the delay from which on a tick means that the process was suspended."""
 
 
 class LimitReached(Exception):
-    """A limit was hit: `limit` is which one, `whose` the path of the agent it belongs to."""
+    """A limit was reached. `whose` is the path of the agent that has the limit."""
 
     def __init__(self, limit: LimitName, whose: str) -> None:
         super().__init__(f"the {limit} limit of {whose} has no room left for a request")
@@ -36,7 +36,7 @@ class LimitReached(Exception):
 
 
 class Pool(msgspec.Struct, eq=False):
-    """One quantity of one agent: `limit` None means none. `kept` is set aside for wrap-ups at or below this level."""
+    """One quantity of one budget. `limit` None means no limit. `kept` is reserved for wrap-ups at or below this level."""
 
     limit: float | None
     spent: float = 0
@@ -45,16 +45,17 @@ class Pool(msgspec.Struct, eq=False):
 
     @property
     def left(self) -> float:
-        """What ordinary requests may still use, running ones counted as not yet spent."""
+        """The amount that requests may still use. Reservations of running requests are not subtracted."""
         return float("inf") if self.limit is None else self.limit - self.spent - self.kept
 
     @property
     def free(self) -> float:
+        """`left` without the reservations of running requests."""
         return self.left - self.reserved
 
 
 class Reservation(msgspec.Struct, eq=False):
-    """What a request may use: `output` tokens at most. Give it back with `Budget.settle`."""
+    """The amounts reserved for a request, of `output` tokens at most. Return it with `Budget.settle`."""
 
     tokens: float
     cost: float
@@ -77,7 +78,7 @@ class Budget:
         self.keep_reserve()
 
     def child(self, path: str, *, tokens: int | None, cost: float | None) -> Budget:
-        """A budget below this one, clamped to what is left here. Raises LimitReached when nothing useful is."""
+        """A budget below this one, at most the rest of it. Raises LimitReached when too little is left for a request."""
         self.check()
         left_tokens, left_cost = self.left("tokens"), self.left("cost")
         if left_tokens < 2 * OUTPUT_FLOOR:
@@ -96,11 +97,11 @@ class Budget:
             node = node.parent
 
     def left(self, what: Literal["tokens", "cost"]) -> float:
-        """What may still be spent here, by every level's limit; infinite without one."""
+        """The amount that may still be spent, by the limits of all levels; infinite without a limit."""
         return max(0.0, min(node._pool(what).left for node in self.up()))
 
     def room(self, price: Callable[[Usage], float | None]) -> float:
-        """Tokens of new input that can be paid for without what is kept for wrap-ups; infinite without a limit."""
+        """Tokens of new input that the budget can pay for, without the wrap-up reserve; infinite without a limit."""
         tokens, cost = self.left("tokens"), self.left("cost")
         if cost == float("inf") or not (each := (price(Usage(input=1000)) or 0.0) / 1000):
             return tokens
@@ -117,16 +118,16 @@ class Budget:
     async def reserve(
         self, prompt: int, want: int, *, price: Callable[[Usage], float | None], floor: int = OUTPUT_FLOOR
     ) -> Reservation:
-        """Set aside `prompt` tokens of new input and up to `want` tokens of output on every level.
+        """Reserve `prompt` tokens of new input and up to `want` tokens of output on every level.
 
-        Where a limit stands at most half of what is free is taken, so that parallel agents all find something.
-        Waits while only the requests of others stand in the way; raises LimitReached where too little is left.
+        With a limit, at most half of the free amount is reserved, so that parallel agents can work too. Waits while
+        only the reservations of other requests are too large. Raises LimitReached when too little is left.
         """
         base = price(Usage(input=prompt)) or 0.0
         per_token = ((price(Usage(input=prompt, output=1000)) or base) - base) / 1000
         least_tokens, least_cost = prompt + floor, base + per_token * floor
         while True:
-            mine_tokens, mine_cost = self._kept if self._opened else (0.0, 0.0)  # others may not use it
+            mine_tokens, mine_cost = self._kept if self._opened else (0.0, 0.0)  # only this agent may use it
             for node in reversed(list(self.up())):
                 if node.tokens.left + mine_tokens < least_tokens:
                     raise LimitReached("tokens", node.path)
@@ -148,30 +149,30 @@ class Budget:
         return taken
 
     def settle(self, reservation: Reservation, tokens: int, cost: float | None) -> None:
-        """Give back a reservation and charge what was really used, on every level."""
+        """Return a reservation and charge the real usage, on every level."""
         self._reserve(-reservation.tokens, -reservation.cost)
         self.charge(tokens, cost)
 
     def charge(self, tokens: int, cost: float | None) -> None:
-        """Count what was used here and above. An unknown cost cannot be counted."""
+        """Charge usage here and above. An unknown cost counts as 0."""
         for node in self.up():
             node.tokens.spent += max(0, tokens)
             node.cost.spent += max(0.0, cost or 0.0)
         self._freed.set()
 
     def keep_reserve(self) -> None:
-        """Set aside, for the wrap-up of the run that begins, a tenth of the limit as far as it is left."""
+        """Reserve a tenth of the limit, as far as it is left, for the wrap-up of the run that begins."""
         if self._kept == (0.0, 0.0):
             tokens, cost = self.tokens.limit or 0.0, self.cost.limit or 0.0
             self._keep(min(WRAP_UP_TOKENS, tokens // 10, self.left("tokens")), min(cost / 10, self.left("cost")))
 
     def open_reserve(self) -> None:
-        """Let this agent, and nobody else, use what was kept for its wrap-up."""
+        """Let this agent, and no other, use its wrap-up reserve."""
         self._opened = True
         self._freed.set()
 
     def close_reserve(self) -> None:
-        """The run is over: what was kept for its wrap-up is anybody's."""
+        """The run ended: release its wrap-up reserve."""
         tokens, cost = self._kept
         self._opened = False
         self._keep(-tokens, -cost)
@@ -197,56 +198,56 @@ class Budget:
 
 
 class Clock:
-    """Active seconds of one run. It runs while there is a reason to; a clock that waits for others follows theirs.
+    """Active seconds of one run. `start` and `stop` are counted: the clock runs while more starts than stops were called.
 
-    While it runs it beats. A beat that comes much too late was held up with the whole process (stopped, or the machine
-    slept): what went by since it was due is nobody's activity and does not count.
+    A running clock ticks. A tick that is more than `LATE_S` late means that the process was suspended or the machine
+    slept; the seconds since it was due do not count.
     """
 
     def __init__(self) -> None:
-        self._reasons = 0
+        self._starts = 0
         self._since = 0.0
         self._before = 0.0
         self._followers: list[Clock] = []
         self._alarm: tuple[float, Callable[[], None]] | None = None
-        self._beat: asyncio.TimerHandle | None = None
+        self._tick: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> bool:
-        return self._reasons > 0
+        return self._starts > 0
 
     @property
     def elapsed(self) -> float:
         """Active seconds so far."""
-        return self._before + (_now() - self._since - self._lost if self.running else 0.0)
+        return self._before + (_now() - self._since - self._suspended_s if self.running else 0.0)
 
     @property
-    def _lost(self) -> float:
-        """Seconds since the next beat was due, where they are too many to be a busy loop's."""
-        late = _now() - self._beat.when() if self._beat is not None else 0.0
+    def _suspended_s(self) -> float:
+        """Seconds since the tick was due, when they are too many for a busy event loop; else 0."""
+        late = _now() - self._tick.when() if self._tick is not None else 0.0
         return late if late > LATE_S else 0.0
 
     def start(self) -> None:
-        """One more reason to run."""
-        self._reasons += 1
-        if self._reasons == 1:
+        """Count one more start."""
+        self._starts += 1
+        if self._starts == 1:
             self._since = _now()
             self._arm()
             for follower in self._followers:
                 follower.start()
 
     def stop(self) -> None:
-        """One reason less; without any it stands."""
-        self._reasons -= 1
-        if self._reasons == 0:
-            self._before += _now() - self._since - self._lost
+        """Count one more stop."""
+        self._starts -= 1
+        if self._starts == 0:
+            self._before += _now() - self._since - self._suspended_s
             self._disarm()
             for follower in self._followers:
                 follower.stop()
 
     @contextmanager
     def following(self, other: Clock) -> Iterator[None]:
-        """While inside, this clock also runs whenever `other` does."""
+        """Inside the context this clock also runs whenever `other` does."""
         other._followers.append(self)
         if other.running:
             self.start()
@@ -257,34 +258,34 @@ class Clock:
             if other.running:
                 self.stop()
 
-    def alarm(self, seconds: float, ring: Callable[[], None]) -> None:
-        """Call `ring` once when `seconds` active seconds are over."""
-        self._alarm = (seconds, ring)
+    def alarm(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call `callback` once, after `seconds` active seconds of this run."""
+        self._alarm = (seconds, callback)
         if self.running:
-            self._before -= self._lost
+            self._before -= self._suspended_s
             self._disarm()
             self._arm()
 
     def silence(self) -> None:
-        """No alarm any more."""
+        """Cancel the alarm."""
         self._alarm = None
 
     def _arm(self) -> None:
-        left = self._alarm[0] - self.elapsed if self._alarm is not None else BEAT_S
-        self._beat = asyncio.get_running_loop().call_later(max(0.0, min(left, BEAT_S)), self._on_beat)
+        left = self._alarm[0] - self.elapsed if self._alarm is not None else TICK_S
+        self._tick = asyncio.get_running_loop().call_later(max(0.0, min(left, TICK_S)), self._on_tick)
 
     def _disarm(self) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
-            self._beat = None
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
 
-    def _on_beat(self) -> None:
-        self._before -= self._lost
-        self._beat = None
+    def _on_tick(self) -> None:
+        self._before -= self._suspended_s
+        self._tick = None
         if self._alarm is not None and self._alarm[0] - self.elapsed < 1e-6:
-            _, ring = self._alarm
+            _, callback = self._alarm
             self._alarm = None
-            ring()
+            callback()
         if self.running:
             self._arm()
 

@@ -1,9 +1,9 @@
-"""One gate per provider and key: how many requests may be in flight, and until when none may start.
+"""Rate limits, one per provider and key: how many requests may be in flight, and until when none may start.
 
-Shared by a parent and all its children, so that a rate limit met by one stops all of them and they come back one after
-the other; other processes hear of it, too. The number in flight follows the server: halved when it says "too many", one
-more after a round of successes (additive increase, multiplicative decrease, as TCP does). Where it was too many before,
-it takes more rounds each time: whoever tries out again and again how many a server takes is refused again and again.
+All agents of a session share them, so that a refusal of one request delays all of them, and they resume one after the
+other; other processes are informed too. The number in flight adapts to the server: halved when it refuses, one more
+after a round of successes (additive increase, multiplicative decrease, as in TCP). Near the number that was refused
+before, each increase takes more rounds than the last.
 """
 
 from __future__ import annotations
@@ -16,42 +16,43 @@ from typing import Protocol
 
 MOST_IN_FLIGHT = 64
 ROUNDS_MOST = 8
-"""After how many rounds of successes at most one more is let in where the server said "too many" before."""
+"""Rounds of successes before one more request is admitted near a number that the server refused, at most."""
 BACKOFF_S = 1.0
 BACKOFF_MOST_S = 30.0
 RETRY_AFTER_MOST_S = 60.0
-"""A server that asks for a longer wait than this is not waited for: the person is told when to come back."""
+"""Longest wait that a server may ask for. After a longer one the request fails and the person is told how long it is."""
 
 
 class SharedRateLimit(Protocol):
-    """What the processes that use a lane tell each other. Times in Unix seconds."""
+    """The state of a rate limit that processes share. Times in Unix seconds."""
 
     def closed_until(self) -> float:
-        """When requests may start again; 0 when they may now."""
+        """When requests may start; 0 for now."""
         ...
 
     def close_until(self, at: float) -> None:
-        """Let nobody start a request before `at`; never shortens a longer wait."""
+        """Delay all requests until `at`. Never shortens a longer delay."""
         ...
 
     def served_at(self) -> float:
-        """When one of them was served last; 0 when none is known of."""
+        """When a request last succeeded; 0 when none did."""
         ...
 
     def serve(self) -> None:
-        """Let the others know that one is served now."""
+        """Record that a request succeeded now."""
         ...
 
 
 class RateLimiter:
-    """Admission to one lane. `rng` gives the jitter, `shared` what other processes met there (None: there are none)."""
+    """Admission of requests under one rate limit. `rng` gives the jitter; `shared` is the state shared with other
+    processes, None for none."""
 
     def __init__(self, rng: random.Random, shared: SharedRateLimit | None = None) -> None:
         self._rng = rng
         self._shared = shared
-        self._heeded = 0.0
+        self._applied = 0.0
         self._limit = float(MOST_IN_FLIGHT)
-        self._known = float(MOST_IN_FLIGHT)  # so many were not too many when the server last refused one
+        self._known = float(MOST_IN_FLIGHT)  # the number that the server did not refuse, at its last refusal
         self._rounds = 1
         self._in_flight = self._successes = 0
         self._closed_until = 0.0
@@ -64,19 +65,19 @@ class RateLimiter:
 
     @property
     def served(self) -> tuple[int, float]:
-        """Another one than before when somebody was served meanwhile, here or in another process."""
+        """A value that changes when a request succeeds, in this process or another."""
         return self._successes, self._shared.served_at() if self._shared is not None else 0.0
 
     @property
     def wait_s(self) -> float:
-        """Seconds until requests may start again; 0 when the gate is not closed by a back-off."""
+        """Seconds until requests may start; 0 without a back-off."""
         self._apply_shared()
         return max(0.0, self._closed_until - _now())
 
     def try_acquire(self, *, again: bool = False) -> bool:
-        """Take a place if there is one right now and nobody waits for it; leave it with `leave`.
+        """Take a slot if one is free and no request waits for it. Return it with `release`.
 
-        Who had its turn and gave it back comes `again`: before those who wait.
+        `again`: the caller released its slot and goes to the front of the queue.
         """
         if (self._waiting and not again) or self.wait_s > 0 or self._in_flight >= int(self._limit):
             return False
@@ -84,20 +85,20 @@ class RateLimiter:
         return True
 
     def release(self, *, succeeded: bool = False) -> None:
-        """Give the place back; a success lets one more in after a round."""
+        """Return the slot. After a round of successes one more request is admitted."""
         self._in_flight -= 1
         if succeeded:
             self._successes += 1
-            if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # where all find room nobody asks
+            if self._shared is not None and self._limit < MOST_IN_FLIGHT:  # not needed while no request has to wait
                 self._shared.serve()
             rounds = self._rounds if self._limit >= self._known else 1
             self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / (self._limit * rounds))
-            if self._limit >= self._known + 1:  # it takes more by now
+            if self._limit >= self._known + 1:  # the server accepts more than before
                 self._known, self._rounds = self._limit, max(1, self._rounds // 2)
         self._wake()
 
     async def acquire(self, *, again: bool = False) -> None:
-        """Returns with a place taken, first come first served; leave it with `leave`. `again` as for `enter`."""
+        """Wait for a slot, first come first served. Return it with `release`. `again` as for `try_acquire`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if again:
             self._waiting.appendleft(waiter)
@@ -110,30 +111,30 @@ class RateLimiter:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif not waiter.cancelled():
-                self.release()  # it was ours already
+                self.release()  # the slot was given to this request already
             raise
 
     def back_off(self, attempt: int, *, retry_after: float | None = None, crowded: bool) -> float:
-        """How many seconds to wait after the `attempt`-th failure; `crowded` closes the lane for everybody meanwhile.
+        """Seconds to wait after the `attempt`-th failure. `crowded` delays all requests by as much.
 
-        Never less than the server asks for; more where that was not enough the time before.
+        Never less than the server asks for; more when that was not enough the last time.
         """
-        told, doubled = retry_after or 0.0, attempt - (retry_after is not None)
+        asked, doubled = retry_after or 0.0, attempt - (retry_after is not None)
         own = min(BACKOFF_MOST_S, BACKOFF_S * 2 ** (doubled - 1)) * self._rng.uniform(0.5, 1.0) if doubled else 0.0
-        wait = max(own, told + self._rng.uniform(0, 0.1 * told + 0.1)) if retry_after is not None else own
+        wait = max(own, asked + self._rng.uniform(0, 0.1 * asked + 0.1)) if retry_after is not None else own
         if crowded:
             self._known, self._rounds = max(1.0, self._in_flight - 1.0), min(ROUNDS_MOST, 2 * self._rounds)
             self._close(wait)
             if self._shared is not None:
-                self._heeded = max(self._heeded, time.time() + wait)
-                self._shared.close_until(self._heeded)
+                self._applied = max(self._applied, time.time() + wait)
+                self._shared.close_until(self._applied)
         return wait
 
     def _apply_shared(self) -> None:
-        """Wait as another process says that met a crowd, and come back somewhat later, so as not to be one."""
+        """Take over a delay that another process set, with jitter, so that not all resume at once."""
         until = self._shared.closed_until() if self._shared is not None else 0.0
-        if until > self._heeded:
-            self._heeded = until
+        if until > self._applied:
+            self._applied = until
             left = max(0.0, until - time.time())
             self._close(min(RETRY_AFTER_MOST_S, left + self._rng.uniform(0, 0.1 * left + 0.1)))
 
@@ -143,18 +144,18 @@ class RateLimiter:
 
     def _wake(self) -> None:
         while self._waiting:
-            if wait := self.wait_s:  # asked once: it may be over the next moment, and nobody would ring
+            if wait := self.wait_s:  # read once: a second read could be 0, and no timer would be set
                 if self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(wait, self._ring)
+                    self._timer = asyncio.get_running_loop().call_later(wait, self._on_timer)
                 return
             if self._in_flight >= int(self._limit):
-                return  # whoever leaves wakes the next one
+                return  # `release` wakes the next one
             waiter = self._waiting.popleft()
             if not waiter.done():
                 self._in_flight += 1
                 waiter.set_result(None)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         self._wake()
 

@@ -1,7 +1,7 @@
-"""Whether and when a request that failed is tried again.
+"""Whether and when a failed request is retried.
 
-A refusal for crowding that cost nothing counts only when nobody was served since the one before it: where others are
-served first, its turn will come, and no agent fails for having had less luck than its neighbours.
+A refusal because of load that cost nothing counts as a failure only when no other request succeeded since the refusal
+before. Otherwise the request will get its turn, and no agent fails because others were served first.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ CROWDED = frozenset(("rate", "overloaded"))
 RETRIES = {
     "rate": 5, "overloaded": 5, "server": 5, "truncated": 3, "network": 2, "stall": 1, "garbled": 2, "empty": 1,
 }  # fmt: skip
-"""How often each kind of failure of one request is tried again."""
+"""Retries of one request for each kind of failure."""
 WAITS_MOST_S = 300.0
-"""How long one request is waited for in all while nobody is served: no wait begins that would lead beyond."""
+"""Longest total wait for one request, in seconds, while no request succeeds."""
 TURN_MOST_S = 3600.0
-"""How long one request comes again while others are served: by then it is not bad luck, but too large for what is left."""
+"""Seconds during which refusals do not count as failures while other requests succeed."""
 
 PASSED = 4
-"""After so many such refusals it waits as if one more had counted: it must not ask thousands of times."""
+"""Refusals that did not count, after which the back-off is lengthened by one step all the same."""
 
 
 class RetryPolicy:
-    """What one request has been through already."""
+    """The failures of one request so far."""
 
     def __init__(self) -> None:
         self._failures: Counter[str] = Counter()
@@ -39,11 +39,11 @@ class RetryPolicy:
 
     @property
     def refused(self) -> bool:
-        """Whether there was no room for it: then it goes before those who come for the first time."""
+        """Whether it was refused because of load: then it goes to the front of the queue."""
         return self._served is not None
 
     def next_delay(self, gate: RateLimiter, error: ProviderError) -> float | None:
-        """Seconds until the next try, now that it failed with `error`; None when there shall be none."""
+        """Seconds until the next try after `error`; None for no retry."""
         kind, crowded = error.kind, error.kind in CROWDED
         free = not (isinstance(error.usage, Usage) and error.usage.billed)
         if crowded and self._passed_over(gate) and free:
@@ -60,7 +60,7 @@ class RetryPolicy:
         return wait
 
     def _passed_over(self, gate: RateLimiter) -> bool:
-        """Whether others were served between the refusal before and this one."""
+        """Whether other requests succeeded between the last refusal and this one."""
         now, before, self._served = asyncio.get_running_loop().time(), self._served, gate.served
         if before is None:
             self._refused_at = now

@@ -1,7 +1,7 @@
-"""Whether an agent works or waits: that decides whether it holds a run slot, whether its clock runs, and its status.
+"""The run slot of an agent, its clock and its status, which depend on whether it works or waits.
 
-A run slot is given up while everything the agent does waits for a child, a person or a rate limit, so nesting
-cannot deadlock; it is taken back before the agent works again.
+An agent releases its run slot while all it does waits for a child, a person or a rate limit, so nested agents cannot
+deadlock. It acquires a slot again before it resumes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..eventlog.log import Log
-from ..protocol.events import Status, StatusChanged
+from ..protocol.events import StatusChanged
+from ..protocol.run_result import Status
 from .budget import Clock
 
 
@@ -24,7 +25,7 @@ class RunSlot:
         self.status: Status = "queued" if slots else "running"
         self._log = log
         self._slots = slots
-        self._strands = 1
+        self._parallel = 1
         self._waits: list[tuple[Status, str]] = []
         self._held = False
         self._extra = False
@@ -32,7 +33,7 @@ class RunSlot:
 
     @property
     def can_run(self) -> bool:
-        """Whether it holds a place to run, or would not have to wait for one."""
+        """Whether it holds a slot or can acquire one without waiting."""
         return self._held or self._slots is None or self._extra or not self._slots.locked()
 
     async def start(self) -> None:
@@ -41,34 +42,34 @@ class RunSlot:
         await self._take()
 
     def end(self) -> None:
-        """Nothing of the agent works any more."""
+        """The run ended: release the slot."""
         self._release()
 
-    def start_parallel(self, strands: int) -> None:
-        """The agent now does so many things at once, in place of the one."""
-        self._strands = strands
+    def start_parallel(self, count: int) -> None:
+        """The agent now does `count` things in parallel."""
+        self._parallel = count
 
     def parallel_done(self) -> None:
-        """One of the forked strands ended; the last one leaves the agent working on one."""
-        self._strands -= 1
-        if self._strands > 0 and len(self._waits) >= self._strands:
+        """One of the parallel things ended."""
+        self._parallel -= 1
+        if self._parallel > 0 and len(self._waits) >= self._parallel:
             self._release()
 
     async def resume_single(self, *, hurry: bool = False) -> None:
-        """Back to one strand that works; in a `hurry` beyond the slots where none is free."""
-        self._strands = 1
+        """Do one thing again. With `hurry` the agent does not wait for a slot: it runs beyond the limit when none is free."""
+        self._parallel = 1
         self._extra = hurry and not self._held and self._slots is not None and self._slots.locked()
         await self._take()
 
     @asynccontextmanager
     async def waiting(self, status: Status, detail: str = "", *, resume: bool = True) -> AsyncIterator[None]:
-        """What happens inside waits.
+        """Wait for something inside the context. `detail` says for what.
 
-        Without `resume` no slot is taken at the end: there is nothing left to do before `join`.
+        Without `resume` no slot is acquired at the end; `resume_single` must follow.
         """
         entry = (status, detail)
         self._waits.append(entry)
-        if len(self._waits) >= self._strands:
+        if len(self._waits) >= self._parallel:
             self._release()
         stopped = False
         try:
@@ -79,7 +80,7 @@ class RunSlot:
             raise
         finally:
             self._waits.remove(entry)
-            if resume and not stopped:  # whoever is being stopped needs no slot
+            if resume and not stopped:  # a cancelled agent needs no slot
                 await self._take()
 
     async def _take(self) -> None:
@@ -87,7 +88,7 @@ class RunSlot:
             if not self._held:
                 if self._slots is not None and not self._extra:
                     if self._slots.locked():
-                        await self._say("queued", "")
+                        await self._set_status("queued", "")
                     await self._slots.acquire()
                 self._held = True
                 self.clock.start()
@@ -101,13 +102,13 @@ class RunSlot:
                 self._slots.release()
 
     async def show(self) -> None:
-        """Let people see how the agent stands."""
+        """Report the status of the agent."""
         if self._held or not self._waits:
-            await self._say("running", "")
+            await self._set_status("running", "")
         else:
-            await self._say(*self._waits[-1])
+            await self._set_status(*self._waits[-1])
 
-    async def _say(self, status: Status, detail: str) -> None:
+    async def _set_status(self, status: Status, detail: str) -> None:
         if status != self.status:
             self.status = status
             await self._log.emit(self.path, StatusChanged(status, detail))

@@ -1,4 +1,4 @@
-"""The desk where what agents ask of a person lies until it is answered: permissions and questions."""
+"""Permissions and questions of agents that wait for the answer of a person."""
 
 from __future__ import annotations
 
@@ -23,42 +23,48 @@ from .rules import suggested_rule
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
-    """A person's word on a permission. `reason` goes to the model when it is no."""
+    """A person's answer to a permission question. The model reads the `reason` of a denial."""
 
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session", "always"] = "once"
     reason: str = ""
 
 
-async def _nothing(rule: Rule, scope: str) -> None:
-    """Where nobody keeps grants."""
+async def _ignore_grant(rule: Rule, scope: str) -> None:
+    """Default `on_rule_granted`: do nothing."""
 
 
 class ApprovalQueue:
-    """Open questions of all agents, side by side. The first answer wins; a question dies with the call that asked.
+    """The open questions of all agents. The first answer counts; a question is cancelled with the call that asked.
 
-    No lock is held while a person thinks. `interactive` is False where nobody can answer. `on_grant(rule, scope)` keeps
-    what a person allowed for longer than once; other open permissions that it covers are answered by it, too.
+    Questions do not block each other. `interactive` is False when no person can answer. `on_rule_granted(rule, scope)`
+    stores a rule that a person allowed for longer than once; other open permissions that it covers are granted too.
     """
 
-    def __init__(self, log: Log, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        log: Log,
+        *,
+        interactive: bool,
+        on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _ignore_grant,
+    ) -> None:
         self.interactive = interactive
         self._log = log
         self._open: dict[str, tuple[str, asyncio.Future[ApprovalAnswer | str]]] = {}
         self._again: dict[str, Callable[[], bool]] = {}
-        """Of open permissions: whether they would pass now."""
-        self.on_rule_granted: Callable[[Rule, str], Awaitable[None]] = _nothing
+        """For each open permission: whether it would be allowed now without a person."""
+        self._on_rule_granted = on_rule_granted
 
     @property
     def pending(self) -> dict[str, str]:
-        """Open questions: id -> path of the asker."""
+        """Open questions: id -> path of the agent."""
         return {ask_id: path for ask_id, (path, _) in self._open.items()}
 
     async def permission(
         self, path: str, call_id: str, call: RuleInput, *, reason: str, again: Callable[[], bool] = lambda: False
     ) -> ApprovalAnswer:
-        """Wait for a person's decision on `call`. `again` tells whether it would pass without one by now: it is asked when
-        a rule was allowed."""
+        """Wait for a person's decision on `call`. `again` says whether it is allowed by now without one; it is called after
+        a rule was added."""
         rule = suggested_rule(call)
         ask_id = self._new_id("p")
         asked = PermissionAsked(ask_id, call_id, call.tool, "\n".join(call.subjects), reason, rule)
@@ -75,25 +81,26 @@ class ApprovalQueue:
         return answer
 
     async def _grant(self, rules: list[str], scope: str) -> None:
-        """Keep what was allowed. Whatever would have passed before, as after a change of the mode, is not its to answer."""
+        """Store the allowed rules and grant the permissions that they cover. Those that were allowed before them, such as
+        after a change of the mode, are not changed."""
         held = [ask_id for ask_id, passes in self._again.items() if not passes()]
         for text in rules:
-            await self.on_rule_granted(parse_rule(text, "allow"), scope)
+            await self._on_rule_granted(parse_rule(text, "allow"), scope)
         for ask_id in held:
             if ask_id in self._again and self._again[ask_id]():
                 await self.answer(ask_id, ApprovalAnswer("allow", reason=f"covered by {', '.join(rules)}"))
 
     async def question(self, path: str, call_id: str, question: str, choices: Sequence[str]) -> str:
-        """Wait for a person's answer in words. Raises ToolError where nobody can answer."""
+        """Wait for a person's answer as text. Raises ToolError when no person can answer."""
         if not self.interactive:
-            raise ToolError("Nobody can answer questions here. Decide yourself and say what you assumed.")
+            raise ToolError("No person can answer questions here. Decide yourself and report what you assumed.")
         ask_id = self._new_id("q")
         answer = await self._put(path, ask_id, QuestionAsked(ask_id, call_id, question, tuple(choices)))
         assert isinstance(answer, str)
         return answer
 
     async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
-        """Answer an open question; False when it is not open any more or wants another kind of answer."""
+        """Answer an open question. False when it is not open or needs another kind of answer."""
         entry = self._open.get(ask_id)
         if entry is None or entry[1].done():
             return False

@@ -1,4 +1,4 @@
-"""Files that are asked about in every mode: those that can run code or grant rights later, and those that hold secrets."""
+"""Files that need permission in every mode: those that can run code or grant rights later, and those with secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROTECTED = pattern(
 _PASSWORD = pattern(r"(://[^/\s@:]*:)[^/\s@]+(?=@)|(://)[^/\s@:]{20,}(?=@)|(extraheader\s*=).*", re.I)
 _GIT_SETTINGS = pattern(r"(?:.*/)?\.git/(?:.*/)?config(?:\.worktree)?", re.S)
 _SECRET = pattern(
-    # of paths that stand between NULs, in lower case; one class of characters in front lets the search skip the others
+    # for lower-case paths separated by NULs; the character class at the start makes the search fast
     r"[/\0.](?:(?<=[/\0])(?:"
     # a file's name
     r"(?:\.(?:env(?:\.(?!(?:example|sample|template|dist)\0)[^\0]*)?|envrc|netrc|pgpass|npmrc|yarnrc\.yml|pypirc|my\.cnf|s3cfg|boto|"
@@ -44,19 +44,19 @@ def is_protected(path: str) -> bool:
 
 
 def masked(path: str, text: str) -> str:
-    """`text` of the file `path` without the passwords that git keeps in addresses and headers of its settings."""
+    """`text` of the file `path`. Passwords in URLs and headers of git settings are masked."""
     if not _GIT_SETTINGS().fullmatch(path):
         return text
     return _PASSWORD().sub(lambda found: f"{found[1] or found[2] or found[3]}[masked]", text)
 
 
 def is_secret(path: str) -> bool:
-    """Whether `path` looks like a place for keys and passwords; `.env.example` and the like do not."""
+    """Whether `path` looks like a file with keys or passwords. Examples such as `.env.example` do not."""
     return bool(secrets((path,)))
 
 
 def secrets(paths: Sequence[str]) -> set[str]:
-    """Those of `paths` that look so: a hundred thousand are looked through at once, one by one they take a while."""
+    """Those of `paths` that look like files with secrets. One search for all: fast for 100,000 paths."""
     text = "\0".join(("", *paths, "")).lower()
     found, number, seen = set(), -1, 0
     for hit in _SECRET().finditer(text):

@@ -1,4 +1,4 @@
-"""Permission rules: `tool(pattern)`, what they say, and which calls they speak of."""
+"""Permission rules of the form `tool(pattern)`, and the calls that they match."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Decision = Literal["allow", "ask", "deny"]
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """`tool(pattern)`: `pattern` is empty when the rule speaks of every call of the tool.
+    """`tool(pattern)`. Without a `pattern` the rule matches every call of the tool.
 
-    `profile` limits it to agents of that profile ("" = everybody). `reason` is told to the model and the person;
-    `source` is where the rule stands, for a person.
+    `profile` limits it to agents of that profile ("" = all). The model and the person read `reason`; `source` is where
+    the rule is defined, for people.
     """
 
     tool: str
@@ -47,13 +47,13 @@ def parse_rule(
 ) -> Rule:
     """A rule from `bash(git status *)`, `edit_file(src/**)`, `web_fetch(domain:x.org)` or `grep`.
 
-    With `tools` the spelling of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote itself need
-    none. Raises UsageError for text of another form.
+    With `tools` the syntax of other programs is read too: `Bash(git status:*)`. Rules that Friday wrote do not need it.
+    Raises UsageError for invalid text.
     """
     match = re.fullmatch(r"\s*([A-Za-z_][\w*?-]*)\s*(?:\((.*)\))?\s*", text, re.S)
     if not match:
         raise UsageError(
-            f"Not a permission rule: {text!r}.", hint="Write a tool and a pattern, such as 'bash(git status *)'."
+            f"Invalid permission rule: {text!r}.", hint="Write a tool and a pattern, such as 'bash(git status *)'."
         )
     name, pattern = match[1], (match[2] or "").strip()
     tool = name
@@ -66,10 +66,9 @@ def parse_rule(
 
 
 class RuleInput(msgspec.Struct, frozen=True):
-    """What rules look at: the tool, its effect, one subject per thing it touches, and of a command what a judge found
-    in it. Without a `script` no rule with a pattern allows a command,
-    and commands inside it are not seen. `reach` is how far beyond a sandbox it goes, `plea`
-    why the model says it must."""
+    """A call as rules see it: the tool, its effect, one subject per thing that it uses, and the analysis of its command.
+    Without a `script` no rule with a pattern allows a command, and commands inside it are not matched. `reach` is how
+    far beyond a sandbox it goes, `plea` why the model says that it must."""
 
     tool: str
     effect: Effect
@@ -80,11 +79,11 @@ class RuleInput(msgspec.Struct, frozen=True):
 
 
 BEYOND = frozenset(("network", "outside"))
-"""How far a call may reach beyond a sandbox. `bash_network` and `bash_outside` name such calls in rules that allow them."""
+"""Reaches beyond a sandbox. Rules allow such calls by the names `bash_network` and `bash_outside`."""
 
 
 def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: ToolCatalog) -> Rule | None:
-    """The first rule of that decision which speaks of any part of the call, commands inside a compound one included."""
+    """The first rule with that decision that matches any part of the call, such as one command of a compound one."""
     parts: tuple[str, ...] | None = None
     for rule in rules:
         if rule.decision != decision:
@@ -102,7 +101,7 @@ def touching(rules: Iterable[Rule], call: RuleInput, decision: Decision, tools: 
 
 
 def _parts(call: RuleInput) -> tuple[str, ...]:
-    """Everything in a call that a deny or ask rule must see."""
+    """All parts of a call that deny and ask rules are matched with."""
     if call.effect != "run":
         return call.subjects
     parts = list(call.subjects)
@@ -112,7 +111,7 @@ def _parts(call: RuleInput) -> tuple[str, ...]:
 
 
 def _touches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> bool:
-    """Whether a rule for files speaks of one that a command names, or writes by a redirection."""
+    """Whether a rule for files matches one that a command names or writes by a redirection."""
     named: tuple[tuple[Effect, list[str]], ...] = (
         ("read", [label for step in script.steps for label in step.reads]),
         ("write", [label for step in script.steps for label in step.writes]),
@@ -127,7 +126,7 @@ def _touches_files(rule: Rule, script: CommandAnalysis, tools: ToolCatalog) -> b
 
 
 def covering(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
-    """The allow rule of the first subject, when every subject has one; every command in a compound one counts."""
+    """The allow rule of the first subject, when each subject has one. Each command of a compound one needs a rule."""
     fitting = [r for r in rules if r.decision == "allow" and fnmatch.fnmatchcase(call.tool, r.tool)]
     for rule in fitting:
         if not rule.pattern:
@@ -142,21 +141,21 @@ def covering(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
 
 
 def covering_step(rules: Sequence[Rule], call: RuleInput, step: SimpleCommand) -> Rule | None:
-    """The allow rule with a pattern that speaks of one simple command."""
+    """The allow rule with a pattern that matches one simple command."""
     if step.dynamic_arguments or step.dynamic_program or step.writes:
         return None
     for rule in rules:
         if rule.decision != "allow" or not rule.pattern or not fnmatch.fnmatchcase(call.tool, rule.tool):
             continue
         if re.search(r"[*?\[]", rule.pattern.split(" ", 1)[0]) and not step.suggest:
-            continue  # a rule that does not name its program never covers one that runs others
+            continue  # a rule without a program name never covers a program that runs others
         if any(matches(rule, call, text) for text in (step.text, step.raw)):
             return rule
     return None
 
 
 def matches(rule: Rule, call: RuleInput, subject: str) -> bool:
-    """Whether the pattern of a rule fits one subject of a call."""
+    """Whether the pattern of a rule matches one subject of a call."""
     if rule.pattern.startswith("domain:"):
         return subject.startswith("domain:") and names_host(rule, subject.removeprefix("domain:"))
     if call.effect == "run":
@@ -168,7 +167,7 @@ def matches(rule: Rule, call: RuleInput, subject: str) -> bool:
 
 
 def names_host(rule: Rule, host: str) -> bool:
-    """Whether the pattern of a rule is a domain that is `host` or above it."""
+    """Whether the pattern of a rule is a domain that is `host` or a parent domain of it."""
     if not rule.pattern.startswith("domain:"):
         return False
     host, wanted = host.lower().rstrip("."), rule.pattern[7:].lower().strip(".")
@@ -177,7 +176,7 @@ def names_host(rule: Rule, host: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """Path patterns: `*` and `?` stop at `/`, `**` does not."""
+    """A path pattern as a regular expression: `*` and `?` do not match `/`, `**` does."""
     out = ""
     for token in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", pattern.removeprefix("./")):
         out += {"**/": r"(?:.*/)?", "/**": r"(?:/.*)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}.get(

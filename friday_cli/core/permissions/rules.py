@@ -1,7 +1,7 @@
-"""Who may do what: ordered rules and modes.
+"""Permission decisions by rules and modes.
 
-Deny beats ask beats allow. A child's rights are its parent's and its own profile's, the stricter of both, decided
-anew at each call.
+Deny overrides ask, and ask overrides allow. A sub-agent has the stricter of its parent's rights and its own profile's,
+evaluated for each call.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _DEFAULTS: dict[str, dict[Effect, Decision]] = {
     "confined": {"write": "allow", "net": "ask"},
     "yolo": {},
 }
-"""What a mode says of an effect where no rule does; "allow" where it says nothing."""
+"""The decision of a mode about an effect without a matching rule; "allow" for missing effects."""
 _CHANGES: frozenset[Effect] = frozenset(("write", "run", "save"))
-"""Effects that mode plan refuses whatever a rule says, but for commands that only look."""
+"""Effects that mode plan denies whatever rules allow, except for read-only commands."""
 _PAST = {"allow": "allowed", "ask": "asked about", "deny": "refused"}
 
 
 class PermissionDecision(msgspec.Struct, frozen=True):
-    """A decision with its reason in words; `rule` is the rule that decided, "" when a mode or the floor did, and
-    `source` where it stands."""
+    """A decision with its reason as text. `rule` is the rule that decided, "" when it was a mode or the floor, and
+    `source` where the rule is defined."""
 
     decision: Decision
     reason: str = ""
@@ -48,19 +48,19 @@ class PermissionDecision(msgspec.Struct, frozen=True):
 
 
 class Taint(Protocol):
-    """What makes a call suspicious beside the rules, such as untrusted text that the session has read."""
+    """A check besides the rules, such as of untrusted text that the session has read."""
 
     def approval_reason(self, call: RuleInput, arguments: object, rules: Rules) -> str:
-        """Why a call that `rules` allow must be put to a person all the same, "" when it need not."""
+        """Why a call that `rules` allow needs permission all the same, "" when it does not."""
         ...
 
 
 class Rules:
-    """The rights of one agent. `allowed` is its allowlist of tool names (None: whatever the parent may); `tools` is the
+    """The rights of one agent. `allowed` is its allowlist of tool names (None: those of the parent); `tools` is the
     catalogue of its session.
 
-    A tool that a rule in `only` names runs for what these rules match and for nothing else. Rules for a `profile` hold
-    for agents with that one; those that refuse or ask reach down the tree to them.
+    A tool that a rule in `only` names may run only for calls that these rules match. Rules with a `profile` apply to
+    agents with that profile; deny and ask rules of an agent apply to such agents below it too.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class Rules:
         only: Iterable[Rule] = (),
         profile: str = "",
     ) -> Rules:
-        """Rights below these: never more, whatever is asked for. Without a mode of its own a child follows its parent's."""
+        """The rights of a sub-agent: never more than these. Without a `mode` it has its parent's."""
         return Rules(
             mode=mode or "yolo", tools=self.tools, rules=rules, allowed=allowed, only=only, parent=self, profile=profile
         )  # fmt: skip
 
     @property
     def effective_mode(self) -> Mode:
-        """The strictest mode up the tree, as it is shown to people."""
+        """The strictest mode of this agent and its ancestors, as people see it."""
         modes = [self.mode] if self.parent is None else [self.mode, self.parent.effective_mode]
         return min(modes, key=("plan", "ask", "edits", "auto", "yolo").index)
 
     def decide(self, call: RuleInput) -> PermissionDecision:
-        """The strictest word of this agent's rights and all those above it."""
+        """The strictest decision of this agent's rights and its ancestors'."""
         own = self._decide(call)
         if self.parent is None:
             return own
@@ -111,20 +111,20 @@ class Rules:
         return above if _STRICTNESS[above.decision] >= _STRICTNESS[own.decision] else own
 
     def may(self, tool: str) -> bool:
-        """Whether the allowlists up the tree name `tool` at all."""
+        """Whether the allowlists of this agent and its ancestors contain `tool`."""
         return (self.allowed is None or tool in self.allowed) and (self.parent is None or self.parent.may(tool))
 
     def file_calls(self, effect: Effect, labels: Sequence[str]) -> list[RuleInput]:
-        """The calls of file tools that would do the same to these paths as a command does with that effect."""
+        """The calls of file tools with the same effect on these paths as a command."""
         return [RuleInput(tool, effect, tuple(labels)) for tool in self.tools.for_files(effect)]
 
     def names_host(self, host: str) -> bool:
-        """Whether an allow rule of the person names this host (or one above it)."""
+        """Whether an allow rule names this host or a parent domain."""
         mine = any(rule.decision == "allow" and names_host(rule, host) for rule in self.rules)
         return mine or (self.parent is not None and self.parent.names_host(host))
 
     def _binding(self) -> list[Rule]:
-        """The rules that hold for this agent: its own, and from above those that refuse or ask its profile."""
+        """The rules that apply to this agent: its own, and its ancestors' deny and ask rules for its profile."""
         mine = [rule for rule in self.rules if not rule.profile or fnmatch.fnmatchcase(self.profile, rule.profile)]
         above = self.parent
         while above is not None:
@@ -155,9 +155,7 @@ class Rules:
             return self._beyond(call, rules)
         if call.script is not None and call.script.dynamic_program and (unseen := _patterned(rules, call)):
             why = call.script.trouble or "it runs a program that is not known beforehand"
-            return PermissionDecision(
-                "ask", f"{why}, so nobody can tell whether the rule {unseen} speaks of it", str(unseen), unseen.source
-            )
+            return PermissionDecision("ask", f"{why}, so the rule {unseen} may apply to it", str(unseen), unseen.source)
         if (rule := covering(rules, call)) is not None:
             return _by(rule, "allowed by")
         if call.script is not None and not call.script.trouble and call.script.steps:
@@ -166,21 +164,21 @@ class Rules:
         return self._by_mode(call, call.script.trouble if call.script else "")
 
     def _beyond(self, call: RuleInput, rules: Sequence[Rule]) -> PermissionDecision:
-        """A call that leaves the sandbox is asked about unless a rule for just that (`bash_outside(...)`) allows it."""
+        """A call that leaves the sandbox needs permission unless a rule for that (`bash_outside(...)`) allows it."""
         name = f"{call.tool}_{call.reach}"
         mine = [rule for rule in rules if rule.tool == name]
         if (rule := covering(mine, msgspec.structs.replace(call, tool=name))) is not None:
             return _by(rule, "allowed by")
         words = "with the network on" if call.reach == "network" else "outside the sandbox, with all your rights"
-        said = f', because: "{sanitize_line(call.plea, 300)}"' if call.plea else ""
-        return PermissionDecision("ask", f"it wants to run {words}{said}")
+        why = f', because: "{sanitize_line(call.plea, 300)}"' if call.plea else ""
+        return PermissionDecision("ask", f"it wants to run {words}{why}")
 
     def _planned(self, call: RuleInput) -> PermissionDecision:
-        """Mode plan looks and changes nothing, whatever rules allow."""
+        """Mode plan only reads, whatever rules allow."""
         if call.script is not None and not call.script.trouble and call.script.steps:
             other = next((step for step in call.script.steps if not step.looks), None)
             if other is None and not floor(call, self.mode):
-                return PermissionDecision("allow", "mode plan: it only looks")
+                return PermissionDecision("allow", "mode plan: it only reads")
             if other is not None:
                 return PermissionDecision(
                     "deny", f"mode plan changes nothing, and {other.why} ({sanitize_line(other.raw, 60)})"
@@ -189,7 +187,7 @@ class Rules:
         return self._by_mode(call, why)
 
     def _step(self, call: RuleInput, step: SimpleCommand, rules: Sequence[Rule]) -> PermissionDecision:
-        """One simple command taken by itself."""
+        """The decision on one simple command."""
         if step.looks:
             return PermissionDecision("allow", step.why)
         if step.writes and not step.dynamic_arguments:
@@ -211,7 +209,7 @@ class Rules:
 
 
 def decide(call: RuleInput, arguments: object, rules: Rules, taint: Taint) -> PermissionDecision:
-    """The final decision on a call: the rules' verdict, made stricter where `taint` objects."""
+    """The final decision on a call: that of the rules, made stricter by `taint`."""
     verdict = rules.decide(call)
     if verdict.decision != "deny" and (reason := taint.approval_reason(call, arguments, rules)):
         return PermissionDecision("ask", reason if verdict.decision == "allow" else f"{verdict.reason}; {reason}")
@@ -224,14 +222,14 @@ def _by(rule: Rule, words: str) -> PermissionDecision:
 
 
 def _patterned(rules: Sequence[Rule], call: RuleInput) -> Rule | None:
-    """A rule that would refuse or ask about some commands, not all."""
+    """A deny or ask rule with a pattern for the tool of the call."""
     return next(
         (r for r in rules if r.decision != "allow" and r.pattern and fnmatch.fnmatchcase(call.tool, r.tool)), None
     )
 
 
 def floor(call: RuleInput, mode: Mode = "ask") -> str:
-    """Why a call must be put to a person in every mode, "" when it need not."""
+    """Why a call needs permission in every mode, "" when it does not."""
     for subject in call.subjects:
         if call.effect == "write" and is_protected(subject):
             return f"{subject} is protected: asked in every mode"
@@ -248,7 +246,7 @@ def floor(call: RuleInput, mode: Mode = "ask") -> str:
 
 
 def suggested_rule(call: RuleInput) -> str:
-    """The narrowest useful rules that would let this call pass next time, one a line, "" where none should be offered."""
+    """The narrowest useful rules that would allow this call next time, one per line; "" when none should be offered."""
     if floor(call) or call.reach in BEYOND:
         return ""
     texts = _of_command(call) if call.effect == "run" else _of_subject(call)
@@ -265,11 +263,11 @@ def suggested_rule(call: RuleInput) -> str:
 
 
 _OFFERED = 3
-"""Rules that one question offers at most."""
+"""Rules that one question offers, at most."""
 
 
 def _of_command(call: RuleInput) -> list[str]:
-    """A rule for every command in it that does not pass anyway; none when one of them should never be remembered."""
+    """A rule for each command that is not allowed anyway; none when one of them must always be asked about."""
     if call.script is None or call.script.trouble or call.script.dynamic_program:
         return []
     steps = [step for step in call.script.steps if not step.looks]
@@ -280,6 +278,6 @@ def _of_command(call: RuleInput) -> list[str]:
 
 
 def _of_subject(call: RuleInput) -> list[str]:
-    if len(call.subjects) != 1 or re.search(r"[*?\n]", call.subjects[0]):  # it would mean more than this call
+    if len(call.subjects) != 1 or re.search(r"[*?\n]", call.subjects[0]):  # the rule would match more than this call
         return []
     return [f"{call.tool}({call.subjects[0]})"]

@@ -1,4 +1,4 @@
-"""Who is whose: the place of an agent in the tree is its path."""
+"""Paths of agents: an agent's position in the tree is its path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def parent_of(path: str) -> str:
 
 
 def depth_of(path: str) -> int:
-    """How deep an agent stands; the root `a` is 0."""
+    """The depth of an agent in the tree; that of the root `a` is 0."""
     return path.count(".")
 
 

@@ -1,4 +1,4 @@
-"""Events from their JSON. Apart from the events: knowing all kinds takes a moment, which a new session need not wait for."""
+"""Decoders of events. A separate module, because building them takes time that a new session does not need to spend."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from .events import AnyEvent, Envelope
 decode_event = msgspec.json.Decoder(AnyEvent).decode
 """An event from JSON. Raises msgspec.DecodeError."""
 decode_envelope = msgspec.json.Decoder(Envelope).decode
-"""An event with its place from JSON, such as a line of `stream-json`. Raises msgspec.DecodeError."""
+"""An envelope from JSON, such as a line of `stream-json`. Raises msgspec.DecodeError."""

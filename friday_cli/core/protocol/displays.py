@@ -1,4 +1,4 @@
-"""What a person sees of a tool's result, as data: each face decides how to draw it."""
+"""The results of tools as people see them, as data. Each frontend draws them in its own way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Display(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """What a person sees of a tool's result."""
+    """A tool's result for people."""
 
 
 class TextDisplay(Display, frozen=True, tag="plain"):
@@ -29,7 +29,7 @@ class DiffsDisplay(Display, frozen=True, tag="diffs"):
 
 
 class CommandDisplay(Display, frozen=True, tag="command"):
-    """A command with the end of its output; `spill` is the file with all of it, when it was cut."""
+    """A command and the end of its output. `spill` is the file with the whole output when it was truncated."""
 
     command: str
     exit_code: int | None
@@ -43,7 +43,7 @@ class TableDisplay(Display, frozen=True, tag="table"):
 
 
 class DelegationDisplay(Display, frozen=True, tag="delegated"):
-    """The agents a call started, by path; their state is in the view."""
+    """The paths of the agents that a call started. Their state is in the view."""
 
     agents: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""Everything Friday raises on purpose. Each message is one clear line a person can act on."""
+"""The exceptions that Friday raises. Each message is one line that says what to do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Literal
 
 
 class FridayError(Exception):
-    """A failure with a sentence for a person.
+    """A failure with a message for people.
 
-    `hint` is what to do next (may be empty); `exit_code` is what a one-shot command leaves with.
+    `hint` says what to do next and may be empty. `exit_code` is the exit code of a one-shot command.
     """
 
     exit_code = 1
@@ -23,7 +23,7 @@ class FridayError(Exception):
 
 
 class UsageError(FridayError):
-    """The words of a call are off: an unknown model, profile, session, rule or flag."""
+    """Invalid input: an unknown model, profile, session, rule or flag."""
 
     exit_code = 2
 
@@ -35,7 +35,7 @@ class NotConfigured(FridayError):
 
 
 class FileError(FridayError):
-    """A file of the user's is wrong. `line` counts from 1 (0 when unknown); `field` is the key at fault."""
+    """A file of the user is invalid. `line` counts from 1 (0 when unknown); `field` is the invalid key."""
 
     exit_code = 2
 
@@ -50,15 +50,15 @@ class StoreError(FridayError):
 
 
 class Unwritable(StoreError):
-    """The store's place takes no writing (read-only, full, not ours); there is nothing wrong with what is kept there."""
+    """The store cannot be written (read-only, full, wrong owner). Its data are intact."""
 
 
 class ToolError(FridayError):
-    """A tool could not do what was asked; the text goes to the model as an error result."""
+    """A tool call failed. The model reads the message as an error result."""
 
 
 class PermissionDenied(ToolError):
-    """A call was refused by a rule, a mode or a person; the reason goes to the model."""
+    """A tool call was denied by a rule, a mode or a person. The model reads the reason."""
 
 
 ErrorKind = Literal[
@@ -71,10 +71,10 @@ TRANSIENT: frozenset[str] = frozenset(
 
 
 class ProviderError(FridayError):
-    """A model request failed; the only exception a provider's stream may raise.
+    """A model request failed. A provider's stream raises no other exception.
 
-    `retry_after` is in seconds, `status` the HTTP status (0 when there was none). `usage` is what the failed
-    attempt is known to have cost (a `core.messages.Usage`), or None.
+    `retry_after` is in seconds, `status` is the HTTP status (0 for none). `usage` is that of the failed attempt
+    (a `core.protocol.messages.Usage`), None when it is not known.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""The wire: everything that happens in a session, as flat typed events.
+"""The events of a session, as flat typed structs.
 
-The same JSON is the log on disk, `--output-format stream-json` and the replay of a resumed session.
+The same JSON is the log on disk, the output of `--output-format stream-json` and the input of a resumed session.
 Durable events are numbered and never lost; live events (`LIVE`) may be merged or dropped.
 """
 
@@ -13,20 +13,10 @@ import msgspec
 from .displays import AnyDisplay
 from .messages import Message, ResultStatus, Usage
 from .receipt import FileChange, Finding, KeptFile, Receipt, ToolFacts
+from .run_result import RunResult, Status, StopReason
 
 SCHEMA = 1
-"""Version of the events' form; stands in the first event of a session."""
-
-Status = Literal[
-    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
-    "completed", "failed", "timeout", "cancelled", "interrupted",
-]  # fmt: skip
-StopReason = Literal[
-    "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
-    "provider", "refusal", "context", "supervision", "loop", "process",
-]  # fmt: skip
-ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
-LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
+"""Version of the event format, written in the first event of a session."""
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
@@ -34,7 +24,7 @@ class Event(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model sees it: JSON Schema in `schema`."""
+    """A tool as a model sees it. `schema` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -45,8 +35,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
-    """First event of a session: `schema` is the version of this form, `session` its UUID, `cwd` its folder. `forked`
-    names the session from which the events that follow were taken, up to number `taken`."""
+    """First event of a session. `schema` is the version of this format, `session` its UUID, `cwd` its folder. `forked` is
+    the session that the following events were copied from, up to number `taken`."""
 
     schema: int
     session: str
@@ -57,9 +47,8 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
 
 
 class AgentStarted(Event, frozen=True, tag="agent_started"):
-    """A run of an agent begins; written before anything of it happens. `run` counts from 1. Budgets are what was
-    granted: `tokens` and `cost_usd` for its life, `turns` and `time_s` (active seconds) for this run; 0 or None means
-    no limit."""
+    """A run of an agent begins. It is the first event of the run; `run` counts from 1. Budgets: `tokens` and `cost_usd`
+    for all runs of the agent, `turns` and `time_s` (active seconds) for this run; 0 or None means no limit."""
 
     run: int
     profile: str
@@ -77,10 +66,10 @@ class AgentStarted(Event, frozen=True, tag="agent_started"):
 
 
 class AgentFinished(Event, frozen=True, tag="agent_finished"):
-    """A run ended; written exactly once per run. `limit_of` is the path whose limit it was.
+    """A run ended. It is written exactly once per run. `limit_of` is the path of the agent whose limit was reached.
 
-    `usage` is the agent's own over its life; `tree_usage` has its descendants' in it. `duration_s` is active seconds
-    of this run, `wall_s` seconds by the clock. `partial` marks a result that is not the agent's own last word.
+    `usage` is the agent's own over all runs; `tree_usage` includes its descendants. `duration_s` is active seconds
+    of this run, `wall_s` elapsed seconds. `partial` marks a result that the agent did not finish.
     """
 
     run: int
@@ -101,13 +90,21 @@ class AgentFinished(Event, frozen=True, tag="agent_finished"):
     def success(self) -> bool:
         return self.status == "completed" and self.stop_reason == "done"
 
+    @property
+    def result_of_run(self) -> RunResult:
+        """How the run ended, without what it used."""
+        return RunResult(
+            self.status, self.stop_reason, self.result, self.error,
+            limit_of=self.limit_of, partial=self.partial, findings=self.findings,
+        )  # fmt: skip
+
 
 class Detached(Event, frozen=True, tag="detached"):
-    """The agent goes on in the background: the call that waited for it was answered."""
+    """The agent continues in the background; the call that waited for it returned."""
 
 
 class Prefix(Event, frozen=True, tag="prefix"):
-    """The exact bytes that every request of the agent starts with, until the next one of these."""
+    """The exact bytes at the start of every request of the agent, until the next event of this kind."""
 
     model: str
     system: str
@@ -115,8 +112,8 @@ class Prefix(Event, frozen=True, tag="prefix"):
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
-    """A request to the model begins. `wrap_up` marks the last one, where no tool may run. `context` is the tokens it
-    sends: those of the last reply, and an estimate of what came since; `window` the tokens that the model can hold."""
+    """A request to the model begins. `wrap_up` marks the last one of a stopped run, without tools. `context` is the tokens
+    of the request, partly estimated; `window` is the size of the model's context window in tokens."""
 
     turn: int
     wrap_up: bool = False
@@ -125,8 +122,8 @@ class TurnStarted(Event, frozen=True, tag="turn_started"):
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """The reply of a turn is whole; its tools, if it called any, run now. `stop` is the provider's reason, `context` the
-    tokens now in the context, `window` those that the model can hold."""
+    """The reply of a turn is complete; its tool calls, if any, run next. `stop` is the provider's stop reason, `context`
+    the tokens of the conversation, `window` the size of the model's context window in tokens."""
 
     turn: int
     usage: Usage
@@ -136,14 +133,14 @@ class TurnFinished(Event, frozen=True, tag="turn_finished"):
 
 
 class MessageAdded(Event, frozen=True, tag="message_added"):
-    """A message joined the agent's history."""
+    """A message was added to the agent's history."""
 
     message: Message
 
 
 class ToolStarted(Event, frozen=True, tag="tool_started"):
-    """A call passed its permission and runs. `title` is one short line for people; `facts` hold from now on, even where
-    it is cut off: that a command began."""
+    """A tool call was permitted and runs. `title` is one short line for people. `facts` are true even if the call is
+    cancelled, such as that a command was started."""
 
     call_id: str
     tool: str
@@ -152,6 +149,8 @@ class ToolStarted(Event, frozen=True, tag="tool_started"):
 
 
 class ToolFinished(Event, frozen=True, tag="tool_finished"):
+    """A tool call ended. `duration_s` is seconds without the wait for its permission."""
+
     call_id: str
     tool: str
     status: ResultStatus
@@ -161,15 +160,15 @@ class ToolFinished(Event, frozen=True, tag="tool_finished"):
 
 
 class StatusChanged(Event, frozen=True, tag="status_changed"):
-    """An agent waits or works again; `detail` says for what (a child's path, the question's id, seconds)."""
+    """An agent waits or resumes. `detail` is what it waits for: paths of sub-agents, the id of a question, seconds."""
 
     status: Status
     detail: str = ""
 
 
 class InboxMessage(Event, frozen=True, tag="inbox_message"):
-    """A message was handed to the agent; it joins the history at the next turn boundary. A `quiet` one is no reason for
-    a turn: an agent that has nothing else to do is not woken by it."""
+    """A message was sent to the agent. It is added to the history at the next turn boundary. A `quiet` message does not
+    wake an idle agent."""
 
     text: str
     source: Literal["person", "parent", "harness"] = "person"
@@ -177,7 +176,7 @@ class InboxMessage(Event, frozen=True, tag="inbox_message"):
 
 
 class PermissionAsked(Event, frozen=True, tag="permission_asked"):
-    """A call waits for a person. `subject` is what exactly is to be done, in full."""
+    """A call waits for the permission of a person. `subject` is all of what it would do."""
 
     id: str
     call_id: str
@@ -185,10 +184,12 @@ class PermissionAsked(Event, frozen=True, tag="permission_asked"):
     subject: str
     reason: str = ""
     rule: str = ""
-    """What "yes for this session" would add."""
+    """The rule that "allow for this session" would add."""
 
 
 class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
+    """A permission was granted or denied."""
+
     id: str
     decision: Literal["allow", "deny"]
     scope: Literal["once", "session", "always"] = "once"
@@ -197,7 +198,7 @@ class PermissionAnswered(Event, frozen=True, tag="permission_answered"):
 
 
 class Denied(Event, frozen=True, tag="denied"):
-    """A call was refused without asking anybody: by a rule, a mode, or because nobody can answer here."""
+    """A call was denied without asking a person: by a rule, by a mode, or because no person can answer."""
 
     call_id: str
     tool: str
@@ -206,7 +207,7 @@ class Denied(Event, frozen=True, tag="denied"):
 
 
 class QuestionAsked(Event, frozen=True, tag="question_asked"):
-    """An agent asks a person; `choices` may be empty."""
+    """An agent asks a person a question. `choices` may be empty."""
 
     id: str
     call_id: str
@@ -215,37 +216,41 @@ class QuestionAsked(Event, frozen=True, tag="question_asked"):
 
 
 class QuestionAnswered(Event, frozen=True, tag="question_answered"):
+    """A question was answered."""
+
     id: str
     answer: str
 
 
 class AskWithdrawn(Event, frozen=True, tag="ask_withdrawn"):
-    """A permission or question died with its asker."""
+    """A permission or question was cancelled, because its agent was stopped."""
 
     id: str
     why: str = ""
 
 
 class ModeChanged(Event, frozen=True, tag="mode_changed"):
+    """The permission mode of an agent changed."""
+
     mode: str
 
 
 class RuleAdded(Event, frozen=True, tag="rule_added"):
-    """A rule joined the session's. `decision` is allow, ask or deny."""
+    """A permission rule was added to the session."""
 
     rule: str
     decision: Literal["allow", "ask", "deny"]
 
 
 class RuleRemoved(Event, frozen=True, tag="rule_removed"):
-    """A person took what they had allowed back: no such rule is the session's any more."""
+    """A permission rule was removed from the session."""
 
     rule: str
     decision: Literal["allow", "ask", "deny"]
 
 
 class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
-    """A request failed; `retry_s` is the wait before the next try, None when there is none."""
+    """A request to the model failed. `retry_s` is seconds until the retry, None for none. `partial` is the received text."""
 
     attempt: int
     error: str
@@ -256,8 +261,8 @@ class AttemptFailed(Event, frozen=True, tag="attempt_failed"):
 
 
 class Compacted(Event, frozen=True, tag="compacted"):
-    """The history was replaced by `messages`, a new prefix; all that came before stays in the log. `before` and `after`
-    are tokens of the context, `usage` what the summary took."""
+    """The history was replaced by `messages`. The earlier events stay in the log. `before` and `after` are tokens of the
+    context, `usage` is that of the summary."""
 
     messages: tuple[Message, ...]
     before: int
@@ -266,14 +271,15 @@ class Compacted(Event, frozen=True, tag="compacted"):
 
 
 class IntentStated(Event, frozen=True, tag="intent_stated"):
-    """What a supervised agent said it would do, before it did anything. `usage` is what saying it took."""
+    """The plan of a supervised agent, before it did anything. `usage` is that of the request."""
 
     text: str
     usage: Usage = Usage()
 
 
 class Verdict(Event, frozen=True, tag="verdict"):
-    """A look at a supervised result. `reasons` is where intent, task and receipt part; `usage` what a model's look took."""
+    """The verdict on a supervised result. `reasons` are differences between intent, task and receipt; `usage` is the
+    supervisor model's."""
 
     verdict: Literal["accept", "redo", "pause"]
     by: Literal["harness", "model", "person"]
@@ -283,8 +289,8 @@ class Verdict(Event, frozen=True, tag="verdict"):
 
 
 class WorktreeChanged(Event, frozen=True, tag="worktree"):
-    """How the git worktree of an agent stands: opened for its run; changed or unchanged at its end; then applied, discarded,
-    or kept as a branch. `base` is the commit it started from, `files` what differs (`seen`: "new", "deleted", "binary")."""
+    """The state of an agent's git worktree: opened for its run; changed or unchanged at its end; then applied, discarded,
+    or kept as a branch. `base` is its first commit, `files` the differences (`seen`: "new", "deleted", "binary")."""
 
     state: Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
     branch: str
@@ -294,16 +300,16 @@ class WorktreeChanged(Event, frozen=True, tag="worktree"):
 
 
 class Checkpoint(Event, frozen=True, tag="checkpoint"):
-    """Files are about to be changed, by a `tool` or by a `person` who rewinds or puts back, or were seen changed after a
-    `command`; what each held before is kept."""
+    """Files are about to be changed by a `tool` or by a `person` who rewinds, or were changed by a `command`. Their earlier
+    contents are kept."""
 
     files: tuple[KeptFile, ...]
     by: Literal["tool", "command", "person"] = "tool"
 
 
 class Rewound(Event, frozen=True, tag="rewound"):
-    """A person went back to how things were right before event number `to`; what came since stays in the log. `undo`:
-    that event is an earlier one of these, which is taken back. Files were changed for it after event number `since`."""
+    """A person rewound to the state right before event number `to`. The later events stay in the log. `undo`: that event
+    is an earlier rewind, which is undone. The files were restored after event number `since`."""
 
     to: int
     what: Literal["files", "conversation", "both"]
@@ -312,13 +318,13 @@ class Rewound(Event, frozen=True, tag="rewound"):
 
 
 class Reviewed(Event, frozen=True, tag="reviewed"):
-    """A person accepted what the agents changed in these files so far."""
+    """A person accepted the changes of the agents to these files so far."""
 
     paths: tuple[str, ...]
 
 
 class Notice(Event, frozen=True, tag="notice"):
-    """Something a person should know."""
+    """A message for people."""
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
@@ -328,7 +334,7 @@ class Notice(Event, frozen=True, tag="notice"):
 
 
 class TextDelta(Event, frozen=True, tag="text_delta"):
-    """Text of the reply being written; `offset` counts characters within the attempt."""
+    """More text of the reply. `offset` counts characters within the attempt."""
 
     turn: int
     attempt: int
@@ -337,6 +343,8 @@ class TextDelta(Event, frozen=True, tag="text_delta"):
 
 
 class ThinkingDelta(Event, frozen=True, tag="thinking_delta"):
+    """More thinking of the model. `offset` counts characters within the attempt."""
+
     turn: int
     attempt: int
     offset: int
@@ -344,7 +352,7 @@ class ThinkingDelta(Event, frozen=True, tag="thinking_delta"):
 
 
 class CallDelta(Event, frozen=True, tag="call_delta"):
-    """A tool call is being written: `chars` of its arguments have come."""
+    """Progress of a tool call in the reply: `chars` of its arguments were received."""
 
     turn: int
     attempt: int
@@ -354,7 +362,7 @@ class CallDelta(Event, frozen=True, tag="call_delta"):
 
 
 class ToolOutput(Event, frozen=True, tag="tool_output"):
-    """Output of a running tool."""
+    """More output of a running tool. `offset` counts characters."""
 
     call_id: str
     offset: int
@@ -373,7 +381,8 @@ AnyEvent = (
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """An event with its place: `seq` within the session (None for live ones), `at` in Unix seconds, `agent` the path."""
+    """An event with its number within the session (`seq`, None for a live event), its time in Unix seconds (`at`) and the
+    path of its agent."""
 
     seq: int | None
     at: float

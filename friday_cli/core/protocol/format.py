@@ -1,4 +1,4 @@
-"""Tokens, cost, time and counts in the few words in which people read them."""
+"""Formats tokens, costs, durations and counts for people."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ class _LineChanges(Protocol):
 
 
 def tokens(usage: Usage) -> str:
-    """The tokens that count against a budget, short: `950`, `12.3k`, `1.20M`; with `~` where they are an estimate."""
+    """The tokens that count against a budget: `950`, `12.3k`, `1.20M`; with `~` for an estimate."""
     count = usage.billed
     text = str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.2f}M"
     return f"~{text}" if usage.estimated else text
 
 
 def cost(usage: Usage) -> str:
-    """US dollars, `cost n/a` where a price is unknown."""
+    """US dollars; `cost n/a` for an unknown price."""
     if usage.cost_usd is None:
         return "cost n/a"
     return f"${usage.cost_usd:.2f}" if usage.cost_usd >= 1 else f"${usage.cost_usd:.4f}"
 
 
 def is_demo(model: str) -> bool:
-    """Whether a model (`provider/model`) is the demo, which is no AI and costs nothing."""
+    """Whether a model (`provider/model`) is the demo, which is not an AI model and costs nothing."""
     return model == "demo" or model.startswith("demo/")
 
 
 def price(model: str, usage: Usage) -> str:
-    """What `usage` of `model` has cost: as `cost`, or `demo` where nothing is paid."""
+    """The cost of `usage` of `model`, as from `cost`; `demo` for the demo."""
     return "demo" if is_demo(model) else cost(usage)
 
 
 def pluralize(number: int, what: str) -> str:
-    """A number with its word: `1 line`, `2 lines`."""
+    """A number with a noun: `1 line`, `2 lines`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def diffstat(files: Iterable[_LineChanges]) -> str:
-    """The lines that were added to and removed from files: `+10 -2`."""
+    """The sums of lines added and removed: `+10 -2`."""
     rows = list(files)
     return f"+{sum(row.added for row in rows)} -{sum(row.removed for row in rows)}"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: `950 B`, `1.2 KB` (of 1,024), `3.0 GB`."""
+    """A number of bytes: `950 B`, `1.2 KB` (1 KB = 1,024 B), `3.0 GB`."""
     amount, unit = float(count), "B"
     for unit in ("B", "KB", "MB", "GB"):
         if amount < 1024 or unit == "GB":
@@ -62,7 +62,7 @@ def size(count: int) -> str:
 
 
 def seconds(duration: float) -> str:
-    """A duration for people: `0.4 s`, `41 s`, `3 m 05 s`, `2 h 01 m`."""
+    """A duration: `0.4 s`, `41 s`, `3 m 05 s`, `2 h 01 m`."""
     if duration < 10:
         return f"{duration:.1f} s"
     whole = round(duration)

@@ -1,4 +1,4 @@
-"""What is said between a person, a model and its tools; the same JSON on disk, on the wire and in tests."""
+"""Messages between a person, a model and its tools. Their JSON is the same on disk and in `stream-json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ResultStatus = Literal["ok", "error", "denied", "cancelled"]
 
 
 class Part(msgspec.Struct, frozen=True, tag_field="kind", omit_defaults=True):
-    """One piece of a message."""
+    """One part of a message."""
 
 
 class Text(Part, frozen=True, tag="text"):
@@ -20,7 +20,7 @@ class Text(Part, frozen=True, tag="text"):
 
 
 class Thinking(Part, frozen=True, tag="thinking"):
-    """Reasoning of a model. `data` is the provider's own block, sent back unchanged to the same `origin`."""
+    """Reasoning of a model. `data` is the provider's block, which is sent back unchanged to the same `origin`."""
 
     text: str
     origin: str = ""
@@ -28,21 +28,21 @@ class Thinking(Part, frozen=True, tag="thinking"):
 
 
 class Opaque(Part, frozen=True, tag="opaque"):
-    """A block only its provider understands (redacted thinking, server tools); sent back unchanged to `origin`."""
+    """A provider-specific block (redacted thinking, server tools), which is sent back unchanged to `origin`."""
 
     origin: str
     data: dict[str, Any]
 
 
 class Image(Part, frozen=True, tag="image"):
-    """A picture; `data` is base64."""
+    """An image. `data` is base64."""
 
     media_type: str
     data: str
 
 
 class ToolCall(Part, frozen=True, tag="call"):
-    """A model's wish to run a tool. Where its JSON could not be read, `error` says why and `raw` keeps the text."""
+    """A tool call of a model. When its JSON is invalid, `error` says why and `raw` has the text."""
 
     id: str
     name: str
@@ -52,7 +52,7 @@ class ToolCall(Part, frozen=True, tag="call"):
 
 
 class ToolResult(Part, frozen=True, tag="result"):
-    """What came of a call: exactly one per call, in call order."""
+    """The result of a tool call: exactly one per call, in call order."""
 
     call_id: str
     text: str
@@ -64,7 +64,7 @@ AnyPart = Text | Thinking | Opaque | Image | ToolCall | ToolResult
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn of somebody. `source` tells who wrote a user message: text of the harness never counts as a person's."""
+    """One message. `source` is the author of a user message: text of the harness never counts as a person's."""
 
     role: Role
     parts: tuple[AnyPart, ...]
@@ -90,7 +90,7 @@ def user(text: str, *, source: Literal["person", "parent", "harness"] = "person"
 
 
 def without_thinking(message: Message) -> Message:
-    """The message without the parts that only one model and prefix can read."""
+    """The message without thinking and opaque parts, which only one model with one prefix can read."""
     parts = tuple(p for p in message.parts if not isinstance(p, (Thinking, Opaque)))
     return msgspec.structs.replace(message, parts=parts)
 
@@ -98,10 +98,10 @@ def without_thinking(message: Message) -> Message:
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one or more requests, each counted once.
 
-    `input` excludes what was read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None
-    where a price is unknown, never 0. `cached` is False where the provider reports no cache figures: then `cache_read`
-    is the input that was sent before in the same prefix. `estimated` is True where no usage was reported at all.
-    `searches` are web searches that the service ran by itself, whose fee is in the cost.
+    `input` excludes tokens read from or written to a cache; `output` includes `reasoning`. `cost_usd` is None, not 0,
+    for an unknown price. `cached` is False when the provider reports no cache figures; then `cache_read` is the input
+    that was sent before in the same prefix. `estimated` is True when no usage was reported at all. `searches` counts
+    web searches that the service ran; their fee is included in the cost.
     """
 
     input: int = 0
@@ -121,7 +121,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def context(self) -> int:
-        """Tokens the conversation holds after this reply."""
+        """Tokens of the conversation after this reply."""
         return self.input + self.cache_read + self.cache_write + self.output
 
     def __add__(self, other: Usage) -> Usage:
@@ -149,9 +149,9 @@ def open_calls(history: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def closed(history: Iterable[Message], *, why: str = "interrupted: the result was lost") -> list[Message]:
-    """A history every provider accepts: the calls of a message followed by one message with their results, in order.
+    """A history that every provider accepts: after a message with calls follows one message with their results, in order.
 
-    What is missing gets a `cancelled` result with `why`; results nobody asked for are dropped.
+    A missing result is replaced by a `cancelled` one with the text `why`; results without a call are dropped.
     """
     mended: list[Message] = []
     calls: tuple[ToolCall, ...] = ()
@@ -179,12 +179,12 @@ def _settle(mended: list[Message], calls: Sequence[ToolCall], found: list[ToolRe
 
 
 def estimate_tokens(text: str) -> int:
-    """A guess of the tokens in `text`: four bytes each, rounded up (no tokenizer is loaded for an estimate)."""
+    """An estimate of the tokens in `text`: one per four bytes of UTF-8, rounded up."""
     return (len(text.encode("utf-8", "replace")) + 3) // 4
 
 
 def estimate_message(message: Message) -> int:
-    """A guess of the tokens of a message, its parts' framing included."""
+    """An estimate of the tokens of a message, with the framing of its parts."""
     total = 4
     for part in message.parts:
         match part:

@@ -1,4 +1,4 @@
-"""The seam to a model: one request in, a stream of chunks out."""
+"""The interface to a model: one request in, a stream of chunks out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .messages import Message, Usage, estimate_message, estimate_tokens
 Stop = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context", "other"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-"""All levels, from none to most."""
+"""All levels of effort, in ascending order."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request. `agent` is the path of who asks; `cache_key` is equal for requests that share a prefix."""
+    """One request. `agent` is the path of the agent; `cache_key` is equal for requests that share a prefix."""
 
     agent: str
     system: str
@@ -38,7 +38,7 @@ class ThinkingChunk(msgspec.Struct, frozen=True):
 
 
 class CallChunk(msgspec.Struct, frozen=True):
-    """Progress of the `index`-th tool call of the reply: `chars` of its arguments have come so far."""
+    """Progress of the `index`-th tool call of the reply: `chars` of its arguments were received so far."""
 
     index: int
     name: str
@@ -46,8 +46,8 @@ class CallChunk(msgspec.Struct, frozen=True):
 
 
 class ServerSearch(msgspec.Struct, frozen=True):
-    """A web search that the service ran by itself while it replied. `pages` are what it saw: (title, URL), as plain
-    text; `error` says why there are none."""
+    """A web search that the service ran during a reply. `pages` are its results, (title, URL) as plain text; `error` says
+    why it failed."""
 
     id: str
     query: str
@@ -56,9 +56,9 @@ class ServerSearch(msgspec.Struct, frozen=True):
 
 
 class ReplyDone(msgspec.Struct, frozen=True):
-    """The last chunk: the whole assistant message, what it used, and why the model stopped.
+    """The last chunk: the whole assistant message, its usage, and why the model stopped.
 
-    `note` is a remark for a person, such as the reason of a refusal.
+    `note` is a remark for people, such as the reason of a refusal.
     """
 
     message: Message
@@ -72,26 +72,26 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
 
 
 class Provider(Protocol):
-    """A model behind some wire.
+    """A model of a service.
 
-    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `lane` is equal for
-    providers that share a rate limit (same service, same key). `badge` is said wherever the model is named
-    ("demo: scripted, no AI model"), empty for a real one.
+    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `rate_limit_key` is equal for
+    providers that share a rate limit (same service, same key). `badge` is shown wherever the model is named
+    ("demo: scripted, no AI model"); "" for a real model.
     """
 
     name: str
     model: str
     window: int
     max_output: int
-    lane: str
+    rate_limit_key: str
     badge: str
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Ends with exactly one `Done`, or raises `ProviderError` and nothing else (cancellation aside)."""
+        """Stream a reply. The last chunk is a `ReplyDone`. Raises only ProviderError and CancelledError."""
         ...
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None where the price is not known."""
+        """US dollars for `usage`; None for an unknown price."""
         ...
 
 
@@ -105,12 +105,12 @@ class TokenCounter(Protocol):
 
 
 def clamp(effort: Effort, accepted: Sequence[Effort]) -> Effort:
-    """The level of `accepted` that is nearest to `effort`; the lower one of two. `effort` where nothing is known."""
+    """The level of `accepted` nearest to `effort`, the lower one of two. `effort` when `accepted` is empty."""
     want = EFFORTS.index(effort)
     return min(accepted, key=lambda level: (abs(EFFORTS.index(level) - want), EFFORTS.index(level)), default=effort)
 
 
 def estimate_request(request: Request) -> int:
-    """A guess of the input tokens of a request: system, tools and messages."""
+    """An estimate of the input tokens of a request: system, tools and messages."""
     tools = "".join(t.name + t.description + str(t.schema) for t in request.tools)
     return estimate_tokens(request.system) + estimate_tokens(tools) + sum(map(estimate_message, request.messages))

@@ -1,4 +1,4 @@
-"""What the harness itself saw an agent do: the evidence beside an agent's own words."""
+"""Receipts: what the harness observed an agent do, as evidence next to the agent's report."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..text.untrusted import neutralize_line
 from .tool_info import ToolInfo
 
 FOUND_SHOWN = 20
-"""Pages found by web searches that a receipt in words names."""
+"""Pages found by web searches that the text of a receipt names, at most."""
 
 
 class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file an agent changed. `path` as shown to people; `sha256` of the new content, empty when deleted.
 
-    `seen` tells how the harness knows: "" for its own file tools, else a remark such as
+    `seen` says how the harness knows: "" for its own file tools, else a remark such as
     "seen while a command ran, shared".
     """
 
@@ -31,10 +31,10 @@ class FileChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file on the two sides of a change. `path` as in `FileChange`; `raw` is its bytes in hex where they are no UTF-8.
+    """A file before and after a change. `path` as in `FileChange`; `raw` is its bytes in hex when they are not UTF-8.
 
-    `before` and `after` are the sha256 of what it held (of a link: of where it leads), "" where nothing was there, with
-    the `st_mode` of each; `lost` says why what it held before is not kept, "" where it is.
+    `before` and `after` are the sha256 of the content (of a link: of its target), "" for no file; `mode` and `new_mode`
+    are the `st_mode` of each. `lost` says why the content before was not kept, "" when it was.
     """
 
     path: str
@@ -47,7 +47,7 @@ class KeptFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A command and its end; `exit_code` is None when it was stopped or still runs."""
+    """A command and how it ended. `exit_code` is None when it was stopped or still runs."""
 
     command: str
     exit_code: int | None = None
@@ -55,7 +55,7 @@ class CommandRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one tool call did, as far as the harness saw it. `urls` were fetched, `found` came up in a web search."""
+    """What one tool call did, as far as the harness observed it. `urls` were fetched, `found` by a web search."""
 
     files: tuple[FileChange, ...] = ()
     commands: tuple[CommandRun, ...] = ()
@@ -65,7 +65,7 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness itself saw the agent get it there."""
+    """A claim with its evidence (`file:line`, a URL, a command). `seen`: the harness observed that evidence."""
 
     claim: str
     evidence: str
@@ -73,8 +73,8 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The sum of an agent's facts over its life. `tools` counts the runs per tool, `failed` the ones that ended badly;
-    `warnings` speak of the result of its newest run."""
+    """The sum of an agent's facts over all its runs. `tools` counts the calls per tool, `failed` those that failed;
+    `warnings` are about the result of its newest run."""
 
     tools: dict[str, int] = {}
     failed: int = 0
@@ -87,7 +87,7 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
     found: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """The receipt in words, one fact a line, for a parent model and for people; keys in commands and addresses masked."""
+        """The receipt as text, one fact per line, for models and people. Keys in commands and URLs are masked."""
         out = []
         runs = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.tools.items())
         out.append(f"tools run: {runs or 'none'}" + (f"; {self.failed} failed" if self.failed else ""))
@@ -108,14 +108,14 @@ class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReceiptBuilder:
-    """A receipt that grows in place, call by call. A denied call did not run: it counts as denied and as nothing else."""
+    """Builds a receipt call by call. A denied call counts only as denied."""
 
     def __init__(self, receipt: Receipt | None = None) -> None:
         self.reset(receipt or Receipt())
         self._earlier = Receipt()
 
     def reset(self, receipt: Receipt) -> None:
-        """Go on from `receipt`."""
+        """Continue from `receipt`."""
         self._tools = dict(receipt.tools)
         self._failed, self._denied = receipt.failed, receipt.denied
         self._files: dict[tuple[str, str], FileChange] = {(f.path, f.seen): f for f in receipt.files}
@@ -127,7 +127,7 @@ class ReceiptBuilder:
         self._made: Receipt | None = receipt
 
     def begin(self) -> None:
-        """A run begins: what was warned of spoke of an earlier result."""
+        """A run begins. Warnings about an earlier result are removed."""
         self._warnings.clear()
         self._made = None
         self._earlier = self.receipt
@@ -138,7 +138,7 @@ class ReceiptBuilder:
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, tool: str, status: str, facts: ToolFacts) -> None:
-        """Count a call that ended with `status`. Changes of the same file are summed into one row."""
+        """Count a call that ended with `status`. Changes of the same file are added up in one row."""
         self._made = None
         if status == "denied":
             self._denied += 1
@@ -161,7 +161,7 @@ class ReceiptBuilder:
 
     @property
     def receipt(self) -> Receipt:
-        """All that was counted so far."""
+        """The receipt of all calls so far."""
         if self._made is None:
             self._made = Receipt(
                 dict(self._tools),
@@ -178,7 +178,7 @@ class ReceiptBuilder:
 
     @property
     def run(self) -> Receipt:
-        """What the newest run added."""
+        """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
         return Receipt(
             {tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
@@ -203,39 +203,39 @@ _CHANGED = pattern(
 
 
 def audit(tally: ReceiptBuilder, text: str, tools: Sequence[ToolInfo]) -> list[str]:
-    """Warnings where `text`, the result of the newest run, claims work that the receipt of this run does not show.
-    `tools` are those that the agent had and needed: without one that verifies anything, no call of one is missed."""
+    """Warnings when `text`, the result of the newest run, claims work that the receipt of this run does not show. `tools`
+    are those that the agent had and needed: if none of them verifies anything, a missing call is not suspicious."""
     if not text.strip():
         return []
     run, life = tally.run, tally.receipt
     warnings = []
     if _RAN().search(text) and not run.commands:
-        warnings.append(f"says that a command ran or tests pass, but no command was run{_here(life.commands)}")
+        warnings.append(f"claims that a command ran or tests pass, but no command was run{_in_this_run(life.commands)}")
     if _CHANGED().search(text) and not run.files and not run.commands:
-        warnings.append(f"claims changes, but no file was changed{_here(life.files or life.commands)}")
+        warnings.append(f"claims changes, but no file was changed{_in_this_run(life.files or life.commands)}")
     idle = {tool.name for tool in tools if not tool.verifies}
     if any(tool.verifies for tool in tools) and life.tools.keys() <= idle:
         warnings.append("no tool was run: nothing in this result was checked")
     return warnings
 
 
-def _here(earlier: object) -> str:
+def _in_this_run(earlier: object) -> str:
     return " in this run" if earlier else ""
 
 
 def checked(findings: tuple[Finding, ...], receipt: Receipt) -> tuple[Finding, ...]:
-    """The findings, each marked with whether the harness saw its evidence."""
-    return tuple(Finding(f.claim, f.evidence, _was_seen(f.evidence, receipt)) for f in findings)
+    """The findings, each marked with whether the harness observed its evidence."""
+    return tuple(Finding(f.claim, f.evidence, _was_observed(f.evidence, receipt)) for f in findings)
 
 
-def _was_seen(evidence: str, receipt: Receipt) -> bool:
+def _was_observed(evidence: str, receipt: Receipt) -> bool:
     parts = [part.strip().strip("`") for part in re.split(r"[,;\n]\s+", evidence) if part.strip()]
     return bool(parts) and all(
-        _one_seen(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
+        _one_observed(part, receipt) for part in (evidence.strip().strip("`"), *parts)[-len(parts) :]
     )
 
 
-def _one_seen(evidence: str, receipt: Receipt) -> bool:
+def _one_observed(evidence: str, receipt: Receipt) -> bool:
     if re.match(r"https?://", evidence):
         seen = (*receipt.urls, *receipt.found)
         return any(evidence == url or evidence.startswith((url + "#", url + "?")) for url in seen)

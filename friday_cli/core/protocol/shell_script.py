@@ -1,4 +1,4 @@
-"""What a judge of shell commands found out: data for the desk, which decides."""
+"""The analysis of a shell command, as data for permission rules."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 class SimpleCommand(msgspec.Struct, frozen=True):
     """One simple command inside a shell command.
 
-    `text` is its words as rules match them, quotes taken off; `raw` how it stands there; `readings` are further forms
-    that deny and ask rules must see (behind a wrapper, without its folder). `looks` tells that it is known only to
-    look around in the workspace; `why` says why it is, or is not. `opaque` is why no allow rule with a pattern may
-    cover it ("" when one may), `blind` marks a step of which nobody can tell which program it runs. `reads` and
-    `writes` are path labels that rules for files speak about. `suggest` is the narrowest useful pattern for a rule.
-    `danger` is why it could destroy more than the work at hand, "" when nothing shows that.
+    `text` is its words as rules match them, without quotes; `raw` is its source text; `readings` are further forms that
+    deny and ask rules must see (behind a wrapper, without its folder). `looks`: it is known to only read in the
+    workspace; `why` says why it is, or is not. `dynamic_arguments` says why no allow rule with a pattern may cover it,
+    "" when one may. `dynamic_program`: the program that it runs is not known. `reads` and `writes` are path labels for
+    rules about files. `suggest` is the narrowest useful pattern for a rule. `danger` says why it could destroy more
+    than the current work, "" for no known danger.
     """
 
     text: str
@@ -30,9 +30,9 @@ class SimpleCommand(msgspec.Struct, frozen=True):
 
 
 class CommandAnalysis(msgspec.Struct, frozen=True):
-    """A whole shell command, taken apart. `trouble` is why it could not be understood: then no step can be trusted, and
-    the last one is the whole text, read without a syntax tree. `hosts` are those it would talk to, each with the URL or "".
-    `leaves` is what in it leads out of a folder that it must stay in, "" for nothing.
+    """A whole shell command and its steps. `trouble` says why it could not be parsed: then no step can be trusted, and
+    the last one is the whole text, read without a syntax tree. `hosts` are those it would contact, each with the URL or
+    "". `leaves` is the part of it that leads out of the folder that it must stay in, "" for none.
     """
 
     steps: tuple[SimpleCommand, ...] = ()
@@ -42,5 +42,5 @@ class CommandAnalysis(msgspec.Struct, frozen=True):
 
     @property
     def dynamic_program(self) -> bool:
-        """Whether it may run programs that nobody can name."""
+        """Whether it may run programs that are not known."""
         return bool(self.trouble) or any(step.dynamic_program for step in self.steps)

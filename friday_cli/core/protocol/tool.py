@@ -1,4 +1,4 @@
-"""What a tool is: a typed function with two audiences, a model and a person."""
+"""Tools: typed functions that a model calls, with results for the model and for people."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .tool_info import Effect, ToolInfo
 from .workspace import Reach, Workspace
 
 PARALLEL: frozenset[str] = frozenset(("read", "net", "spawn", "own"))
-"""Effects whose calls may run at the same time as others; the rest run one at a time, in call order."""
+"""Effects whose calls may run in parallel; the rest run one at a time, in call order."""
 
 CHANGING: frozenset[str] = frozenset(("write", "run"))
-"""Effects that a power cut does not take back: what led to them is on the disk before they begin."""
+"""Effects that a power failure does not undo: the events before them are synced to disk before they begin."""
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A tool's result: `text` for the model (the tool caps it), `display` for the person, `facts` for the receipt.
+    """A tool's result: `text` for the model (the tool truncates it), `display` for people, `facts` for the receipt.
 
-    `error` marks a result that tells of a failure; `ends` carries the outcome of the tool that ends an agent's run;
-    `warnings` are for the person, wherever they look.
+    `error` marks a failure. `ends` is the final report of the tool that ends an agent's run. `warnings` are shown to
+    people as notices.
     """
 
     text: str
@@ -41,7 +41,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class FinalReport(msgspec.Struct, frozen=True):
-    """What `task_result` reports: the run ends with it."""
+    """The report of `task_result`, which ends the run."""
 
     result: str
     success: bool
@@ -49,19 +49,19 @@ class FinalReport(msgspec.Struct, frozen=True):
 
 
 class QuestionAsker(Protocol):
-    """Puts a question to a person. Raises ToolError when nobody can answer; dies with the call that asked."""
+    """Asks a person a question. Raises ToolError when no person can answer. Cancelled with the call that asked."""
 
     async def __call__(self, question: str, choices: Sequence[str]) -> str: ...
 
 
 class KnownFiles(msgspec.Struct, eq=False):
-    """What one agent knows of files: resolved path -> sha256 of the content it last read or wrote."""
+    """The files that an agent has read: resolved path -> sha256 of the content that it last read or wrote."""
 
     hashes: dict[str, str] = {}
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """All that a running call may touch. `emit` shows live output to people; `agent` is the caller's path."""
+    """Everything that a running call may use. `emit` shows live output to people; `agent` is the caller's path."""
 
     agent: str
     call_id: str
@@ -72,12 +72,12 @@ class ToolContext(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A tool in an agent's table; `info` is its row of the catalogue.
+    """A tool of an agent. `info` is its row of the catalogue.
 
-    `subjects(args, workspace)` gives what permission rules match, one string per thing touched: a path label, a
-    whole command, `domain:host`, a profile name. `script(args, workspace)` is a shell command taken apart, None for
-    tools that run none. `title(args)` is one short line for people. `reach(args, workspace)` tells how far
-    beyond a sandbox the call goes, and why it says that it must. `begins(args)` are the facts of a call that is cut off.
+    `subjects(args, workspace)` are the strings that permission rules match, one per thing that the call uses: a path
+    label, a whole command, `domain:host`, a profile name. `script(args, workspace)` is the analysis of a shell command,
+    None for other tools. `title(args)` is one short line for people. `reach(args, workspace)` is how far beyond a
+    sandbox the call goes, and why the model says that it must. `begins(args)` are the facts of a call that is cancelled.
     """
 
     info: ToolInfo
@@ -116,7 +116,7 @@ def tool(
     reach: Callable[[Any, Workspace], tuple[Reach, str]] = lambda args, workspace: ("", ""),
     begins: Callable[[Any], ToolFacts] = lambda args: ToolFacts(),
 ) -> Tool:
-    """A tool whose arguments are the fields of `args`; their `msgspec.Meta(description=...)` is what the model reads."""
+    """A tool whose arguments are the fields of `args`. The model reads their `msgspec.Meta(description=...)`."""
 
     def parse(raw: dict[str, Any]) -> msgspec.Struct:
         try:
@@ -129,7 +129,7 @@ def tool(
 
 @cache
 def schema_of(args: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a struct, references resolved and class names left out, as models like it best. Not to be changed."""
+    """The JSON Schema of a struct, with references resolved and without class names. Do not modify the result."""
     top, definitions = msgspec.json.schema_components([args], ref_template="{name}")
 
     def inline(node: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the harness knows of a tool without loading it: one row per tool, and the catalogue of all rows."""
+"""Facts about tools that are available without loading them: one row per tool, and the catalogue of all rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
 
 
 class ToolCatalog:
-    """The tools there are, by name and in order. `rows` may be extended for one session, on a copy: `extended`."""
+    """All tools, by name and in order. `extended` returns a copy with more rows for one session."""
 
     def __init__(self, rows: Iterable[ToolInfo]) -> None:
         self.rows = {row.name: row for row in rows}
@@ -67,19 +67,19 @@ class ToolCatalog:
 
     @property
     def by_default(self) -> frozenset[str]:
-        """What a profile without `allowedTools` gets."""
+        """The names of the tools of a profile without `allowedTools`."""
         return frozenset(row.name for row in self if row.by_default)
 
     def granted_by(self, grant: Grant) -> frozenset[str]:
-        """The names of the tools that an agent gets in that way."""
+        """The names of the tools with that grant."""
         return frozenset(row.name for row in self if row.grant == grant)
 
     def groups(self, grant: Grant) -> tuple[str, ...]:
-        """The groups of the tools that an agent gets in that way, in order."""
+        """The groups of the tools with that grant, in order."""
         return tuple(dict.fromkeys(row.group for row in self if row.grant == grant and row.group))
 
     def for_files(self, effect: Effect) -> tuple[str, ...]:
-        """The tools whose rules with a path hold for what shell commands do with files."""
+        """The tools with that effect whose rules with a path also apply to shell commands."""
         return tuple(row.name for row in self if row.for_files and row.effect == effect)
 
     def effect(self, name: str) -> Effect | None:

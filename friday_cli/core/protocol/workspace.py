@@ -1,4 +1,4 @@
-"""The seam to a machine: files and commands of one folder and those added to it."""
+"""The interface to a machine: files and commands in one folder and in the folders added to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from .receipt import FileChange
 
 Access = Literal["", "network", "outside"]
-"""What a command may beyond the sandbox: nothing, the network, or everything (no sandbox at all)."""
+"""What a command may do beyond the sandbox: nothing, use the network, or everything (no sandbox at all)."""
 Reach = Literal["", "confined", "network", "outside"]
-"""How far a call reaches where there is a sandbox: not beyond it, to the network, or anywhere. "" without one."""
+"""What a call may reach with a sandbox: only the sandbox, the network, or everything. "" without a sandbox."""
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True):
-    """A name in a folder, not followed when it is a link. `size` in bytes, `mode` the permission bits."""
+    """An entry of a folder; links are not followed. `size` in bytes, `mode` the permission bits."""
 
     name: str
     kind: Literal["file", "folder", "link", "other"]
@@ -27,12 +27,13 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """A command that ended. `output` is capped (head and tail); `spill` names the file with all of it, "" when nothing was cut.
+    """A command that ended. `output` is truncated to its head and tail; `spill` is the file with all of it, "" when
+    nothing was truncated.
 
-    `exit_code` is None when the command was killed (`timed_out` tells whether by its own limit), 128 + N when signal N
-    ended it; `duration_s` in seconds. `left` counts the processes that outlived the command and were ended after it;
-    `changed` is what changed in the workspace meanwhile, as far as it could be seen cheaply. `blocked` says what a sandbox
-    seems to have refused, "" where nothing points to one; `tampered` names protected files that changed all the same.
+    `exit_code` is None when the command was killed (`timed_out`: by its time limit), 128 + N when signal N ended it.
+    `left` counts the processes that outlived the command and were ended after it. `changed` are changes in the
+    workspace meanwhile, as far as they were detected. `blocked` says what a sandbox seems to have denied, "" for
+    nothing; `tampered` names protected files that were changed all the same.
     """
 
     exit_code: int | None
@@ -50,8 +51,8 @@ class Ran(msgspec.Struct, frozen=True):
 class BackgroundJob(msgspec.Struct, frozen=True):
     """A command in the background; `exit_code` is None while it runs and when it was killed.
 
-    `output` is what came since the last look, capped; `spill` as in `Ran`. `ended` is True in the one look that first
-    sees its end, and `changed`, `blocked` and `tampered` are filled in that one.
+    `output` is the output since the last call of `job`, truncated; `spill` as in `Ran`. `ended` is True in the first
+    result after its end, and only that one has `changed`, `blocked` and `tampered`.
     """
 
     id: str
@@ -67,8 +68,8 @@ class BackgroundJob(msgspec.Struct, frozen=True):
 
 
 class Printed(msgspec.Struct, frozen=True):
-    """What a program of Friday's own printed. `exit_code` is None when it was killed: by its limit of time
-    (`timed_out`) or because it printed more than it may (`cut`)."""
+    """The output of a program that Friday runs for itself. `exit_code` is None when it was killed: by its time limit
+    (`timed_out`) or because of too much output (`cut`)."""
 
     exit_code: int | None
     out: bytes
@@ -78,49 +79,49 @@ class Printed(msgspec.Struct, frozen=True):
 
 
 class Workspace(Protocol):
-    """Files and commands. Every path is resolved, symbolic links included, and must lie in `roots`. No command of an agent
-    may name a folder in `away`."""
+    """Files and commands. Paths are resolved with their symbolic links and must be inside `roots`. Commands of agents may
+    not name a folder in `away`."""
 
     root: Path
     roots: tuple[Path, ...]
     away: tuple[Path, ...]
 
     def reach(self, access: Access) -> Reach:
-        """How far a command with that access reaches here."""
+        """The reach of a command with that access."""
         ...
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
-        """The absolute path behind `path` (relative to `root`). Raises ToolError when it lies outside every root.
+        """The absolute path behind `path` (relative to `root`). Raises ToolError when it is outside all roots.
 
-        What only will be read may also lie in the folder where long output is kept.
+        A path to read from may also be in the folder with long outputs.
         """
         ...
 
     def label(self, path: str | Path) -> str:
-        """How `path` is shown and matched by rules: relative to `root` with `/`, absolute when outside it.
-        A string is resolved first and may raise ToolError as `resolve` does."""
+        """The form of `path` for people and rules: relative to `root` with `/`, absolute when outside it. A string is
+        resolved first, which may raise ToolError."""
         ...
 
     def labels(self, path: str) -> tuple[str, ...]:
-        """Every name by which a rule may speak of `path`: as it was asked for and, where a link leads elsewhere, as it is."""
+        """All labels of `path` that rules are matched with: as given and, when it is a link, its target."""
         ...
 
     async def stat(self, path: Path) -> DirectoryEntry | None:
-        """What stands at a resolved path, None when nothing does. Raises ToolError when that cannot be told."""
+        """The entry at a resolved path, None when it does not exist. Raises ToolError when it cannot be read."""
         ...
 
     async def entries(self, path: Path) -> list[DirectoryEntry]:
-        """The names in a folder, sorted. Raises ToolError when it is none or cannot be read."""
+        """The entries of a folder, sorted. Raises ToolError when it is not a folder or cannot be read."""
         ...
 
     async def read(self, path: Path, *, limit: int) -> bytes:
-        """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and what cannot be read."""
+        """At most `limit` bytes of a regular file. Raises ToolError for folders, devices, FIFOs and unreadable files."""
         ...
 
     async def write(self, path: Path, data: bytes, *, expect: str | None, agent: str = "") -> str:
-        """Replace a file atomically, keeping its mode; missing folders above it are made. Returns the sha256 of `data`.
-        `agent` is who wants it, "" the person. `expect` is the sha256 of the content it must still have (None: it must
-        not exist). Raises ToolError when that does not hold or it cannot be written."""
+        """Replace a file atomically, with its mode; missing parent folders are created. Returns the sha256 of `data`.
+        `agent` is the path of the agent, "" for a person. `expect` is the sha256 of the content it must have (None: it
+        must not exist). Raises ToolError when it has another content or cannot be written."""
         ...
 
     async def run(
@@ -133,29 +134,29 @@ class Workspace(Protocol):
         cwd: Path | None = None,
         access: Access = "",
     ) -> Ran:
-        """Run a shell command in a session of its own; everything it started is gone when this returns. `access` is what
-        it may beyond the sandbox, where there is one."""
+        """Run a shell command in a new process session. All its processes have ended when this returns. `access` is what it
+        may do beyond the sandbox."""
         ...
 
     async def execute(
         self, argv: Sequence[str], *, agent: str, timeout_s: float, limit: int, cwd: Path | None = None
     ) -> Printed:
-        """Run a program Friday itself needs (no shell), reading at most `limit` bytes of its output."""
+        """Run a program for Friday itself, without a shell. At most `limit` bytes of its output are read."""
         ...
 
     async def start(self, command: str, *, agent: str, access: Access = "") -> BackgroundJob:
-        """Start a background command owned by `agent`; `access` as in `run`."""
+        """Start a background command of `agent`. `access` as in `run`."""
         ...
 
     async def job(self, job_id: str, *, agent: str, kill: bool = False, wait_s: float = 0.0) -> BackgroundJob:
-        """Look at (or kill) a background command of `agent`, at most `wait_s` seconds after something new came of it.
-        Raises ToolError for an unknown id."""
+        """The state of a background command of `agent`, after waiting up to `wait_s` seconds for new output. `kill` ends
+        it. Raises ToolError for an unknown id."""
         ...
 
     async def release(self, agent: str) -> None:
-        """End every process of `agent`; returns when none is left (at most 2 s)."""
+        """End all processes of `agent`. Returns when none is left, after 2 s at most."""
         ...
 
     async def close(self) -> None:
-        """End every process of everyone."""
+        """End the processes of all agents."""
         ...

@@ -1,4 +1,4 @@
-"""One run of one agent, what it was asked, and what its relatives may know of it."""
+"""One run of one agent, its task, and the summary of it for other agents."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..agent.agent import Agent, RunResult
+from ..agent.agent import Agent
 from ..protocol.agent_path import parent_of
-from ..protocol.events import Status, StopReason
 from ..protocol.messages import Usage
 from ..protocol.provider import Provider
-from ..protocol.receipt import Finding, Receipt
+from ..protocol.receipt import Receipt
+from ..protocol.run_result import RunResult, Status, StopReason
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
-    """What a child is asked to do. Limits only lower what the profile grants; None leaves it. `timeout_s` in active seconds.
+    """The task of a sub-agent. Limits can only lower those of its profile; None keeps them. `timeout_s` is active seconds.
 
-    A `background` child is not waited for. A `fork` starts from its parent's conversation instead of an empty one.
-    `schema` is a JSON Schema that the result must fit, `workspace` a Workspace of its own (None: its parent's). `told`: all
-    it works on stands in its task, so that no tool need run.
+    The parent does not wait for a `background` child. A `fork` starts with its parent's conversation. `schema` is a JSON
+    Schema that the result must match, `workspace` a separate Workspace (None: its parent's). `self_contained`: the task
+    includes all input, so a result without tool calls is not suspicious.
     """
 
     profile: str
@@ -39,7 +39,7 @@ class SubagentTask(msgspec.Struct, frozen=True):
 
 
 class SpawnEstimate(NamedTuple):
-    """A child that was started, as far as its price depends on that: its parent's provider, its profile, its limit."""
+    """What the price of a sub-agent depends on: its parent's provider, its profile, its token limit."""
 
     above: Provider
     profile: str
@@ -47,26 +47,23 @@ class SpawnEstimate(NamedTuple):
 
 
 class AgentSummary(msgspec.Struct, frozen=True):
-    """An agent as its relatives may know it: what it was asked, how it stands, what it brought."""
+    """What other agents may know of an agent. `end` is how its newest run ended, None while it is open. `usage` includes
+    its descendants; `duration_s` is active seconds of that run."""
 
     path: str
     profile: str
     task: str
     status: Status
-    stop_reason: StopReason | None = None
-    result: str = ""
-    error: str = ""
-    limit_of: str = ""
+    end: RunResult | None = None
     usage: Usage = Usage()
     duration_s: float = 0.0
     receipt: Receipt = Receipt()
-    findings: tuple[Finding, ...] = ()
     model: str = ""
 
 
 class AgentRun:
-    """One run of one agent. `waiter` is the agent that started it, "" for a person; `reports_to` the one whose call
-    stops it and returns how it ended."""
+    """One run of one agent. `waiter` is the agent that started it, "" for a person. `reports_to` is the agent whose call
+    stops it and returns its result. `why` is the reason of an abort, `soft` that of a requested wrap-up."""
 
     def __init__(self, agent: Agent, spec: SubagentTask) -> None:
         self.agent = agent
@@ -88,11 +85,11 @@ class AgentRun:
 
     @property
     def leaving(self) -> bool:
-        """Whether it is being stopped, or ends by itself: nothing new begins below it."""
+        """Whether it is being stopped or ends, so that it may start no sub-agents."""
         return bool(self.why or self.soft or self.ending)
 
     async def finished(self) -> None:
-        """Returns when the run has ended or went to the background."""
+        """Wait until the run ended or was sent to the background."""
         assert self.task
         left = asyncio.ensure_future(self.detached.wait())
         try:
@@ -102,15 +99,17 @@ class AgentRun:
 
     @property
     def summary(self) -> AgentSummary:
-        """This agent as of now."""
+        """The agent as it is now."""
         agent = self.agent
-        about = AgentSummary(
-            agent.path, agent.profile, self.spec.task, agent.slot.status, usage=agent.tree_usage, model=agent.model
-        )  # fmt: skip
-        if not self.ended:
-            return msgspec.structs.replace(about, duration_s=agent.slot.clock.elapsed)
-        end = self.outcome
-        return msgspec.structs.replace(
-            about, status=end.status, stop_reason=end.stop_reason, result=end.result, error=end.error,
-            limit_of=end.limit_of, duration_s=agent.slot.clock.elapsed, receipt=agent.receipt, findings=end.findings,
-        )  # fmt: skip
+        end = self.outcome if self.ended else None
+        return AgentSummary(
+            agent.path,
+            agent.profile,
+            self.spec.task,
+            end.status if end else agent.slot.status,
+            end,
+            usage=agent.tree_usage,
+            duration_s=agent.slot.clock.elapsed,
+            receipt=agent.receipt,
+            model=agent.model,
+        )

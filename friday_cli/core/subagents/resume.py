@@ -1,4 +1,4 @@
-"""Continuing an ended agent: what the log knows of it is put into an agent made anew."""
+"""Resumes an ended agent: restores its state from the log, and computes the rest of its budget."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..protocol.messages import Usage, without_thinking
 def budget_left(
     records: Mapping[str, AgentRecord], path: str, *, more: int | None = None, most: int | None = None
 ) -> tuple[int | None, float | None]:
-    """Tokens and US dollars that an agent and all below it may still use, None without a limit.
+    """Tokens and US dollars that an agent and its descendants may still use, None without a limit.
 
-    `more` tokens are what a person or its parent gives it anew, in place of what is left; over its life it never gets
-    above `most`. Raises LimitReached where too little is left to make a request.
+    `more` is a new token limit from a person or the parent, instead of the rest; over all runs it gets `most` tokens at
+    most. Raises LimitReached when too little is left for a request.
     """
     granted, used = records[path].granted, _used(records, path)
     tokens, cost = None, None
@@ -36,7 +36,7 @@ def budget_left(
 
 
 def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
-    """What an agent and all below it used over their lives."""
+    """The usage of an agent and its descendants over all runs."""
     total = Usage()
     for record in records.values():
         if is_under(record.path, path):
@@ -45,8 +45,8 @@ def _used(records: Mapping[str, AgentRecord], path: str) -> Usage:
 
 
 def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
-    """Give `agent`, whose budget is what it has left, its history, usage, receipt and prefix; another model cannot read
-    the old thinking, so that is dropped."""
+    """Restore the history, usage, receipt and prefix of `agent`, whose budget is the rest of it. With another model the
+    thinking is dropped."""
     record = records[agent.path]
     agent.history, agent.usage, agent.run = record.history, record.usage, record.run
     agent.receipt_builder.reset(record.receipt)
@@ -63,5 +63,5 @@ def restore(agent: Agent, records: Mapping[str, AgentRecord]) -> None:
     if record.prefix and record.prefix.model == agent.model:
         agent.system, agent.specs = record.prefix.system, record.prefix.tools
     else:
-        agent.news.append(Prefix(agent.model, agent.system, agent.specs))
+        agent.start_events.append(Prefix(agent.model, agent.system, agent.specs))
         agent.history = [without_thinking(m) for m in agent.history]

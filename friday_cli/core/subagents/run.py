@@ -1,4 +1,4 @@
-"""A life: from the first event of a run to its end, which is written in one place and once."""
+"""Runs an agent once: writes its first event, drives the loop, and writes its final event exactly once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from ..agent.agent import Agent, RunResult, Services
-from ..agent.loop import close_calls, may_go_on, save_partial_reply, wrap_up
+from ..agent.agent import Agent, Services
+from ..agent.loop import close_calls, may_continue, save_partial_reply, wrap_up
 from ..agent.supervision import run_supervised
 from ..agent.tool_calls import stop
 from ..limits.budget import LimitReached
@@ -18,6 +18,7 @@ from ..protocol.agent_path import parent_of
 from ..protocol.events import AgentFinished, AgentStarted, AnyEvent, Compacted, MessageAdded, Notice, Prefix
 from ..protocol.messages import Message, estimate_message
 from ..protocol.receipt import audit, checked
+from ..protocol.run_result import RunResult
 from .node import AgentRun
 
 log = logging.getLogger(__name__)
@@ -25,23 +26,23 @@ T = TypeVar("T")
 
 
 class RunHost(Protocol):
-    """What a life needs of the tree it is lived in."""
+    """What a run needs of the tree of agents."""
 
     world: Services
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None: ...
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
-        """Stop what must not outlive `node`."""
+        """Stop the sub-agents that must end with `node`."""
         ...
 
     async def on_run_ended(self, node: AgentRun) -> None:
-        """The end of `node` is written."""
+        """The final event of `node` is written."""
         ...
 
 
 async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
-    """One run of an agent. Only a defect could escape; cancelling its task is an abort."""
+    """One run of an agent. Cancelling its task aborts it. Raises only CancelledError."""
     node.begun = True
     agent = node.agent
     begun = asyncio.get_running_loop().time()
@@ -53,7 +54,7 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
         if agent.time_s:
             agent.slot.clock.alarm(agent.time_s, lambda: home.request_wrap_up(node, "time"))
         outcome = await _at_work(home, node)
-        while outcome.stop_reason == "done" and may_go_on(agent):  # it came after the last look into the inbox
+        while outcome.stop_reason == "done" and may_continue(agent):  # a message came after the last turn
             outcome = await _at_work(home, node)
     except asyncio.CancelledError:
         outcome = RunResult("cancelled", node.why or "aborted", agent.partial, partial=True)
@@ -68,14 +69,24 @@ async def run(home: RunHost, node: AgentRun, message: Message | None) -> None:
 async def _announce(home: RunHost, node: AgentRun, message: Message | None) -> None:
     agent, spec = node.agent, node.spec
     started = AgentStarted(
-        agent.run, agent.profile, spec.task, agent.model, parent_of(agent.path), spec.call_id, spec.background,
-        tuple(agent.tools), agent.rules.effective_mode, int(agent.budget.tokens.limit or 0), agent.budget.cost.limit,
-        agent.max_turns, agent.time_s,
-    )  # fmt: skip
+        run=agent.run,
+        profile=agent.profile,
+        task=spec.task,
+        model=agent.model,
+        parent=parent_of(agent.path),
+        call_id=spec.call_id,
+        background=spec.background,
+        tools=tuple(agent.tools),
+        mode=agent.rules.effective_mode,
+        tokens=int(agent.budget.tokens.limit or 0),
+        cost_usd=agent.budget.cost.limit,
+        turns=agent.max_turns,
+        time_s=agent.time_s,
+    )
     prefix = Prefix(agent.model, agent.system, agent.specs)
     events: list[AnyEvent] = [started, prefix] if agent.run == 1 else [started]
-    events += agent.news
-    agent.news.clear()
+    events += agent.start_events
+    agent.start_events.clear()
     if node.spec.fork and agent.run == 1:
         given = tuple(agent.history[:-1])
         events.append(Compacted(given, 0, sum(map(estimate_message, given))))
@@ -102,15 +113,15 @@ async def _at_work(home: RunHost, node: AgentRun) -> RunResult:
             raise error
         why, whose = error.limit, error.whose
     elif node.soft is None:
-        raise asyncio.CancelledError  # stopped from outside the tree, at shutdown
+        raise asyncio.CancelledError  # cancelled from outside the tree, at shutdown
     node.wrapping = True
     agent.slot.clock.silence()
-    await agent.slot.resume_single(hurry=True)  # its seconds are counted: it does not queue behind others
+    await agent.slot.resume_single(hurry=True)  # its time is limited, so it does not wait for others
     return await wrap_up(agent, world, why, whose=whose)
 
 
 async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) -> None:
-    """Leave nothing of the run behind, then write its end. Runs to its last line whatever happens."""
+    """Clean up after the run, then write its final event. Never cancelled before its last line."""
     agent, world = node.agent, home.world
     agent.slot.clock.silence()
     agent.slot.end()
@@ -120,18 +131,24 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
     await _release(world, agent)
     agent.budget.close_reserve()
     needed = [] if node.spec.self_contained else [tool.info for tool in agent.tools.values()]
-    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.result, needed))
-    node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
-    wall = asyncio.get_running_loop().time() - begun
-    await world.log.emit(
-        agent.path,
-        AgentFinished(
-            agent.run, outcome.status, outcome.stop_reason, outcome.result, outcome.error, outcome.limit_of,
-            outcome.partial, agent.usage, agent.tree_usage, agent.slot.clock.elapsed, wall, agent.receipt,
-            node.outcome.findings,
-        ),
-        durable=agent.path == "a",
-    )  # fmt: skip
+    agent.receipt_builder.warn(*audit(agent.receipt_builder, outcome.text, needed))
+    end = node.outcome = msgspec.structs.replace(outcome, findings=checked(outcome.findings, agent.receipt))
+    finished = AgentFinished(
+        run=agent.run,
+        status=end.status,
+        stop_reason=end.stop_reason,
+        result=end.text,
+        error=end.error,
+        limit_of=end.limit_of,
+        partial=end.partial,
+        usage=agent.usage,
+        tree_usage=agent.tree_usage,
+        duration_s=agent.slot.clock.elapsed,
+        wall_s=asyncio.get_running_loop().time() - begun,
+        receipt=agent.receipt,
+        findings=end.findings,
+    )
+    await world.log.emit(agent.path, finished, durable=agent.path == "a")
     node.ended = True
     await home.on_run_ended(node)
 
@@ -139,13 +156,13 @@ async def _end(home: RunHost, node: AgentRun, outcome: RunResult, begun: float) 
 async def _release(world: Services, agent: Agent) -> None:
     try:
         await agent.workspace.release(agent.path)
-    except Exception as error:  # an end must be written whatever the machine says
+    except Exception as error:  # the final event must be written in any case
         log.exception("processes of %s", agent.path)
         await world.log.emit(agent.path, Notice(f"Processes of {agent.path} may be left: {error}", "error"))
 
 
 async def finish_despite_cancel(work: Awaitable[T]) -> T:
-    """Await `work` to its end even if this task is cancelled meanwhile."""
+    """Await `work` to its end, also when this task is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,74 +1,91 @@
-"""The tree of agents: starting, waiting, sending, continuing and stopping."""
+"""The tree of agents: starts, resumes, waits for, messages and stops them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 from ..agent.agent import Agent, Services, Source
 from ..agent.tool_calls import stop
 from ..eventlog import notices
 from ..limits.budget import Clock, LimitReached
+from ..limits.slots import RunSlot
 from ..protocol.agent_path import depth_of, is_under, parent_of
 from ..protocol.errors import ToolError
-from ..protocol.events import Detached, InboxMessage, StopReason
+from ..protocol.events import Detached, InboxMessage
 from ..protocol.messages import Message, user
+from ..protocol.run_result import StopReason
 from .node import AgentRun, AgentSummary, SpawnEstimate, SubagentTask
 from .run import run
 
 __all__ = ["AgentRun", "AgentSummary", "SpawnEstimate", "SubagentTask", "SubagentTree"]
 
 
-class SubagentTree:
-    """All agents of a session by path: those at work as nodes, those that ended as what is known of them.
+class AgentHost(Protocol):
+    """Makes the agents of a tree and is told when they end. It exists before the tree, so each method gets that."""
 
-    `build(parent, spec, path)` makes a child and its first message, `revive(parent, path)` an ended one from the log;
-    both raise ToolError when there may be no such child. `on_news(path)` is called when there is news for an agent
-    that is not at work, `on_end(path)` when a run has ended and before anybody above it hears of that, or
-    could not be begun.
+    def build_root(self, tree: SubagentTree) -> Agent:
+        """The main agent. Raises FridayError if its model or profile cannot be used."""
+        ...
+
+    def build(self, tree: SubagentTree, parent: Agent, spec: SubagentTask, path: str) -> tuple[Agent, Message]:
+        """A new child and its first message. Raises ToolError, with a message for the parent's model, or LimitReached."""
+        ...
+
+    async def restore(self, tree: SubagentTree, parent: Agent, path: str, spec: SubagentTask) -> Agent:
+        """An ended agent as the log has it. Raises ToolError, LimitReached."""
+        ...
+
+    async def run_ended(self, tree: SubagentTree, path: str) -> None:
+        """The run of a child has ended, or it was not resumed after all. Called before any agent is notified. Never
+        raises."""
+        ...
+
+
+class SubagentTree:
+    """All agents of a session by path: an `AgentRun` for each running one, an `AgentSummary` for each ended one.
+
+    `host` makes its agents. `known` are the agents of earlier processes, in the order of their start; `left` are those that
+    the conversation of the main agent does not include since it was rewound.
     """
 
     def __init__(
         self,
         world: Services,
+        host: AgentHost,
         *,
-        build: Callable[[Agent, SubagentTask, str], tuple[Agent, Message]],
-        revive: Callable[[Agent, str, SubagentTask], Awaitable[Agent]],
         known: Sequence[AgentSummary] = (),
+        left: frozenset[str] = frozenset(),
     ) -> None:
         self.world = world
         self.slots = asyncio.Semaphore(world.policy.max_concurrent)
         self.started_now: list[SpawnEstimate] = []
-        """What was started in this turn of the user; each turn has a list of its own."""
-        self.on_news: Callable[[str], None] = lambda path: None
-        self.on_end: Callable[[str], Awaitable[None]] = _ignore_end
-        self.left: frozenset[str] = frozenset()
-        """Agents that the conversation of the root knows nothing of, for it was taken back to before them."""
-        self._build = build
-        self._revive = revive
-        self.root: Agent | None = None
+        """The sub-agents started since the last prompt of the user."""
+        self.left = left
+        self.closed = False
+        self._host = host
         self._nodes: dict[str, AgentRun] = {}
-        self._going: set[AgentRun] = set()  # their ends are written, and not told yet
+        self._going: set[AgentRun] = set()  # ended runs whose parents are not notified yet
         self.resuming = asyncio.Lock()
-        """Held from the look at an ended agent until it runs again: two at once would not see each other's budgets, and
-        where it works must not be taken away meanwhile."""
-        self._past = {k.path: k for k in known}  # in the order of birth; those at work stand in it, too
-        world.remember = self._remember
+        """Held while an ended agent is resumed: two at once would not see each other's budgets, and its worktree must not
+        be removed meanwhile."""
+        self._past = {k.path: k for k in known}  # in the order of their first start; contains running ones too
+        self.root = host.build_root(self)
 
     # ---- looking ---------------------------------------------------------------
 
     def node(self, path: str) -> AgentRun:
-        """The run of an agent that is at work, or of the root. Raises KeyError."""
+        """The run of a running agent, or the newest one of the main agent. Raises KeyError."""
         return self._nodes[path]
 
     def known(self, path: str) -> AgentSummary | None:
-        """What is known of an agent, of this process or an earlier one."""
+        """The summary of an agent, of this process or an earlier one; None for an unknown path."""
         node = self._nodes.get(path)
         return node.summary if node else self._past.get(path)
 
     def below(self, path: str) -> list[AgentSummary]:
-        """All descendants of an agent, in order of their birth."""
+        """All descendants of an agent, in the order of their first start."""
         return [known for p in self._past if p != path and is_under(p, path) and (known := self.known(p))]
 
     def running(self, path: str) -> list[AgentRun]:
@@ -78,7 +95,7 @@ class SubagentTree:
     # ---- starting and waiting --------------------------------------------------
 
     def spawn(self, parent: str, spec: SubagentTask) -> AgentRun:
-        """Start a child; it is queued when all places are taken. Raises ToolError when a limit forbids it."""
+        """Start a sub-agent. It is queued while no run slot is free. Raises ToolError when a limit forbids it."""
         policy, node = self.world.policy, self._living_parent(parent)
         if depth_of(parent) + 1 > policy.max_depth:
             raise ToolError(f"Agents may be nested {policy.max_depth} deep; you are at {depth_of(parent)}.")
@@ -87,36 +104,36 @@ class SubagentTree:
             raise ToolError(f"This session has had {count} agents, which is its limit. Do the work yourself.")
         path = f"{parent}.{1 + max((_number(p) for p in self._past if parent_of(p) == parent), default=0)}"
         try:
-            agent, message = self._build(node.agent, spec, path)
+            agent, message = self._host.build(self, node.agent, spec, path)
         except LimitReached as limit:
             raise ToolError(f"No agent was started: the {limit.limit} budget of {limit.whose} is used up.") from None
         self.started_now.append(SpawnEstimate(node.agent.provider, spec.profile, spec.max_tokens))
         return self.run(agent, spec, message)
 
     async def resume(self, path: str, spec: SubagentTask, *, by: str | None) -> AgentRun:
-        """Go on with a child that ended: its history, rights, depth and what is left of its budget, with `spec.task` as
-        the next message. `by` is the agent that wants it, None a person. Raises ToolError when it cannot be."""
+        """Resume an ended sub-agent with its history, rights and the rest of its budget; `spec.task` is the next message.
+        `by` is the path of the agent that resumes it, None for a person. Raises ToolError when that is not possible."""
         known = self.known(path)
         if known is None or depth_of(path) == 0 or (by is not None and (not is_under(path, by) or path == by)):
-            raise ToolError(f"There is no sub-agent {path!r} to go on with.")
+            raise ToolError(f"There is no sub-agent {path!r} to resume.")
         async with self.resuming:
             try:
                 return await self._resumed(path, spec, by)
             except ToolError:
-                await self.on_end(path)
+                await self._host.run_ended(self, path)
                 raise
 
     async def _resumed(self, path: str, spec: SubagentTask, by: str | None) -> AgentRun:
         self._may_resume(path, by)
         try:
-            agent = await self._revive(await self._agent(parent_of(path)), path, spec)
+            agent = await self._host.restore(self, await self._agent(parent_of(path)), path, spec)
         except LimitReached as limit:
             raise ToolError(
                 f"{path} was not continued: the {limit.limit} budget of {limit.whose} is used up.",
                 hint="Give it max_tokens from what you have left." if limit.whose == path else "",
             ) from None
         try:
-            self._may_resume(path, by)  # something may have been stopped while the log was read
+            self._may_resume(path, by)  # an agent may have been stopped while the log was read
         except ToolError:
             agent.budget.close_reserve()
             raise
@@ -127,7 +144,7 @@ class SubagentTree:
         return node
 
     def _may_resume(self, path: str, by: str | None) -> None:
-        """Raises ToolError when somebody above an agent is being stopped, or it or any below it is at work."""
+        """Raises ToolError when an ancestor of the agent is being stopped, or it or a descendant is running."""
         if by is not None:
             self._living_parent(by)
         for node in self._nodes.values():
@@ -143,20 +160,21 @@ class SubagentTree:
             )
 
     async def _agent(self, path: str) -> Agent:
-        """An agent as it stands; one that ended is made anew from the log, without a run."""
+        """An agent. An ended one is restored from the log, without a run."""
         if path in self._nodes:
             return self._nodes[path].agent
-        if self.root is not None and path == self.root.path:
+        if path == self.root.path:
             return self.root
-        for node in self.running(path):  # one below it was continued, under an agent made for that
+        for node in self.running(path):  # a descendant was resumed, with a restored parent
             above = node.agent.parent
             while above is not None:
                 if above.path == path:
                     return above
                 above = above.parent
         known = self._past[path]
-        agent = await self._revive(await self._agent(parent_of(path)), path, SubagentTask(known.profile, known.task))
-        agent.budget.close_reserve()  # it will not wrap anything up
+        parent = await self._agent(parent_of(path))
+        agent = await self._host.restore(self, parent, path, SubagentTask(known.profile, known.task))
+        agent.budget.close_reserve()  # it has no run that needs a wrap-up
         return agent
 
     def _living_parent(self, parent: str) -> AgentRun:
@@ -166,7 +184,7 @@ class SubagentTree:
         return node
 
     def run(self, agent: Agent, spec: SubagentTask, message: Message | None = None) -> AgentRun:
-        """Begin a run of an agent, with `message` as the newest of its history."""
+        """Start a run of an agent, after adding `message` to its history."""
         node = self._nodes[agent.path] = AgentRun(agent, spec)
         if depth_of(agent.path):
             self._past.setdefault(agent.path, node.summary)
@@ -182,8 +200,22 @@ class SubagentTree:
         node.task = asyncio.create_task(run(self, node, message), name=f"agent {agent.path}")
         return node
 
+    def run_root(self, task: str, message: Message) -> AgentRun:
+        """Start a run of the main agent."""
+        if self.root.run:
+            self.root.slot = RunSlot(self.root.path, log=self.world.log, slots=None)
+        return self.run(self.root, SubagentTask(self.root.profile, task), message)
+
+    def wake(self, path: str = "a") -> None:
+        """Start a run if `path` is the main agent, it is idle, and a message that needs a run is in its inbox."""
+        last = self._nodes[self.root.path]
+        if path == self.root.path and last.ended and not self.closed and self.root.inbox.needs_turn:
+            waiting = self.root.inbox.take_turn_message()
+            task = waiting.text if waiting.source == "person" else last.spec.task
+            self.run_root(task, user(waiting.text, source=waiting.source))
+
     async def wait(self, parent: str, nodes: Sequence[AgentRun]) -> None:
-        """Returns when all `nodes` have ended or gone to the background. If the waiting call is stopped, so are they."""
+        """Wait until all `nodes` ended or went to the background. When the waiting call is cancelled, they are stopped."""
         waiter = self._nodes[parent].agent
         try:
             async with waiter.slot.waiting("waiting_child", " ".join(n.path for n in nodes), resume=False):
@@ -197,7 +229,7 @@ class SubagentTree:
             raise
 
     async def detach(self, path: str) -> bool:
-        """Let a child that somebody waits for go on in the background; False when it is not at work or is there already."""
+        """Send a sub-agent to the background. False when it is not running or is there already."""
         node = self._nodes.get(path)
         if node is None or node.background or node.ending or depth_of(path) == 0:
             return False
@@ -207,14 +239,14 @@ class SubagentTree:
         return True
 
     def in_background(self) -> list[AgentRun]:
-        """The background runs that have not ended, and all of which nobody above has been told yet that they have."""
+        """The running background runs, and ended runs whose parents are not notified yet."""
         return [*(n for n in self._nodes.values() if n.background and not n.ended), *self._going]
 
     async def send(self, path: str, text: str, source: Source) -> None:
-        """Hand a message to an agent at work; it reads it at its next turn. Raises ToolError when it is not at work."""
+        """Send a message to a running agent, which reads it at its next turn. Raises ToolError when it is not running."""
         node = self._nodes.get(path)
         if node is not None and not node.begun:
-            await asyncio.sleep(0)  # the log tells of its start before it tells of the message
+            await asyncio.sleep(0)  # its start must be logged before the message
         if node is None or node.ended or node.leaving or (node.wrapping and depth_of(path)):
             raise ToolError(f"{path} is not at work.", hint="Continue it with a new task instead.")
         await node.agent.inbox.put(InboxMessage(text, source))
@@ -222,14 +254,14 @@ class SubagentTree:
             await self.notify_parent(path, notices.steered(path, node.agent.profile, text))
 
     async def notify_parent(self, path: str, text: str) -> None:
-        """Let whoever is above an agent know what a person does with it, at their next turn, whenever that is."""
+        """Notify the nearest running ancestor of what a person did with an agent. The notice does not wake it."""
         if depth_of(path):
             await self._deliver(parent_of(path), InboxMessage(text, "harness", quiet=True))
 
-    # ---- stopping: the only doors ----------------------------------------------
+    # ---- stopping --------------------------------------------------------------
 
     async def stop_for(self, by: str, path: str, level: Literal["cancel", "abort"]) -> int:
-        """`stop` for the agent `by`, which reads how it ended in what its call returns, and in no note besides."""
+        """`stop` for the agent `by`, which reads the result in its call and gets no notice."""
         node = self._nodes.get(path)
         try:
             if node is not None:
@@ -241,9 +273,9 @@ class SubagentTree:
             raise
 
     async def stop(self, path: str, *, level: Literal["cancel", "abort"] = "abort", why: StopReason = "aborted") -> int:
-        """End an agent and all below it; returns how many runs that ended, when nothing of them is left.
+        """Stop an agent and its descendants, and wait for them. Returns the number of runs that were stopped.
 
-        `abort` ends everything now. `cancel` gives the named agent one wrap-up turn, its descendants none.
+        `abort` stops all at once. `cancel` gives the named agent one wrap-up turn, its descendants none.
         """
         count = len(self.running(path))
         if level == "cancel" and path in self._nodes and not self._nodes[path].ended:
@@ -253,15 +285,20 @@ class SubagentTree:
             self.request_wrap_up(node, "cancelled")
             assert node.task
             await asyncio.wait([node.task])
-            while doomed := [n.task for n in self.running(path) if n.why and n.task]:  # it may have wrapped up already
+            while doomed := [n.task for n in self.running(path) if n.why and n.task]:  # its wrap-up may be over
                 await asyncio.wait(doomed)
             return count
-        while self.running(path):  # a child may be born while its parent is being stopped
+        while self.running(path):  # a child may start while its parent is being stopped
             self._mark_stopped(path, why)
             await asyncio.wait([n.task for n in self.running(path) if n.task])
         while going := [n.task for n in self._going if n.task and is_under(n.path, path)]:
             await asyncio.wait(going)
         return count
+
+    async def close(self) -> None:
+        """Stop all agents; none is woken by messages afterwards."""
+        self.closed = True
+        await self.stop(self.root.path)
 
     def _mark_stopped(self, path: str, why: StopReason) -> None:
         for node in self.running(path):
@@ -270,48 +307,48 @@ class SubagentTree:
                 stop(node.task)
 
     def request_wrap_up(self, node: AgentRun, reason: Literal["cancelled", "time"]) -> None:
-        """Ask a run to end with a wrap-up; without effect where it is ending already."""
+        """Ask a run to end with a wrap-up turn. No effect on a run that ends already."""
         if node.ended or node.ending or node.wrapping or node.soft or node.why:
             return
         node.soft = reason
         if node.work is None:
-            self._mark_stopped(node.path, "cancelled")  # not at work yet: there is nothing to hand back
+            self._mark_stopped(node.path, "cancelled")  # it did not begin, so it has no result
         else:
             stop(node.work)
 
     def _children(self, path: str) -> list[str]:
-        """Those at work right below an agent, or below children of it that ended."""
+        """The nearest running descendants of an agent."""
         below = [p for p in self._nodes if p != path and is_under(p, path)]
         return [p for p in below if parent_of(p) == path or parent_of(p) not in self._nodes]
 
-    # ---- what a life asks of its home -------------------------------------------
+    # ---- called by the runs ----------------------------------------------------
 
     async def stop_children(self, node: AgentRun, *, stopped: bool) -> None:
         """Stop the children of a run that ends: all of them when it is stopped itself, else those it waited for."""
         for path in self._children(node.path):
-            child = self._nodes.get(path)  # it may end while another is stopped
+            child = self._nodes.get(path)  # it may have ended while another was stopped
             if child and (stopped or (child.waiter == node.path and not child.background)):
                 await self.stop(path, why="parent")
 
     async def on_run_ended(self, node: AgentRun) -> None:
-        """Keep of an ended child only what may be known of it: the log has the rest. Then tell of its end."""
+        """Keep only the summary of an ended sub-agent, and notify its parent. The log has the rest."""
         if not depth_of(node.path):
-            if node.agent.inbox.calls and node.outcome.status != "cancelled":
-                self.on_news(node.path)
+            if node.agent.inbox.needs_turn and node.outcome.status != "cancelled":
+                self.wake()
             return
         self._past[node.path] = node.summary
         del self._nodes[node.path]
         self._going.add(node)
         try:
-            await self.on_end(node.path)
-            if node.why != "parent":  # else whoever would be told is being stopped, too
+            await self._host.run_ended(self, node.path)
+            if node.why != "parent":  # otherwise its parent is being stopped too
                 await self._report_end(node)
         finally:
             self._going.discard(node)
 
     async def _report_end(self, node: AgentRun) -> None:
-        """Tell those above of an end that they do not wait for, and what it did not live to read."""
-        for unread in node.agent.inbox.news():
+        """Notify the nearest running ancestor of an end that it does not wait for, and pass on unread notices."""
+        for unread in node.agent.inbox.take_notices():
             await self._deliver(parent_of(node.path), unread)
         if node.background or not node.waiter:
             by_person, (end, agent) = not node.background, (node.outcome, node.agent)
@@ -322,41 +359,36 @@ class SubagentTree:
                 await self._deliver(parent_of(node.path), told)
 
     def _nearest_running_ancestor(self, path: str) -> str:
-        """Who hears news for an agent: the nearest living one above it where it is not at work."""
+        """The agent itself when it is running, else its nearest running ancestor."""
         while depth_of(path) and (path not in self._nodes or self._nodes[path].ending):
             path = parent_of(path)
         return path
 
     async def _deliver(self, path: str, message: InboxMessage) -> None:
-        """News for an agent, or the nearest living one above it."""
+        """Put a message into the inbox of an agent, or of its nearest running ancestor."""
         path = self._nearest_running_ancestor(path)
         target = self._nodes.get(path)
         agent = target.agent if target else self.root
-        if agent is None:
-            return
         await agent.inbox.put(message)
         stays = message.quiet or (target and target.outcome.status == "cancelled")  # who was stopped waits for a person
         if target and target.ended and not stays:
-            self.on_news(path)
+            self.wake(path)
 
-    def _remember(self, path: str) -> str:
+    def notes(self, path: str) -> list[str]:
+        """One line for each agent below `path` that its conversation includes: what a compacted agent must not forget."""
         lines = []
         for known in self.below(path):
             if known.path in self.left:
                 continue
             task = " ".join(known.task.split())[:120]
             lines.append(f"{known.path} ({known.profile}): {known.status}. Task: {task}")
-        return "\n".join(lines)
+        return lines
 
 
 async def _finished_or_background(node: AgentRun, clock: Clock) -> None:
-    """Returns when a run has ended or went to the background; until then `clock` runs while that of its agent does."""
+    """Wait until a run ended or went to the background. Meanwhile `clock` runs while the clock of its agent does."""
     with clock.following(node.agent.slot.clock):
         await node.finished()
-
-
-async def _ignore_end(path: str) -> None:
-    """Where nobody minds an end."""
 
 
 def _number(path: str) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 DIFF_LINES, DIFF_CHARACTERS = 400, 40_000
-"""How much of a change a person is shown."""
+"""Limits of a diff that is shown."""
 _COMPARED = 4_000_000
-"""Lines before times lines after, up to which a difference is sought line by line."""
+"""Product of the line counts up to which two texts are compared line by line."""
 
 
 def difference(before: str, after: str) -> tuple[str, int, int]:
-    """A unified diff (its length limited), and the numbers of lines added and removed.
+    """A unified diff of limited length, and the numbers of lines added and removed.
 
-    Equal lines at both ends are set aside first; what is too large to compare counts as replaced whole.
+    Texts that are too large to compare count as replaced, except for equal lines at both ends.
     """
     import difflib
 
@@ -41,7 +41,7 @@ def difference(before: str, after: str) -> tuple[str, int, int]:
 
 
 def _moved(line: str, by: int) -> str:
-    """A line of a diff, its place counted from the start of the file."""
+    """A line of a diff, with the line numbers of its hunk moved by `by`."""
     if by and line.startswith("@@"):
         return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + by}", line)
     return line

@@ -1,4 +1,4 @@
-"""The one sanitizer: what strings that are not ours become before a person, a terminal or a file meets them."""
+"""Sanitizes untrusted strings before they reach a person, a terminal or a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from .lazy_regex import pattern
 
 _STRING = pattern(
-    # OSC, DCS, SOS, PM, APC with their payload; one that never ends loses its introducer only, so it hides nothing
+    # OSC, DCS, SOS, PM, APC with their payload; one without an end loses its introducer only, so it hides nothing
     "(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*+(?:\x07|\x1b\\\\|\x9c)"
     # CSI with parameters and final byte
     "|(?:\x1b\\[|\x9b)[0-?]*+[ -/]*+[@-~]"
@@ -29,11 +29,11 @@ _HIDDEN = pattern(f"[\r\v\f\x85\u2028\u2029{_JOINERS}\ud800-\udfff{_SILENT}]")
 
 
 def sanitize(text: str, *, keep: str = "\n\t") -> str:
-    """`text` with nothing in it that steers a terminal, reorders what is read, or cannot be seen.
+    """`text` without anything that controls a terminal, reorders text or is invisible.
 
-    Escape sequences, controls, bidi and invisible characters go; a carriage return becomes a line end, so that what it
-    would have overwritten stays visible; lone surrogates become U+FFFD. White space that is not in `keep` ("\\n", "\\t")
-    becomes a blank.
+    Escape sequences, control characters, bidi and invisible characters are removed. A carriage return becomes a line
+    end, so that the text before it stays visible. Lone surrogates become U+FFFD. White space that is not in `keep`
+    ("\\n", "\\t") becomes a blank.
     """
     if text.isascii() and (text.isprintable() or ("\n" in keep and text.replace("\n", "").isprintable())):
         return text
@@ -50,21 +50,21 @@ def sanitize(text: str, *, keep: str = "\n\t") -> str:
 
 
 def show_invisible(text: str) -> str:
-    """`text` with every hidden character spelled out (`\\x1b`, `\\u202e`), for what a person is asked to allow.
+    """`text` with hidden characters as escapes (`\\x1b`, `\\u202e`), for permission questions.
 
-    Unlike `plain` it leaves nothing out: a command must be read whole. Line ends and tabs stay.
+    Unlike `sanitize` it removes nothing, because a command must be shown completely. Line ends and tabs stay.
     """
     return _HIDDEN().sub(_spelled, text)
 
 
 def sanitize_line(text: str, limit: int = 80) -> str:
-    """`text` as one plain line of at most `limit` characters."""
+    """`text` as one sanitized line of at most `limit` characters."""
     flat = " ".join(sanitize(text[: limit * 8], keep="").split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Foreign `text` as a Markdown code block that it cannot close."""
+    """Untrusted `text` as a Markdown code block that it cannot close."""
     text = sanitize(text).rstrip("\n")
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks}{language}\n{text}\n{ticks}"
@@ -95,13 +95,13 @@ _NAMED = pattern(
     r"(?=[\w+/.~!@#%^*=-]{0,199}?[0-9])(?=[\w+/.~!@#%^*=-]{0,199}?[A-Za-z])(?!\[secret)[\w+/.~!@#%^*=-]{8,}+(?![(\[{])",
     re.I,
 )
-"""What stands behind a name that says it is a key: eight characters or more with a letter and a digit, that call nothing."""
+"""A value after a name for a secret: eight characters or more with a letter and a digit, not a function call."""
 _NAMES = pattern(r"(?i:key|secret|token|passw(?:or)?d|passphrase)[\"']?[ \t]{0,3}[=:]")
 
 
 def mask(text: str) -> str:
-    """`text` with what looks like a key, token or private key replaced by `[secret]`."""
-    if any(hint in text for hint in _HINTS):  # 20 times faster than the pattern, and mostly the answer
+    """`text` with keys, tokens and private keys replaced by `[secret]`."""
+    if any(hint in text for hint in _HINTS):  # 20 times faster than the pattern
         text = _SECRET().sub("[secret]", text)
     if ("=" in text or ":" in text) and _NAMES().search(text):
         text = _NAMED().sub(lambda found: f"{found['name']}[secret]", text)

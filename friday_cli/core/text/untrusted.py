@@ -1,4 +1,4 @@
-"""Text that others wrote, marked as data before a model reads it."""
+"""Marks untrusted text as data before a model reads it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _MARKUP = (
     "(?:tool|function)[-_](?:results?|use|calls?|response|outputs?)"
 )
 _WORDS = "user|developer|tool|function|instructions?|prompt"
-"""Roles that are types and components when capitalised: `Vec<User>` stays as it is."""
+"""Roles that are types and components when capitalised: `Vec<User>` is unchanged."""
 _TAG = pattern(rf"<(?=[\s/]{{0,20}}(?:(?i:{_MARKUP})|{_WORDS}|{_WORDS.upper()})\b)([\s/]*+[^<>\n]{{0,200}})(>?)")
 _TOKEN = pattern(r"<\|([^<>|\n]{0,80})\|>")
 _LLAMA = pattern(r"<<(/?SYS)>>|\[(/?INST)\]|<(/?s)>")
 _TURN = pattern(r"^([ \t]*(?:Human|Assistant|System))[ \t]*:", re.M)
 _NOTE = pattern(r"\[(?=\s{0,9}Note\s{1,9}of\s{1,9}the\s{1,9}harness\b)", re.I)
 _SELECTOR = pattern(r"(?<![^\x00-\x7f])[\ufe0e\ufe0f]+(?!\u20e3)")
-"""What chooses how a pictograph looks; elsewhere it only hides."""
+"""Variation selectors that do not follow a pictograph: they are invisible there."""
 
 
 def visible(text: str) -> str:
-    """`text` without escape sequences, control characters, bidi overrides and characters nobody can see."""
+    """`text` without escape sequences, control characters, bidi overrides and invisible characters."""
     return _SELECTOR().sub("", sanitize(text))
 
 
 def neutralize(text: str) -> str:
     """`text` in which nothing looks like a role, a tool result, a note of the harness or a control token of a model.
 
-    Angle brackets of such tags become `‹ ›`, so a reader still sees what stood there.
+    Angle brackets of such tags become `‹ ›`, so that the text stays readable.
     """
     text = _TAG().sub(lambda m: f"‹{m[1]}{'›' if m[2] else ''}", visible(text))
     text = _TOKEN().sub(r"‹|\1|›", text)
@@ -40,11 +40,11 @@ def neutralize(text: str) -> str:
 
 
 def neutralize_line(text: str) -> str:
-    """`defused`, in one line: a name over several lines cannot look like more rows of what the harness writes."""
+    """`neutralize` for one line: line ends are escaped, so that a name cannot look like further lines of the harness."""
     return neutralize(text).replace("\n", "\\n")
 
 
 def wrap_untrusted(text: str, *, source: str) -> str:
-    """`text` between marks that say where it came from and that it is data; it cannot close the marks itself."""
+    """`text` between tags that name its source and mark it as data. The text cannot close the tags."""
     origin = re.sub(r'["<>\n]', "", neutralize(source))
     return f'<untrusted source="{origin}">\n{neutralize(text)}\n</untrusted>'

@@ -88,10 +88,10 @@ def sessions(path: Path) -> Facts:
             if version > len(MIGRATIONS):
                 text = f"{version}, written by a newer Friday (this one supports {len(MIGRATIONS)})"
                 yield DoctorFact(
-                    "sessions", "schema", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder."
+                    "sessions", "form", text, "bad", "Update Friday, or set FRIDAY_HOME to another folder."
                 )
                 return
-            yield DoctorFact("sessions", "schema", f"{version} of {len(MIGRATIONS)}, journal {mode}")
+            yield DoctorFact("sessions", "form", f"{version} of {len(MIGRATIONS)}, journal {mode}")
             yield from _contents(db)
         finally:
             db.close()
@@ -108,7 +108,7 @@ def _contents(db: sqlite3.Connection) -> Facts:
     db.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
         count = db.execute("SELECT count(*) FROM sessions").fetchone()[0]
-        yield DoctorFact("sessions", "count", pluralize(count, "session"))
+        yield DoctorFact("sessions", "kept", pluralize(count, "session"))
         problems = [row[0] for row in db.execute("PRAGMA quick_check(3)")]
     except sqlite3.OperationalError as error:
         if "interrupted" not in str(error):
@@ -169,7 +169,7 @@ def sandbox(settings: SandboxSettings, env: Mapping[str, str]) -> Facts:
     text = f"{label}: commands can write to the project and a private temporary folder, cannot read keys, and {network}"
     yield DoctorFact("sandbox", "kind", text)
     if found.why:
-        yield DoctorFact("sandbox", "advice", found.why, "note", "Install bubblewrap for a stricter sandbox.")
+        yield DoctorFact("sandbox", "better", found.why, "note", "Install bubblewrap for a stricter sandbox.")
     for missing in LACKS.get(found.kind, ()):
         yield DoctorFact("sandbox", "cannot", missing, "note")
     if found.kind == "landlock":

@@ -19,13 +19,13 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 def model(settings: Settings, env: Mapping[str, str], named: str | None = None) -> Facts:
     """The model that would be used; `named`: the one on the command line, if any."""
     from friday_cli.llm.models import resolve
-    from friday_cli.llm.models.presets import SCRIPTED, service
-    from friday_cli.llm.models.resolve import key_of
+    from friday_cli.llm.models.presets import SCRIPTED, find_service
+    from friday_cli.llm.models.resolve import require_key
 
     try:
         choice = resolve(named, settings, env=env)
         if choice.provider not in SCRIPTED:
-            key_of(service(choice.provider, settings.providers, env), env)
+            require_key(find_service(choice.provider, settings.providers, env), env)
     except NotConfigured as error:
         wanted = named or settings.model
         level: Level = "bad" if wanted else "note"
@@ -39,27 +39,27 @@ def model(settings: Settings, env: Mapping[str, str], named: str | None = None) 
     yield DoctorFact("model", "would use", f"{choice.name}, because of {choice.source}")
     yield DoctorFact("model", "context", f"{choice.window:,} tokens{'' if choice.known else ' (assumed)'}")
     for note in choice.notes:
-        yield DoctorFact("model", "note", note, "note")
+        yield DoctorFact("model", "remark", note, "note")
 
 
 def keys(settings: Settings, env: Mapping[str, str]) -> Facts:
     """Which services have a key and where it is stored (never the key itself), and which have none."""
     from friday_cli.llm.models.credentials import find_key, list_keys
-    from friday_cli.llm.models.presets import names, service
+    from friday_cli.llm.models.presets import find_service, service_names
 
     missing = []
     errors: dict[str, str] = {}
     sources: dict[str, list[str]] = {}
-    for name in names(settings.providers):
+    for name in service_names(settings.providers):
         try:
-            of = service(name, settings.providers, env)
-            key = find_key(of, env)
+            service = find_service(name, settings.providers, env)
+            key = find_key(service, env)
         except FridayError as error:
             if str(error) not in errors.values():  # a damaged key file gives the same error for all
                 yield DoctorFact("keys", name, str(error), "bad")
             errors[name] = str(error)
             continue
-        if key is None and not of.local:
+        if key is None and not service.local:
             missing.append(name)
         if key is not None and key.note:
             yield DoctorFact("keys", name, key.note, "note")
@@ -92,12 +92,12 @@ def servers(settings: Settings, env: Mapping[str, str]) -> Facts:
     if not found.servers:
         yield DoctorFact("local servers", "found", "none responds")
     for note in found.notes:
-        yield DoctorFact("local servers", "not tried", note, "note")
+        yield DoctorFact("local servers", "not asked", note, "note")
 
 
 def network(settings: Settings, env: Mapping[str, str]) -> Facts:
     """Proxies, certificates, and services whose address a variable changes. Opens no connection."""
-    from friday_cli.llm.models.presets import names, service
+    from friday_cli.llm.models.presets import find_service, service_names
 
     proxies = [name for upper in _PROXIES for name in (upper, upper.lower()) if env.get(name)]
     for name in proxies:
@@ -117,13 +117,13 @@ def network(settings: Settings, env: Mapping[str, str]) -> Facts:
             )
     if not any(env.get(name) for name in _CERTIFICATES):
         yield DoctorFact("network", "certificates", "of the system")
-    for name in names(settings.providers):
+    for name in service_names(settings.providers):
         try:
-            of = service(name, settings.providers, env)
+            service = find_service(name, settings.providers, env)
         except FridayError:
             continue  # reported by `keys`
-        if of.moved_by:
-            yield DoctorFact("network", name, f"{of.host}, set by {of.moved_by}")
+        if service.base_url_source:
+            yield DoctorFact("network", name, f"{service.host}, set by {service.base_url_source}")
 
 
 def without_credentials(value: str) -> str:

@@ -8,9 +8,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.protocol.events import (
-    LIMIT_REASONS,
     LIVE,
     AttemptFailed,
     Envelope,
@@ -22,8 +20,9 @@ from friday_cli.core.protocol.events import (
 )
 from friday_cli.core.protocol.format import cost, pluralize, seconds, tokens
 from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
-from friday_cli.view import AgentView, SessionView, worktree_words
+from friday_cli.view import AgentView, SessionView, worktree_text
 
 from .terminal import StatusArea, StreamedMarkdown, can_redraw, remark
 
@@ -108,7 +107,7 @@ class JsonWriter(OutputWriter):
             session_id=self._session,
             status=outcome.status,
             stop_reason=outcome.stop_reason,
-            result=outcome.result,
+            result=outcome.text,
             model=root.model,
             usage=_usage(total),
             cost_usd=total.cost_usd,
@@ -155,6 +154,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]:
     import msgspec
 
+    end = agent.end
     return {
         "id": f"{session}:{agent.path}",
         "path": agent.path,
@@ -163,12 +163,12 @@ def _agent(session: str, state: SessionView, agent: AgentView) -> dict[str, Any]
         "task": agent.task,
         "model": agent.model,
         "status": agent.status,
-        "stop_reason": agent.stop_reason,
+        "stop_reason": end.stop_reason if end else None,
         "result": agent.result[:MAX_RESULT_CHARS],
         "result_chars": len(agent.result),
         "truncated": len(agent.result) > MAX_RESULT_CHARS,
-        "partial": agent.partial,
-        "error": agent.error or None,
+        "partial": end is not None and end.partial,
+        "error": (end and end.error) or None,
         "usage": _usage(agent.usage),
         "cost_usd": agent.usage.cost_usd,
         "duration_s": round(agent.active_s(state.at), 3),
@@ -222,8 +222,8 @@ class TextWriter(OutputWriter):
         if self._area:
             self._area.close()
         if self._answer is None:
-            if outcome.result:
-                sys.stdout.write(sanitize(outcome.result).rstrip("\n") + "\n")
+            if outcome.text:
+                sys.stdout.write(sanitize(outcome.text).rstrip("\n") + "\n")
         else:
             self._answer.finish_reply(None if outcome.stop_reason == "done" and not outcome.partial else "")
         sys.stdout.flush()
@@ -268,7 +268,7 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append(f"stopped: the {outcome.stop_reason} limit{whose} was reached{error}")
     elif outcome.status != "completed":
         lines.append(f"{outcome.status} ({outcome.stop_reason}){error}")
-    if outcome.partial and outcome.result:
+    if outcome.partial and outcome.text:
         lines.append("the answer is partial: the agent did not finish it")
     denials = Counter((d.agent, d.tool, sanitize_line(d.subject, 200), d.reason) for d in state.denials)
     for (agent, tool, subject, reason), times in list(denials.items())[:MAX_DENIALS]:
@@ -277,7 +277,7 @@ def _remarks(state: SessionView, outcome: RunResult) -> list[str]:
         lines.append(f"{pluralize(len(denials) - MAX_DENIALS, 'more call')} denied")
     for agent_view in state.agents.values():
         if agent_view.worktree is not None and agent_view.worktree.state == "changed":
-            summary, name = worktree_words(agent_view.worktree), f"{state.session[:8]}:{agent_view.path}"
+            summary, name = worktree_text(agent_view.worktree), f"{state.session[:8]}:{agent_view.path}"
             lines.append(
                 f"changes of {agent_view.path} are in a worktree {summary}. Run `friday worktrees apply {name}` or `discard`"
             )

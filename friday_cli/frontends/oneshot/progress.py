@@ -70,7 +70,7 @@ class ProgressLines:
                 return "waiting for an answer"
             case "waiting_rate":
                 failed, _, wait = agent.waiting.rpartition(" ")
-                left = math.ceil(_number(wait) - (now - agent.watch.since))
+                left = math.ceil(_number(wait) - (now - agent.clock.since))
                 if left <= 0:
                     return "waiting for its turn"
                 return f"retrying in {left} s" if failed else f"rate limit: {left} s"

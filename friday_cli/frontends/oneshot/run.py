@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from friday_cli.core.agent.agent import RunResult
 from friday_cli.core.protocol.errors import TRANSIENT, FridayError, UsageError
-from friday_cli.core.protocol.events import LIMIT_REASONS, AttemptFailed
+from friday_cli.core.protocol.events import AttemptFailed
 from friday_cli.core.protocol.messages import Image
+from friday_cli.core.protocol.run_result import LIMIT_REASONS, RunResult
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.diagnostics.log_file import report_defect, start_log
 from friday_cli.paths import store_path, working_folder
@@ -197,7 +197,7 @@ def _writer(values: dict[str, Any], session: Session) -> OutputWriter:
         case "stream-json":
             writer = StreamWriter()
         case _:
-            writer = TextWriter(quiet=values["quiet"], badge=session.root.provider.badge, saved=session.kept)
+            writer = TextWriter(quiet=values["quiet"], badge=session.badge, saved=session.kept)
     writer.path = _agent_of(values) or "a"
     return writer
 
@@ -227,16 +227,14 @@ class _OneShotRun:
         send: Callable[[str, tuple[Image, ...]], Awaitable[RunResult]],
     ) -> int:
         """Send `prompt` with its attachments and the `piped` text through `send`; return the exit code."""
-        from friday_cli.session.attachments import attached
-
-        text, images, remarks = await attached(prompt, self._session.world.workspace, profiles=self._session.profiles)
+        text, images, remarks = await self._session.attach(prompt)
         for message in remarks:
             show(message)
         if self._signals.code:
             raise asyncio.CancelledError
         outcome = await send(f"{text}\n\n{piped}" if piped else text, images)
         if self._json_answer and outcome.status == "completed":
-            outcome = msgspec.structs.replace(outcome, result=unfenced(outcome.result))
+            outcome = msgspec.structs.replace(outcome, text=unfenced(outcome.text))
         interrupted = self._signals.code
         await self.close()  # all events are read after this
         code = interrupted or self._code(outcome)
@@ -281,7 +279,7 @@ class _OneShotRun:
         if outcome.status == "completed":
             return 0
         transient = outcome.stop_reason == "provider" and self._failure in TRANSIENT
-        if self._writer.state.denials and not outcome.result.strip() and (not transient or self._failure == "empty"):
+        if self._writer.state.denials and not outcome.text.strip() and (not transient or self._failure == "empty"):
             return EXIT_DENIED
         return EXIT_TRANSIENT if transient else 1
 

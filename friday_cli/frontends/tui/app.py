@@ -1,67 +1,63 @@
-"""The app: puts the panes together, opens sessions in them, and routes keys.
+"""The chat as a Textual app: mounts the chat screen, opens the session in it, and holds the keys that work everywhere.
 
-Interface: `FridayApp(options, first=..., pick=..., env=...)`; after it ran `failure` is the error that ended it, if any.
-Everything about a session is in `engine.Engine`, everything that is drawn in the panes.
+What the app does is in its parts, each a plain attribute: `controller` (the session), `input` (what the user types),
+`agents` (stop and continue agents), `refresher` (the screen follows the session), `themes`, `notifier`. `chat` is the screen
+with its widgets.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from textual.app import ComposeResult, ScreenStackError
-from textual.containers import Horizontal
+from textual import events
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.css.query import NoMatches
-from textual.events import Key
+from textual.notifications import Notify
 from textual.worker import WorkerFailed
 
-from friday_cli.core.protocol.errors import FridayError, NotConfigured
+from friday_cli.core.text.sanitize import sanitize
 
 from . import status_text, theme
+from .agent_actions import AgentActions
+from .chat_screen import ChatScreen
 from .controller import Make, SessionController
+from .input import InputController
 from .keys import keys
+from .keys.double_press import DoublePress
 from .keys.global_bindings import EVERYWHERE
+from .notifications import TerminalNotifier
 from .refresh import BEAT_S, ScreenRefresher
 from .state import keymap, preferences
-from .state.file_index import FileIndex
-from .state.prompt_history import PromptHistory
-from .widgets.agent_block import make_block
-from .widgets.agent_panel import AgentPanel
-from .widgets.approval_panel import Approval
-from .widgets.blocks import RenderContext
-from .widgets.composer import Composer
+from .theme import ThemeController
 from .widgets.message_queue import Draft
-from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
-from .widgets.status_bar import StatusLine
-from .widgets.styles import Styles, TextRenderer
-from .widgets.text_input import Prompt
-from .widgets.transcript import Transcript
-from .widgets.welcome import Welcome
 
 if TYPE_CHECKING:
     from textual.command import Provider
+    from textual.driver import Driver
 
 
 def _palette() -> type[Provider]:
-    """What the palette offers; made when it is opened."""
+    """The commands of the palette; imported when it is opened."""
     from .palette import Palette
 
     return Palette
 
 
-def _ahead() -> None:
-    """Load what draws answers, while nobody waits for one."""
+def _preload() -> None:
+    """Import what draws replies before the first one arrives."""
     from .widgets import markdown  # noqa: F401
 
 
-class FridayApp(ScreenRefresher):
-    """See the module."""
+class FridayApp(App[int]):
+    """After it ran, `failure` is the error that ended it, if any."""
 
     TITLE = "Friday"
     CSS_PATH = "app.tcss"
@@ -72,6 +68,8 @@ class FridayApp(ScreenRefresher):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-medium"), (120, "-wide")]  # noqa: RUF012
     BINDINGS = EVERYWHERE
 
+    chat: ChatScreen
+
     def __init__(
         self,
         options: Make,
@@ -81,180 +79,133 @@ class FridayApp(ScreenRefresher):
         pick: bool = False,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__()
-        self.engine = SessionController(options, on_change=self.changed, env=env)
+        """`first` is sent as the first message; `pick` lets the user choose the session to resume."""
+        no_color = bool(os.environ.get("NO_COLOR"))
+        if not no_color:
+            os.environ.pop("NO_COLOR", None)  # an empty one means nothing, but Textual tests only for its presence
+        super().__init__(ansi_color=True if no_color else None)
+        self.cwd, self._pick = cwd, pick
+        self.refresher = ScreenRefresher(self)
+        self.controller = SessionController(options, on_change=self.refresher.changed, env=env)
+        self.input = InputController(self, first)
+        self.agents = AgentActions(self)
+        self.themes = ThemeController(self)
+        self.notifier = TerminalNotifier(self, self.controller)
+        self.presses = DoublePress(self.clear_notifications)
         self.failure: BaseException | None = None
-        self._cwd, self.first, self._pick = cwd, first, pick
-        self.places = status_text.Places(cwd)
-        self.profiles = []
+
+    def get_driver_class(self) -> type[Driver]:
+        if sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
+            return super().get_driver_class()
+        from .terminal.driver import Listening
+
+        return Listening
+
+    def get_default_screen(self) -> ChatScreen:
+        self.chat = ChatScreen(self)
+        return self.chat
 
     def compose(self) -> ComposeResult:
-        self.scene = self._new_scene()
-        with Horizontal(id="body"):
-            yield TranscriptReader(self.scene, id="chat")
-        yield Composer(PromptHistory(self._cwd), FileIndex(self._cwd), self.words, id="composer")
-        yield StatusLine(id="status")
+        """By the app, not by the screen: `on_mount` comes when the prompt is there, and only then the first key."""
+        return self.chat.first_widgets()
 
     def on_mount(self) -> None:
         self.animation_level = "none"
-        self.keys = keymap.read(keys.names())
-        self.set_keymap(self.keys.chosen)
-        liked = preferences.read()
-        self.show_theme(liked.theme or theme.AUTO)
-        self.query_one(Prompt).focus()
+        self.input.keys = keymap.read(keys.names())
+        self.set_keymap(self.input.keys.chosen)
+        self.themes.show(preferences.read().theme or theme.AUTO)
+        self.chat.composer.area.focus()
         loop = asyncio.get_running_loop()
         for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
             try:
                 loop.add_signal_handler(number, self.exit, code)
             except (NotImplementedError, RuntimeError, ValueError):
                 pass  # not the main thread: a test
-        self.theme_changed_signal.subscribe(self, self._new_look)
-        self.screen.screen_layout_refresh_signal.subscribe(self, self.place_notes)
-        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the screen was given to the shell
-        self.soon(BEAT_S, self._start)  # what was typed so far is shown first
+        self.theme_changed_signal.subscribe(self, lambda _: self.chat.restyle())
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())  # the shell had the terminal meanwhile
+        # keys that were typed so far are shown before the session is opened
+        self.refresher.call_in(BEAT_S, lambda: self.run_worker(self._start()))
 
-    def _new_scene(self) -> RenderContext:
-        return RenderContext(self.engine.state, TextRenderer(Styles.of(self)), time.time, make_block)
-
-    # ---- sessions ---------------------------------------------------------------------
-
-    def _start(self) -> None:
-        self.run_worker(self._begin())
-
-    async def _furnish(self) -> None:
-        """Put up what nobody sees at first: what is typed at the start need not wait for it."""
-        side = AgentPanel(self.scene, id="side")
-        side.chosen = preferences.read().side
-        await self.query_one("#body").mount(side)
-        await self.mount(FindBar(id="find"), Approval(self.scene, id="approval"), before="#composer")
-        self.furnished.set()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self.stands or action in ("leave", "leave_empty", "interrupt")
-
-    async def _begin(self) -> None:
-        await self._furnish()
-        self.look()
-        await self.reopen()
-        self.places.look()
+    async def _start(self) -> None:
+        """Mount the rest of the screen, open the session, then load what is not needed for the first message."""
+        await self.chat.furnish()
+        self.refresher.look()
+        await self.input.reopen()
+        self.refresher.folder.read_branch()
         if self._pick:
-            await self.pick_session()
-        self.settled_theme(await asyncio.to_thread(theme.wanted, self._cwd) or self.chosen)
-        self.profiles = await asyncio.to_thread(status_text.profiles, self._cwd, self.engine.options.trusted)
-        await self.load_customs()
-        for problem in self.keys.problems[:3]:
+            await self.input.pick_session()
+        self.themes.use_settings(await asyncio.to_thread(theme.configured, self.cwd) or self.themes.chosen)
+        self.input.profiles = await asyncio.to_thread(status_text.profiles, self.cwd, self.controller.options.trusted)
+        await self.input.load_customs()
+        for problem in self.input.keys.problems[:3]:
             self.say_note(problem, "warning")
-        await asyncio.to_thread(_ahead)
+        await asyncio.to_thread(_preload)
         if not gc.isenabled():
-            gc.freeze()  # what was loaded stays; from here on a long day must not grow by its cycles
+            gc.freeze()  # what was loaded stays; from now on cycles must be collected, or a long chat would grow
             gc.enable()
 
-    async def reopen(self, **changes: Any) -> bool:
-        """Open a session in place of the one that is open; False when that failed, which was said."""
-        wrong: FridayError | None
-        try:
-            wrong = await self.engine.switch(**changes)
-        except NotConfigured as error:
-            await self._welcome(wrong := error)
-        except FridayError as error:
-            self.failure = error
-            self.exit(error.exit_code)
-            return False
-        else:
-            await self.query(Welcome).remove()
-            if wrong is not None:
-                self.say_note(str(wrong), "error")
-        self.scene = self._new_scene()
-        self.query_one("#chat", Transcript).reset(self.scene)
-        self.query_one(AgentPanel).reset(self.scene)
-        self.query_one(Approval).reset(self.scene)
-        self.look()
-        return wrong is None
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        """Show a text for some seconds; it is never markup."""
+        self.notify(sanitize(text), severity=level, markup=False, timeout=3 if level == "information" else 6)
 
-    async def _welcome(self, error: NotConfigured) -> None:
-        if not self.query(Welcome):
-            await self.mount(Welcome(), before="#composer")
+    def on_notify(self, event: Notify) -> None:
+        """Keep one older note at most, and no note twice. Textual shows the new one."""
+        shown = list(self._notifications)
+        for note in shown:
+            if note is not shown[-1] or note.message == event.notification.message:
+                self._unnotify(note, refresh=False)
 
-    async def on_welcome_chosen(self, message: Welcome.Chosen) -> None:
-        await self.query(Welcome).remove()
-        self.query_one(Prompt).focus()
-        self.first = self.first or message.first
-        self.run_worker(self.reopen(model=message.model))
-
-    async def pick_session(self) -> None:
-        from .widgets.session_picker import Picker
-
-        def picked(session: str | None) -> None:
-            if session:
-                self.run_worker(self.reopen(resume=session))
-
-        await self.push_screen(Picker(self._cwd), picked)
-
-    async def leave(self) -> None:
-        self.exit(0)
-
-    def _new_look(self, _theme: object) -> None:
-        self.scene.pen = TextRenderer(Styles.of(self))
-        self.query_one("#chat", Transcript).redraw()
-        if self.stands:
-            self.query_one(AgentPanel).redraw()
-            self.follow_status()
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key):
+            self.refresher.typed_at = time.monotonic()
+        await super().on_event(event)
 
     # ---- keys -----------------------------------------------------------------------------
 
-    def on_key(self, event: Key) -> None:
-        """A letter that means nothing belongs to the prompt; also one that came before all was there."""
-        if not (self.focused is None and event.is_printable and event.character and len(self.screen_stack) == 1):
-            return
-        if not any(event.key in keymap.held(node) for node in self.screen.ancestors_with_self):
-            event.stop()
-            area = self.query_one(Prompt)
-            area.focus()
-            area.insert(event.character)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.chat.ready or action in ("leave", "leave_empty", "interrupt")
 
     async def action_back(self) -> None:
-        """Esc: the nearest of closing something, taking a message back, leaving a pane, and interrupting. Twice where there
-        is none of these: going back."""
-        side, composer = self.query_one(AgentPanel), self.query_one(Composer)
-        if isinstance(self.focused, TranscriptReader) and self.focused.leave_marking():
+        """Esc: close something, take a queued message back, leave a pane, or interrupt, whichever applies first. Twice
+        when none applies: rewind."""
+        chat = self.chat
+        if chat.leave_marking() or chat.find_bar.close() or chat.approval.escape():
             return
-        if self.query_one(FindBar).close() or self.query_one(Approval).escape():
-            return
-        if self.focused is not None and side in self.focused.ancestors:
-            self.leave_side()
-        elif self.focused is not composer.area and not self.query(Welcome):
-            composer.area.focus()
-        elif composer.escape() or self.stop_shell() or self.close_overlay():
+        if chat.body.panel.has_focus_within:
+            chat.body.leave_panel()
+        elif not chat.composer.area.has_focus and not chat.welcome:
+            chat.composer.area.focus()
+        elif chat.composer.escape() or self.input.shell.stop() or chat.body.close_overlay():
             pass
-        elif self.engine.working:
-            self.run_worker(self.engine.stop("a", "abort"))
+        elif self.controller.working:
+            self.run_worker(self.controller.interrupt())
             self.say_note("Interrupted.")
-        elif not composer.text and self.engine.state.root is not None and self.twice("rewind"):
-            self.run_worker(self.deliver(Draft("/rewind")))
+        elif not chat.composer.text and self.controller.state.root is not None and self.presses.again("rewind"):
+            self.input.submit(Draft("/rewind"))
 
     def action_interrupt(self) -> None:
-        """Ctrl+C: copy what is selected, clear what is typed, interrupt; twice in a row: quit."""
-        composer = self.query_one(Composer)
+        """Ctrl+C: copy what is selected, clear what is typed, or interrupt; twice in a row: quit."""
+        composer = self.chat.composer
         if text := self.screen.get_selected_text() or composer.area.selected_text:
-            self.run_worker(self.copy_text(text))
+            self.run_worker(self.input.copy_text(text))
             self.screen.clear_selection()
         elif composer.text:
-            self.twice("quit")  # the next one does
+            self.presses.again("quit")  # the next one quits
             composer.history.add(composer.text)
             composer.clear()
-        elif self.twice("quit"):
+        elif self.presses.again("quit"):
             self.exit(0)
-        elif self.stop_shell():
+        elif self.input.shell.stop():
             self.say_note("Stopped. Ctrl+C again quits.")
-        elif self.engine.working:
-            self.run_worker(self.engine.stop("a", "abort"))
+        elif self.controller.working:
+            self.run_worker(self.controller.interrupt())
             self.say_note("Interrupted. Ctrl+C again quits.")
         else:
             self.say_note("Ctrl+C again quits.")
 
     def action_leave_empty(self) -> None:
-        if self.query_one(Composer).text:
-            self.query_one(Prompt).action_delete_right()
+        if self.chat.composer.text:
+            self.chat.composer.area.action_delete_right()
         else:
             self.exit(0)
 
@@ -264,42 +215,42 @@ class FridayApp(ScreenRefresher):
     def action_mode(self) -> None:
         from friday_cli.core.permissions.rules import MODES
 
-        modes = [mode for mode in MODES if mode != "yolo"]
-        now = self.engine.mode or "ask"
-        if self.engine.session is not None:
+        if self.controller.session is not None:
+            modes = [mode for mode in MODES if mode != "yolo"]
+            now = self.controller.mode
             mode = modes[(modes.index(now) + 1) % len(modes)] if now in modes else "ask"
-            self.run_worker(self.engine.set_mode(mode))
+            self.run_worker(self.controller.session.permissions.set_mode(mode))
 
     def action_details(self) -> None:
-        self.query_one("#chat", Transcript).toggle_all()
+        self.chat.body.transcript.toggle_all()
+
+    def action_tree(self) -> None:
+        self.chat.body.toggle_tree()
+
+    def action_wider(self, by: int) -> None:
+        self.chat.body.widen(by)
 
     def action_background(self) -> None:
-        waited = [a.path for a in self.engine.state.working if a.path != "a" and not a.background]
-        if waited:
-            self.run_worker(self.detach(waited[-1]))
-        else:
-            self.say_note("No sub-agent is being waited for.")
+        self.agents.background_newest()
 
     def action_answer(self) -> None:
-        side = self.query_one(AgentPanel)
-        self.query_one(Approval).show_for(side.in_hand if self.place in ("tree", "child", "whole") else "")
+        in_hand = self.chat.place in ("tree", "child", "whole")
+        self.chat.approval.show_for(self.chat.body.panel.in_hand if in_hand else "")
+
+    def action_help(self) -> None:
+        self.input.submit(Draft("/help"))
+
+    def action_find(self) -> None:
+        self.input.look_for("")
 
     def action_redraw(self) -> None:
         self.refresh(layout=True, repaint=True)
 
-    async def command(self, draft: Draft) -> bool:
-        from .commands import slash_commands
-
-        return await slash_commands.run(self, draft)
-
-    # ---- what commands and panes ask for -------------------------------------------------
-
-    def use_theme(self, name: str) -> None:
-        self.say_note(f"Theme: {self.choose_theme(name)}")
+    # ---- failures -------------------------------------------------------------------------
 
     def _handle_exception(self, error: Exception) -> None:
-        """A defect ends the app; it is said in one line when the terminal is a person's again. What finds no pane any more
-        because the app is being taken down is none: work that a person began may be over later than the panes."""
+        """A defect ends the app; it is printed when the screen is gone. Work that finds no widget because the app is being
+        taken down is no defect."""
         found = error.error if isinstance(error, WorkerFailed) else error
         if isinstance(found, (NoMatches, ScreenStackError)) and not self.is_running:
             return

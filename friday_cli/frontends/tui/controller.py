@@ -1,8 +1,7 @@
-"""Between the session and the screen: opens and closes sessions, folds their events, and knows who looks different.
+"""Between the session and the screen: opens and closes sessions, and folds their events into the state that is shown.
 
-Interface: `Engine(options, on_change=..., env=...)`; `await open(**changes)`, `await close()`; `state`, `dirty` (paths;
-the reader empties it), `session` (None until it is open) or `window` (another process drives it), `working`; `say`,
-`say_to`, `stop`, `answer`, `detach`, `set_mode`, `compact`.
+`session` is None until one is open. When another process drives the session, `window` shows it read-only, and this process
+takes it over when the other one ends.
 """
 
 from __future__ import annotations
@@ -10,72 +9,72 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from friday_cli.core.protocol.errors import FridayError, UsageError
-from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.protocol.messages import Image
 from friday_cli.view import SessionView
 
 if TYPE_CHECKING:
-    from friday_cli.core.permissions.approvals import ApprovalAnswer
-    from friday_cli.core.permissions.rules import Mode, Rules
+    from friday_cli.core.permissions.rules import Rules
     from friday_cli.session.observer import SessionObserver
     from friday_cli.session.open import Options
     from friday_cli.session.session import Session
 
 Make = Callable[[], "Options"]
-"""Makes the options of the first session, when everything they need is loaded."""
-BREATH = 200
-"""Events that are folded between two breaths of the event loop."""
+"""Makes the options of the first session; called when the first session is opened."""
+EVENTS_AT_ONCE = 200
+"""Events that are folded before other tasks of the event loop run."""
 LULL_S = 0.04
-"""Seconds between two looks at what is being written: a little less than between two at the screen."""
-AGAIN_S = 1.0
-"""Seconds between two looks at who drives a session that is only shown."""
+"""Seconds between two reads of live events: a little less than between two updates of the screen."""
+SHELL_TIMEOUT_S, SHELL_KEPT = 600.0, 20_000
+"""Seconds that a command of the user may take, and characters of the end of its output that the agent reads."""
+OWNER_CHECK_S = 1.0
+"""Seconds between two checks which process drives a read-only session."""
 
 
 class SessionController:
-    """See the module. `options` of a session are kept, for the next one."""
+    """One session at a time. `on_change` is called when the state has changed."""
 
     def __init__(self, options: Make, *, on_change: Callable[[], None], env: Mapping[str, str] | None = None) -> None:
         self.state = SessionView()
         self.dirty: set[str] = set()
         self.session: Session | None = None
         self.window: SessionObserver | None = None
-        """Shows a session that another process drives, in place of `session`; that one takes over when it has ended."""
+        """Shows a session that another process drives, in place of `session`."""
         self.told: list[str] = []
-        """What a person should be told; the reader empties it."""
+        """Messages to the user; the reader empties the list."""
         self.caught_up = asyncio.Event()
-        """Set when everything from before the opening is folded."""
+        """Set when the events from before the opening are folded."""
         self._options = options
         self._made: Options | None = None
         self._on_change = on_change
         self._env = env
         self._pump: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._heir: asyncio.Task[None] | None = None
-        """Waits until a session that is only shown can be taken over."""
+        self._takeover: asyncio.Task[None] | None = None
+        """Waits until a read-only session can be taken over."""
         self._compacting: asyncio.Task[tuple[int, int]] | None = None
-        self._beside: list[str] = []
+        self._pending_context: list[str] = []
         self.failure: BaseException | None = None
-        """What broke the fold; the screen does not follow the session any more."""
+        """The defect that ended the fold; the screen no longer follows the session."""
         self.last = ""
-        """The id of the newest session in which anything was said."""
+        """The id of the last session with a message."""
 
     @property
     def options(self) -> Options:
-        """What the open session was opened with, or the next will be."""
+        """The options of the open session, or of the next one."""
         if self._made is None:
             self._made = self._options()
         return self._made
 
     async def open(self, **changes: Any) -> None:
-        """Open a session, in place of the one that is open; `changes` are fields of the options. One that another process
-        drives is shown until that has ended.
+        """Close the open session and open another; `changes` are fields of the options. A session that another process
+        drives is shown read-only.
 
-        Raises FridayError with a line for a person; then the old one is closed, too, and none is open.
+        Raises FridayError; then no session is open.
         """
         session_class = await asyncio.to_thread(_imported)
         await self.close()
@@ -86,7 +85,7 @@ class SessionController:
             self.window = await self._observe(self._made)
             if self.window is None:
                 raise
-            self._heir = asyncio.create_task(self._take_over(self.window), name="wait for the session")
+            self._takeover = asyncio.create_task(self._take_over(self.window), name="wait for the session")
         self.state, self.dirty = SessionView(), set()
         self.caught_up = asyncio.Event()
         self._begin_folding()
@@ -96,7 +95,7 @@ class SessionController:
         caught_up.cancel()
 
     async def switch(self, **changes: Any) -> FridayError | None:
-        """As `open`. Where that fails, what was open is opened again, and why it failed is given back; raises where nothing
+        """As `open`, but when it fails, open the old session again and return the error. Raises FridayError when no session
         was open."""
         shown, old = self.shown, self._made
         was = shown.id if shown and self.state.root else None
@@ -110,7 +109,7 @@ class SessionController:
         return None
 
     async def _observe(self, options: Options) -> SessionObserver | None:
-        """A window on the session that was to be opened; None where no other process drives it."""
+        """A read-only view of the session; None when no other process drives it."""
         from friday_cli.session.observer import SessionObserver
 
         if not options.resume:
@@ -122,11 +121,11 @@ class SessionController:
         return window
 
     async def _take_over(self, window: SessionObserver) -> None:
-        """Take the session over as soon as nobody drives it; where somebody else was faster, wait for that one's end."""
+        """Open the session when the process that drives it ends; when a third process was faster, wait for that one."""
         seen = window.owner_pid
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(window.released.wait(), AGAIN_S)
+                await asyncio.wait_for(window.released.wait(), OWNER_CHECK_S)
             if window.owner_pid != seen:
                 seen = window.owner_pid
                 self._on_change()
@@ -135,21 +134,21 @@ class SessionController:
             try:
                 session = await window.take_over()
             except UsageError:
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(OWNER_CHECK_S)
             except FridayError as error:
-                self.told.append(f"This window cannot go on with the session: {error}")
+                self.told.append(f"This window cannot resume the session: {error}")
                 self._on_change()
                 return
             else:
                 break
-        await self._end_pump()  # what it did not read yet comes from the session
+        await self._end_pump()  # the session gives the events that it did not read
         self.session, self.window = session, None
-        self.told.append("The other window has ended. This one goes on with the session.")
+        self.told.append("The other window has ended. This one resumes the session.")
         self._begin_folding()
         self._on_change()
 
     async def _end_pump(self) -> None:
-        """Fold no more."""
+        """Stop folding events."""
         if self._pump is not None:
             self._pump.cancel()
             await asyncio.gather(self._pump, return_exceptions=True)
@@ -163,30 +162,29 @@ class SessionController:
 
     @property
     def shown(self) -> Session | SessionObserver | None:
-        """What is on the screen, whether it is driven from here or not."""
+        """What is on the screen: the session, or the read-only view."""
         return self.session or self.window
 
     def _ended(self, pump: asyncio.Task[None]) -> None:
-        """The stream of events is over; a defect in the fold must not pass for silence."""
+        """Record a defect that ended the fold: the screen would just stop changing."""
         if not pump.cancelled() and (error := pump.exception()) is not None:
             self.failure = error
             self._on_change()
 
     async def close(self) -> None:
-        """Stop what runs and let go of the session."""
-        if self._heir is not None:
-            self._heir.cancel()
-            await asyncio.gather(self._heir, return_exceptions=True)
-            self._heir = None
-        if self._compacting is not None:
-            self._compacting.cancel()
+        """Stop everything and close the session."""
+        if self._takeover is not None:
+            self._takeover.cancel()
+            await asyncio.gather(self._takeover, return_exceptions=True)
+            self._takeover = None
+        self.cancel_compaction()
         session, self.session = self.session, None
         window, self.window = self.window, None
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if window is not None:
-            await self._end_pump()  # it reads from the window
+            await self._end_pump()  # it reads events of the window
             await window.close()
         if session is not None:
             if self.state.root is not None:
@@ -203,7 +201,7 @@ class SessionController:
         async for envelope in session.events(state.seq, lull_s=LULL_S):
             self.dirty.update(state.apply(envelope) or ("a",))
             count += 1
-            if count % BREATH == 0:
+            if count % EVENTS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if not self.caught_up.is_set():
                 if (envelope.seq or 0) >= session.since:
@@ -211,11 +209,11 @@ class SessionController:
                 continue
             self._on_change()
 
-    # ---- what a person does -----------------------------------------------------------
+    # ---- actions of the user -----------------------------------------------------------
 
     @property
     def compacting(self) -> bool:
-        """Whether a summary of the history is being written."""
+        """Whether the history is being compacted."""
         return self._compacting is not None
 
     @property
@@ -226,18 +224,16 @@ class SessionController:
     async def say(
         self, text: str, *, task: str = "", images: tuple[Image, ...] = (), bounds: Rules | None = None
     ) -> list[str]:
-        """Give the main agent a message: it begins with it, or reads it at its next turn. Gives remarks for the person.
+        """Send a message to the main agent, which starts with it or reads it at its next turn. Returns warnings for the user.
 
-        `task` is what the person typed, where `text` is more; `bounds` hold for what begins with it. Pictures need a
-        beginning: to an agent at work only the words go.
+        `task` is what the user typed, when `text` is longer; `bounds` are rules for the run that it starts. Pictures are
+        sent only with a message that starts a run.
         """
-        from friday_cli.session.attachments import attached
-
         session = self.require_session()
-        body, named, remarks = await attached(text, session.world.workspace, profiles=session.profiles)
+        body, named, remarks = await session.attach(text)
         images = (*images, *named)
-        body = "\n\n".join([body, *self._beside])
-        self._beside = []
+        body = "\n\n".join([body, *self._pending_context])
+        self._pending_context = []
         if session.idle:
             session.start(body, task=task or text, images=images, bounds=bounds)
         else:
@@ -246,7 +242,7 @@ class SessionController:
         return remarks
 
     async def say_to(self, path: str, text: str) -> None:
-        """Give any agent a message; one that has ended goes on with it. Raises UsageError when it cannot."""
+        """Send a message to an agent; one that has ended resumes with it. Raises UsageError when it cannot."""
         session = self.require_session()
         agent = self.state.agents.get(path)
         if agent is not None and not agent.ended:
@@ -255,64 +251,41 @@ class SessionController:
             await self._start_task(session.resume_agent(path, text))
 
     async def _start_task(self, work: Coroutine[Any, Any, object]) -> None:
-        """Begin something long; a failure in its first moment is raised here."""
+        """Start a long task. A failure within 0.2 s is raised here."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._task_done)
         await asyncio.wait([task], timeout=0.2)
         if task.done() and not task.cancelled():
             task.result()
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # it was said, or is in the log
+            task.exception()  # it was raised by `_start_task`, or is in the log
 
-    def remember(self, text: str) -> None:
-        """Let the main agent read `text` with the next message."""
-        self._beside.append(text)
+    async def run(self, command: str, on_output: Callable[[str], None], *, keep: bool = True) -> tuple[int | None, str]:
+        """Run a command of the user in the session's folder, without a sandbox. Returns its exit code and its output; the
+        main agent reads them with the next message when `keep` is set."""
+        code, output = await self.require_session().run_command(command, on_output)
+        if keep:
+            kept = output[-SHELL_KEPT:]
+            self._pending_context.append(f"[I ran this command: {command}\nexit code: {code}\n{kept}]")
+        return code, output
 
-    async def run(self, command: str, on_output: Callable[[str], None]) -> tuple[int | None, str]:
-        """Run a command of the person in the session's folder, with no sandbox; gives its exit code and output."""
-        ran = await self.require_session().world.workspace.run(
-            command, agent="person", timeout_s=600.0, on_output=on_output, access="outside"
-        )
-        return ran.exit_code, ran.output
+    async def interrupt(self) -> None:
+        """Abort the main agent with its sub-agents, or the compaction of its history."""
+        self.cancel_compaction()
+        await self.require_session().stop("a", level="abort")
 
-    async def stop(self, path: str, level: Literal["cancel", "abort"]) -> int:
-        """End an agent and all below it; gives how many runs ended. What compacts the history ends with the main agent."""
-        if self._compacting is not None and path == "a":
+    def cancel_compaction(self) -> None:
+        """Cancel the compaction of the history, if one runs."""
+        if self._compacting is not None:
             self._compacting.cancel()
-        return await self.require_session().stop(path, level=level)
-
-    async def answer(self, ask_id: str, answer: ApprovalAnswer | str) -> bool:
-        """Answer what an agent asks; False when that is not open any more."""
-        return await self.require_session().answer(ask_id, answer)
-
-    async def detach(self, path: str) -> bool:
-        """Let a child go on in the background; False when it cannot."""
-        return await self.require_session().detach(path)
-
-    async def settle(self, path: str, what: str) -> str:
-        """Decide on the worktree of an agent: "apply", "keep" its branch, or "discard". Says what was done. Raises UsageError."""
-        session = self.require_session()
-        if what == "apply":
-            files = await session.apply_worktree(path)
-            return f"{pluralize(len(files), 'file')} of {path} taken over."
-        await session.discard_worktree(path, keep_branch=what == "keep")
-        return f"The work of {path} is kept on its branch." if what == "keep" else f"The work of {path} is discarded."
-
-    async def set_mode(self, mode: Mode) -> None:
-        """Change what passes without asking."""
-        await self.require_session().set_mode(mode)
-
-    def below(self, path: str) -> int:
-        """How many agents at work are below one."""
-        return sum(agent.path.startswith(path + ".") for agent in self.state.working)
 
     async def compact(self, instructions: str) -> tuple[int, int]:
-        """Put a summary in place of the history; gives the tokens before and after. Raises UsageError, also when it was
-        stopped."""
+        """Replace the history with a summary. Returns the tokens before and after. Raises UsageError, also when it is
+        cancelled."""
         session = self.require_session()
         self._compacting = task = asyncio.ensure_future(session.compact(instructions))
         self._on_change()
@@ -323,16 +296,16 @@ class SessionController:
             task.cancel()
             self._on_change()
         if task.cancelled():
-            raise UsageError("Stopped: nothing was compacted.")
+            raise UsageError("Compaction cancelled. The conversation is unchanged.")
         return task.result()
 
     @property
     def mode(self) -> str:
-        """What passes without asking now; the log has that of the last run, which may have been another process's."""
-        return self.session.rules.mode if self.session is not None else self.state.mode
+        """The permission mode; the state has that of the last run, which may be of another process."""
+        return self.session.permissions.mode if self.session is not None else self.state.mode
 
     def require_session(self) -> Session:
-        """The session, to do something with it. Raises UsageError where none is open, or another process drives it."""
+        """The open session. Raises UsageError when none is open, or another process drives it."""
         if self.session is not None:
             return self.session
         raise self.window.refusal if self.window is not None else UsageError("No session is open.")

@@ -1,205 +1,279 @@
-"""How a person's words reach the session: messages, the queue, commands, commands of the shell, answers.
-
-`Talk` is the part of the app that knows this; `app.FridayApp` is the rest. It is a `chat.Chat`, too.
-"""
+"""What the user types: messages, the queue, slash commands and shell commands. Also what slash commands do to the screen."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.worker import Worker
 
-from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.errors import FridayError, NotConfigured
 from friday_cli.core.protocol.messages import Image
-from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command, load
+from friday_cli.extensions.commands import CustomCommand, CustomCommands, find_command
 
-from .agent_actions import AgentActions
+from .chat_body import NARROW
+from .commands import slash_commands
 from .commands.context import NOTHING
 from .state.keymap import Keys
-from .widgets.approval_panel import Approval
-from .widgets.blocks import CardBlock, RenderContext
+from .terminal.clipboard import copy
+from .widgets.blocks import CardBlock
 from .widgets.choice_dialog import Chooser
 from .widgets.completion_popup import Completion
-from .widgets.composer import Composer
 from .widgets.message_queue import Draft
-from .widgets.search_bar import FindBar
-from .widgets.selection import TranscriptReader
 from .widgets.shell_block import ShellBlock
-from .widgets.text_input import Prompt
 from .widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
+    from .app import FridayApp
     from .widgets.diff_review import ReviewActions
 
 
-class InputController(AgentActions):
-    """See the module."""
+class InputController:
+    """Delivers what the user types. It is the `CommandContext` of the screen."""
 
-    scene: RenderContext
-    profiles: list[tuple[str, str]]
-    """(name, description) of the profiles here, once they are known."""
+    def __init__(self, app: FridayApp, first: str) -> None:
+        self._app = app
+        self.controller = app.controller
+        self.first = first
+        """The message of the command line, until it is sent."""
+        self.profiles: list[tuple[str, str]] = []
+        """(name, description) of the profiles of the folder, when they are loaded."""
+        self.customs = CustomCommands()
+        """The user's own commands, when they are loaded."""
+        self.keys = Keys()
+        """The user's own keys."""
+        self.shell = ShellRunner(app)
+        self._sending = asyncio.Lock()  # one message after the other: each may start the agent
+        self._reported: frozenset[str] = frozenset()
+        """Problems of custom commands that were shown."""
 
-    customs = CustomCommands()
-    """The person's own commands, once they are known."""
-    keys = Keys()
-    """The person's own keys."""
-    _said: frozenset[str] = frozenset()
+    # ---- messages -------------------------------------------------------------------------
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.furnished = asyncio.Event()
-        self._turn = asyncio.Lock()  # one message after the other: with each the agent may begin
+    def submit(self, draft: Draft, path: str = "") -> None:
+        """Deliver a message without waiting for it."""
+        self._app.run_worker(self._deliver(draft, path))
 
-    async def choose(
-        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
-    ) -> str | None:
-        """Let the person choose one of (key, label); see `chat.Chat`."""
-        return await self.push_screen_wait(Chooser(title, choices, at=at, about=about))
-
-    async def review(self, rows: Sequence[FileDiff], desk: ReviewActions) -> None:
-        """Let the person look through what the agents changed."""
-        from .widgets.diff_review import Review
-
-        await self.push_screen_wait(Review(rows, self.scene.pen, desk))
-
-    def offer(self, text: str) -> None:
-        """Put a text into the prompt, unless something stands there."""
-        composer = self.query_one(Composer)
-        if not composer.text:
-            composer.put(text)
-        composer.area.focus()
-
-    def on_transcript_reader_fork_requested(self, message: TranscriptReader.ForkRequested) -> None:
-        self.run_worker(self.deliver(Draft(f"/fork {message.number}")))
-
-    async def load_customs(self) -> None:
-        """Look for commands of one's own; what is newly wrong with them is said."""
-        from .commands import slash_commands
-
-        names = {name for c in slash_commands.COMMANDS for name in (c.name, *c.aliases)}
-        options = self.engine.options
-        self.customs = await asyncio.to_thread(load, options.cwd, trusted=options.trusted, reserved=names)
-        wrong = [str(problem) for problem in self.customs.problems]
-        for text in [text for text in wrong if text not in self._said][:3]:
-            self.say_note(text, "warning")
-        self._said = frozenset(wrong)
-
-    async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
-        """Send what a command of the person's own says, now or when the agent has time."""
-        async with self._turn:
-            if self.engine.window is not None:
-                self.say_note(str(self.engine.window.refusal), "warning")
-                self.offer(draft.text)
-            elif self.engine.session is None or self.engine.working:
-                self.query_one(Composer).queue(draft)
-                self.look_again()
-            else:
-                self.query_one("#chat", Transcript).following = True
-                words, bounds = custom.prompt(rest), custom.restrictions()
-                await self._try(self.engine.say(words, task=draft.text, images=draft.images, bounds=bounds))
-
-    async def command(self, draft: Draft) -> bool:
-        """Run what stands behind a `/`; False when it is no command."""
-        raise NotImplementedError
-
-    def words(self, kind: str, query: str) -> list[Completion]:
-        from .commands import slash_commands
-
-        if kind == "/":
-            return slash_commands.choices(query, self.customs)
-        return [
-            Completion(f"@{n} ", f"@{n}", f"sub-agent: {t}") for n, t in self.profiles if query.lower() in n.lower()
-        ]
-
-    def on_composer_submitted(self, message: Composer.Submitted) -> None:
-        self.run_worker(self.deliver(message.draft, message.path))
-
-    async def deliver(self, draft: Draft, path: str = "") -> None:
-        """Do what a message of the person says: to an agent, as a command, now or later."""
-        await self.furnished.wait()
-        text = draft.text
-        if not path and self.size.width < 80:
-            self.close_overlay()  # the answer comes in the chat
-        if self.engine.window is not None and not text.startswith("/"):
-            self.say_note(str(self.engine.window.refusal), "warning")
+    async def _deliver(self, draft: Draft, path: str) -> None:
+        """Send a message to the agent at `path` ("" is the main one), queue it, or run the command that it names."""
+        app, chat, text = self._app, self._app.chat, draft.text
+        await chat.furnished.wait()
+        if not path and app.size.width < NARROW:
+            chat.body.close_overlay()  # the reply comes in the transcript behind it
+        if not text.startswith("/") and self._read_only():
             self.offer(text)
         elif path:
             if draft.images:
                 self.say_note("Pictures go to the main agent only; the words were sent.", "warning")
-            await self._try(self.engine.say_to(path, text))
-        elif text.startswith("/") and await self.command(draft):
+            await self._report(self.controller.say_to(path, text))
+        elif text.startswith("/") and await slash_commands.run(self, draft):
             pass
-        elif (
-            text.startswith("/")
-            and "/" not in (name := text[1:].split()[0] if text[1:].split() else "")
-            and "\n" not in text
-        ):
-            self.say_note(f"There is no command /{name}. / lists them.", "warning")
-            self.query_one(Composer).put(text)
-        elif self.engine.session is None or self.engine.working:
-            self.query_one(Composer).queue(draft)
-            self.look_again()
+        elif slash_commands.is_command(text):
+            self.say_note(f"No such command: {text.split()[0]}. / lists the commands.", "warning")
+            chat.composer.put(text)
+        elif self.controller.session is None or self.controller.working:
+            self._queue(draft)
         else:
             await self.send(text, draft.images)
 
-    async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
-        """Give the main agent a message now."""
-        chat = self.query_one("#chat", Transcript)
-        chat.following = True
-        async with self._turn:
-            await self._try(self.engine.say(text, images=images))
+    def _read_only(self) -> bool:
+        """Whether another process drives the session; then the user is told."""
+        window = self.controller.window
+        if window is not None:
+            self.say_note(str(window.refusal), "warning")
+        return window is not None
 
-    async def _try(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
+    def _queue(self, draft: Draft, *, first: bool = False) -> None:
+        self._app.chat.composer.queue.put(draft, first=first)
+        self._app.refresher.look_again()
+
+    async def send(self, text: str, images: tuple[Image, ...] = ()) -> None:
+        """Send a message to the main agent now."""
+        self._app.chat.body.transcript.position.following = True
+        async with self._sending:
+            await self._report(self.controller.say(text, images=images))
+
+    async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
+        """Send the prompt of a custom command, now or when the agent is done."""
+        async with self._sending:
+            if self._read_only():
+                self.offer(draft.text)
+            elif self.controller.session is None or self.controller.working:
+                self._queue(draft)
+            else:
+                self._app.chat.body.transcript.position.following = True
+                prompt, bounds = custom.prompt(rest), custom.restrictions()
+                await self._report(self.controller.say(prompt, task=draft.text, images=draft.images, bounds=bounds))
+
+    def send_waiting(self) -> None:
+        """Deliver what waits in the queue, or the message of the command line: the agent has nothing to do."""
+        waiting = self._app.chat.composer.queue.take()
+        if waiting is None and self.first:
+            waiting, self.first = Draft(self.first), ""
+        if waiting is not None:
+            self.submit(waiting)
+
+    def send_queue(self) -> None:
+        """Send what waits in the queue now; an agent at work reads it at its next turn."""
+        if waiting := self._app.chat.composer.queue.take():
+            self._app.run_worker(self._send_at_work(waiting))
+
+    async def _send_at_work(self, draft: Draft) -> None:
+        custom = find_command(draft.text, self.customs)
+        restricted = custom is not None and custom[0].tools is not None
+        if self.controller.working and (restricted or draft.images):
+            what = "A command that takes tools away" if restricted else "A picture"
+            self._queue(draft, first=True)
+            self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
+        elif custom is None:
+            await self.send(draft.text, draft.images)
+        else:
+            command, rest = custom
+            await self._report(
+                self.controller.say(command.prompt(rest), task=draft.text, bounds=command.restrictions())
+            )
+
+    async def _report(self, work: Coroutine[Any, Any, list[str] | None]) -> None:
+        """Show the remarks that the work returns, or why it failed."""
         try:
             for remark in await work or ():
                 self.say_note(remark, "warning")
         except FridayError as error:
             self.say_note(str(error), "error")
 
-    def on_composer_nudge(self, message: Composer.Nudge) -> None:
-        if waiting := self.query_one(Composer).take_queue():
-            self.run_worker(self._now(waiting))
+    def completions(self, kind: str, query: str) -> list[Completion]:
+        """Commands for the kind "/", profiles for "@"."""
+        if kind == "/":
+            return slash_commands.choices(query, self.customs)
+        return [
+            Completion(f"@{name} ", f"@{name}", f"sub-agent: {description}")
+            for name, description in self.profiles
+            if query.lower() in name.lower()
+        ]
 
-    async def _now(self, draft: Draft) -> None:
-        """Send what waited, also to an agent at work: it reads it at its next turn."""
-        own = find_command(draft.text, self.customs)
-        narrow = own is not None and own[0].tools is not None
-        if self.engine.working and (narrow or draft.images):
-            what = "A command that takes tools away" if narrow else "A picture"
-            self.query_one(Composer).queue(draft, first=True)
-            self.say_note(f"{what} waits until the agent is done; Esc interrupts it.")
-        elif own is None:
-            await self.send(draft.text, draft.images)
+    # ---- what slash commands do: see `CommandContext` --------------------------------------------
+
+    def show_card(self, markdown: str) -> None:
+        body = self._app.chat.body
+        body.transcript.add(CardBlock(body.context, markdown))
+
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        self._app.say_note(text, level)
+
+    async def reopen(self, **changes: Any) -> bool:
+        app, wrong = self._app, None
+        try:
+            wrong = await self.controller.switch(**changes)
+        except NotConfigured as error:
+            wrong = error
+            await app.chat.show_welcome(True)
+        except FridayError as error:
+            app.failure = error
+            app.exit(error.exit_code)
+            return False
         else:
-            await self._try(self.engine.say(own[0].prompt(own[1]), task=draft.text, bounds=own[0].restrictions()))
+            await app.chat.show_welcome(False)
+            if wrong is not None:
+                self.say_note(str(wrong), "error")
+        app.chat.reset()
+        app.refresher.look()
+        return wrong is None
 
-    def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
-        if self._shell_run is not None and self._shell_run.is_running:
-            self.say_note("A command of yours still runs; Esc stops it.", "warning")
-            self.query_one(Composer).put(("!" if message.keep else "!!") + message.command)
-        elif self.engine.session is None:
-            window = self.engine.window
-            self.say_note(str(window.refusal) if window else "No session is open yet.", "warning")
-            self.query_one(Composer).put(("!" if message.keep else "!!") + message.command)
+    async def pick_session(self) -> None:
+        from .widgets.session_picker import Picker
+
+        def picked(session: str | None) -> None:
+            if session:
+                self._app.run_worker(self.reopen(resume=session))
+
+        await self._app.push_screen(Picker(self._app.cwd), picked)
+
+    async def load_customs(self) -> None:
+        self.customs = await slash_commands.load_customs(self.controller.options)
+        problems = [str(problem) for problem in self.customs.problems]
+        for text in [text for text in problems if text not in self._reported][:3]:
+            self.say_note(text, "warning")
+        self._reported = frozenset(problems)
+
+    async def choose(
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+    ) -> str | None:
+        return await self._app.push_screen_wait(Chooser(title, choices, at=at, about=about))
+
+    async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
+        from .widgets.diff_review import Review
+
+        await self._app.push_screen_wait(Review(rows, self._app.chat.body.context.renderer, actions))
+
+    def offer(self, text: str) -> None:
+        composer = self._app.chat.composer
+        if not composer.text:
+            composer.put(text)
+        composer.area.focus()
+
+    async def copy_text(self, text: str) -> None:
+        await copy(self._app, text)
+        self.say_note(f"Copied {len(text):,} characters.")
+
+    async def leave(self) -> None:
+        self._app.exit(0)
+
+    def look_for(self, text: str) -> None:
+        focused, chat = self._app.focused, self._app.chat
+        chat.find_bar.open(focused if isinstance(focused, Transcript) else chat.body.transcript, text)
+
+    def focus_tree(self) -> None:
+        self._app.chat.body.focus_tree()
+
+    def use_theme(self, name: str) -> None:
+        self.say_note(f"Theme: {self._app.themes.choose(name)}")
+
+
+class ShellRunner:
+    """Runs the user's shell commands, one at a time, and shows their output in the transcript."""
+
+    def __init__(self, app: FridayApp) -> None:
+        self._app = app
+        self._running: Worker[None] | None = None
+
+    def start(self, command: str, *, keep: bool) -> None:
+        """Run a command; `keep` lets the agent read its output. Where that is not possible, the command goes back into the
+        prompt."""
+        app, controller = self._app, self._app.controller
+        if self._busy:
+            refusal = "A command of yours still runs; Esc stops it."
+        elif controller.session is None:
+            refusal = str(controller.window.refusal) if controller.window else "No session is open yet."
         else:
-            self._shell_run = self.run_worker(self._shell(message.command, message.keep))
+            self._running = app.run_worker(self._run(command, keep))
+            return
+        app.say_note(refusal, "warning")
+        app.chat.composer.put(("!" if keep else "!!") + command)
 
-    _shell_run: Worker[None] | None = None
+    @property
+    def _busy(self) -> bool:
+        return self._running is not None and self._running.is_running
 
-    async def _shell(self, command: str, keep: bool) -> None:
-        block = ShellBlock(self.scene, command, kept=keep)
-        self.query_one("#chat", Transcript).add(block)
+    def stop(self) -> bool:
+        """Stop the command; False when none runs."""
+        busy = self._busy
+        if self._running is not None:
+            self._running.cancel()
+        return busy
 
-        def came(text: str) -> None:
+    async def _run(self, command: str, keep: bool) -> None:
+        body, look_again = self._app.chat.body, self._app.refresher.look_again
+        block = ShellBlock(body.context, command, kept=keep)
+        body.transcript.add(block)
+
+        def show(text: str) -> None:
             block.put(text)
-            self.look_again()
+            look_again()
 
         try:
-            code, output = await self.engine.run(command, came)
+            code, output = await self._app.controller.run(command, show, keep=keep)
         except FridayError as error:
             block.end("failed", str(error))
         except asyncio.CancelledError:
@@ -207,66 +281,5 @@ class InputController(AgentActions):
             raise
         else:
             block.end("stopped" if code is None else f"exit {code}", output)
-            if keep:
-                self.engine.remember(f"[I ran this command: {command}\nexit code: {code}\n{output[-20_000:]}]")
         finally:
-            self.look_again()
-
-    def stop_shell(self) -> bool:
-        """Stop the command that the person ran; False when none runs."""
-        if self._shell_run is None or not self._shell_run.is_running:
-            return False
-        self._shell_run.cancel()
-        return True
-
-    def on_composer_scroll_chat(self, message: Composer.ScrollChat) -> None:
-        chat = self.query_one("#chat", Transcript)
-        (chat.action_page_up if message.by < 0 else chat.action_page_down)()
-
-    def on_approval_answered(self, message: Approval.Answered) -> None:
-        self.run_worker(self._try(self._answer(message)))
-        if len(self.engine.state.asks) <= 1:
-            self.query_one(Prompt).focus()
-
-    async def _answer(self, message: Approval.Answered) -> None:
-        await self.engine.answer(message.ask_id, message.answer)
-
-    async def on_transcript_reader_typed(self, message: TranscriptReader.Typed) -> None:
-        await self._to_prompt(message.text)
-
-    async def on_approval_typing_started(self, message: Approval.TypingStarted) -> None:
-        await self._to_prompt(message.text)
-
-    async def _to_prompt(self, text: str) -> None:
-        """What was typed or pasted elsewhere; a carriage return sends it."""
-        composer = self.query_one(Composer)
-        composer.area.focus()
-        if text == "\r":
-            composer.send()
-        elif len(text) > 1:
-            await composer.paste(text)
-        else:
-            composer.area.insert(text)
-
-    def show_card(self, markdown: str) -> None:
-        chat = self.query_one("#chat", Transcript)
-        chat.add(CardBlock(self.scene, markdown))
-
-    def action_help(self) -> None:
-        self.run_worker(self.deliver(Draft("/help")))
-
-    def action_find(self) -> None:
-        self.look_for("")
-
-    def last_reply(self) -> str:
-        return self.query_one("#chat", Transcript).last_reply()
-
-    def look_for(self, text: str) -> None:
-        self.query_one(FindBar).open(self.query_one("#chat", Transcript), text)
-
-    def on_transcript_copy_text(self, message: Transcript.CopyText) -> None:
-        self.run_worker(self.copy_text(message.text))
-
-    def on_transcript_find_asked(self, message: Transcript.FindAsked) -> None:
-        found = message.transcript
-        self.query_one(FindBar).open(found, "")
+            look_again()

@@ -1,75 +1,85 @@
-"""Signs outside the window: the terminal's title, and a word when the person looks elsewhere.
+"""Where notes are shown, and signals outside the screen: the terminal's title, and notifications while it has no focus.
 
-Interface: `tell(app, text)`, `Notice.follow(app)`, `Notice.titled`, `OLD_TITLE`. The terminal gets our own words and the
-name of the folder only.
+The terminal gets fixed texts and the name of the folder only.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import Any
+
+from textual.app import App
+from textual.screen import Screen
+from textual.widgets._toast import ToastRack
 
 from friday_cli.core.text.sanitize import sanitize_line
 
-if TYPE_CHECKING:
-    from .agent_actions import AgentActions
+from .controller import SessionController
 
 KEEP_TITLE, OLD_TITLE = "\x1b[22;0t", "\x1b[23;0t"
-"""Lets the terminal remember its title, and show that one again."""
-LONG_S = 10.0
-"""A turn that took longer is worth a word."""
-
-
-def tell(app: AgentActions, text: str) -> None:
-    """Ring, and say it as a notification of the terminal; nothing while the person is here."""
-    if app.app_focus:
-        return
-    app.bell()
-    if os.environ.get("TERM", "").startswith("rxvt"):
-        write(app, f"\x1b]777;notify;Friday;{sanitize_line(text).replace(';', ',')}\x07")
-    else:
-        write(app, f"\x1b]9;{sanitize_line(text)}\x07")
-
-
-def write(app: AgentActions, sequence: str) -> None:
-    """Send a sequence to a real terminal."""
-    driver = app._driver
-    if driver is not None and not app.is_headless:
-        driver.write(through(sequence) if os.environ.get("TMUX") and sequence.startswith("\x1b]9;") else sequence)
-
-
-def through(sequence: str) -> str:
-    """A sequence as tmux hands it on to the terminal around it, where it may."""
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+"""Escape sequences: save the terminal's title, and restore it."""
+LONG_TURN_S = 10.0
+"""The end of a longer turn is notified."""
 
 
 class TerminalNotifier:
-    """Keeps the title, and knows since when the agent works."""
+    """Sets the terminal's title, and notifies of questions and of the end of a long turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, app: App[Any], controller: SessionController) -> None:
+        self._app, self._controller = app, controller
         self._title = ""
-        self._since: float | None = None
+        self._working_since: float | None = None
 
     @property
     def titled(self) -> bool:
-        """Whether the terminal shows a title of ours."""
+        """Whether the terminal shows a title set here."""
         return bool(self._title)
 
-    def follow(self, app: AgentActions) -> None:
-        """Look at the session; the title changes only when it says something else."""
-        working, asks = app.engine.working, len(app.engine.state.asks)
-        sign = "? " if asks else "● " if working else ""
-        title = f"{sign}friday · {sanitize_line(app.engine.options.cwd.name, 40)}" if app.engine.session else ""
+    def notify(self, text: str) -> None:
+        """Ring the bell and send a notification; nothing while the window has the focus."""
+        if self._app.app_focus:
+            return
+        self._app.bell()
+        if os.environ.get("TERM", "").startswith("rxvt"):
+            self._write(f"\x1b]777;notify;Friday;{sanitize_line(text).replace(';', ',')}\x07")
+        else:
+            self._write(f"\x1b]9;{sanitize_line(text)}\x07")
+
+    def follow(self) -> None:
+        """Update the title, and notify when a long turn has ended."""
+        controller = self._controller
+        sign = "? " if controller.state.asks else "● " if controller.working else ""
+        title = f"{sign}friday · {sanitize_line(controller.options.cwd.name, 40)}" if controller.session else ""
         if title and title != self._title:
             if not self._title:
-                write(app, KEEP_TITLE)
+                self._write(KEEP_TITLE)
             self._title = title
-            write(app, f"\x1b]0;{title}\x07")
+            self._write(f"\x1b]0;{title}\x07")
         now = time.monotonic()
-        if working:
-            self._since = self._since or now
-        elif self._since is not None:
-            if now - self._since > LONG_S:
-                tell(app, "Friday is done")
-            self._since = None
+        if controller.working:
+            self._working_since = self._working_since or now
+        elif self._working_since is not None:
+            if now - self._working_since > LONG_TURN_S:
+                self.notify("Friday is done")
+            self._working_since = None
+
+    def _write(self, sequence: str) -> None:
+        """Send a sequence to a real terminal."""
+        driver = self._app._driver
+        if driver is not None and not self._app.is_headless:
+            tmux = os.environ.get("TMUX") and sequence.startswith("\x1b]9;")
+            driver.write(tmux_passthrough(sequence) if tmux else sequence)
+
+
+def tmux_passthrough(sequence: str) -> str:
+    """The sequence in the form that tmux passes on to the terminal around it, where its settings allow that."""
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
+def place_toasts(screen: Screen[Any], top: int) -> None:
+    """Show notes at the left above row `top`, where they hide neither the tree nor what is below."""
+    below = screen.size.height - top
+    for rack in screen.query(ToastRack):
+        if rack.styles.margin.bottom != below:
+            rack.styles.margin = (0, 0, below, 0)

@@ -18,10 +18,10 @@ OPTIONS: tuple[Option, ...] = (
 
 
 def parse(argv: list[str]) -> dict[str, Any] | None:
-    """The values of a call that opens the chat; None for a command, for help, and for what needs explaining."""
+    """The options of a call that opens the chat; None for a command, for help, and for invalid arguments."""
     return options.parse(argv, OPTIONS)
 
 
 def wants_chat(argv: list[str]) -> bool:
-    """Whether a call without words opens the chat: it does on a terminal, and shows the help elsewhere."""
+    """Whether a call without arguments opens the chat: on a terminal; elsewhere it shows the help."""
     return bool(argv) or bool(os.isatty(0) and os.isatty(1) and os.environ.get("TERM"))

@@ -1,17 +1,21 @@
-"""The palette (Ctrl+P): the commands of the one table. Interface: `Palette`."""
+"""The command palette (Ctrl+P): the slash commands."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.markup import escape
 
 from .commands import slash_commands
 
+if TYPE_CHECKING:
+    from .app import FridayApp
+
 
 class Palette(Provider):
-    """Gives the commands to Textual's palette."""
+    """Offers the commands in Textual's palette."""
 
     async def discover(self) -> Hits:
         for name, usage, help in self._listed():
@@ -24,18 +28,21 @@ class Palette(Provider):
                 yield Hit(score, matcher.highlight(f"/{name}"), partial(self._run, name, usage), help=escape(help))
 
     def _listed(self) -> list[tuple[str, str, str]]:
-        from .input import InputController
+        return slash_commands.listed(self._app.input.customs)
 
-        assert isinstance(self.app, InputController)
-        return slash_commands.listed(self.app.customs)
+    @property
+    def _app(self) -> FridayApp:
+        from .app import FridayApp
+
+        assert isinstance(self.app, FridayApp)
+        return self.app
 
     def _run(self, name: str, usage: str) -> None:
-        from .widgets.composer import Composer
         from .widgets.message_queue import Draft
 
-        composer = self.app.query_one(Composer)
+        composer = self._app.chat.composer
         if usage and not usage.startswith("["):
             composer.put(f"/{name} ")
             composer.area.focus()
         else:
-            composer.post_message(Composer.Submitted(Draft(f"/{name}"), ""))
+            self._app.input.submit(Draft(f"/{name}"))

@@ -1,7 +1,6 @@
-"""When the screen follows the session, and what follows: one timer tells every pane what changed.
+"""Keeps the screen in step with the session: one timer that tells each widget what changed.
 
-`Following` is the part of the app that knows this; `app.FridayApp` is the rest. Nothing is drawn per event: `changed` only
-asks for a look, `look` tells the panes. What a person types is shown before it.
+Nothing is drawn per event: `changed` only plans the next update. Keys that the user types are shown first.
 """
 
 from __future__ import annotations
@@ -9,137 +8,126 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from textual import events
-
-from . import notifications, status_text
-from .input import InputController
+from . import status_text
 from .keys import keys
-from .widgets.agent_panel import AgentPanel
-from .widgets.approval_panel import Approval
-from .widgets.composer import Composer
-from .widgets.message_queue import Draft
-from .widgets.status_bar import StatusLine
-from .widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from .app import FridayApp
 
 SOON_S, BEAT_S, CLOCK_S = 0.005, 0.05, 1.0
-"""Seconds to a look at what changed, between two looks, and between two when only clocks run."""
+"""Seconds until an update after a pause, between two updates, and between two when only clocks run."""
 ECHO_S, LATE_S = 0.02, 0.15
-"""Seconds that a key has the screen to itself, and after which a look waits for no key."""
+"""Seconds after a key in which only the key is drawn, and after which an update is not put off for keys."""
 
 
-class ScreenRefresher(InputController):
-    """See the module."""
+class ScreenRefresher:
+    """Updates the widgets of the chat screen."""
 
-    places: status_text.Places
-    first = ""
-    """The message that was given on the command line, until it is sent."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.notice = notifications.TerminalNotifier()
-        self._tick: asyncio.TimerHandle | None = None
-        self._due = self._looked = self._typed = 0.0
+    def __init__(self, app: FridayApp) -> None:
+        self._app = app
+        self.folder = status_text.Folder(app.cwd)
+        self.typed_at = 0.0
+        """When the last key came, by the monotonic clock in seconds."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = self._looked_at = 0.0
         self._pause = BEAT_S
-        self._ended = False
-        """Whether the main agent had ended when the screen last followed."""
-        self._asked: set[str] = set()
-
-    async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key):
-            self._typed = time.monotonic()
-        await super().on_event(event)
+        self._root_had_ended = False
+        """Whether the main agent had ended at the last update."""
+        self._asks_before: set[str] = set()
 
     def changed(self) -> None:
-        """Something of the session is new: look at once after a rest or when all is said, else when the pause is over."""
-        over = self._ended != self._root_ended
-        self._look_in(SOON_S if over else max(self._looked + self._pause - time.monotonic(), SOON_S))
+        """Plan an update because the session changed: at once after a pause or when the main agent has begun or ended."""
+        turn_changed = self._root_had_ended != self._root_ended
+        self._look_in(SOON_S if turn_changed else max(self._looked_at + self._pause - time.monotonic(), SOON_S))
 
     @property
     def _root_ended(self) -> bool:
-        root = self.engine.state.root
+        root = self._app.controller.state.root
         return root is not None and root.ended
 
     @property
     def quiet(self) -> bool:
-        """Whether everything that is known of the session is on the screen."""
-        return self._tick is None and not self.engine.dirty
+        """Whether the screen shows everything that is known of the session."""
+        return self._timer is None and not self._app.controller.dirty
 
     def look_again(self) -> None:
+        """Plan an update because the screen changed."""
         self._look_in(BEAT_S)
 
     def _look_in(self, seconds: float) -> None:
         due = time.monotonic() + seconds
-        if self._tick is not None and self._due <= due:
-            return
-        if self._tick is not None:
-            self._tick.cancel()
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
         self._due = due
-        self._tick = self.soon(seconds, self.look)
+        self._timer = self.call_in(seconds, self.look)
 
-    def soon(self, seconds: float, do: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call `do` after so many seconds. A timer of Textual (8.2) is never heard of again when the process stands still for
-        its whole time as it is set, which a few milliseconds are easily."""
-        return asyncio.get_running_loop().call_later(seconds, self.call_next, do)
+    def call_in(self, seconds: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call `call` on the app after so many seconds. A timer of Textual 8.2 never fires when the process is not scheduled
+        for its whole time while it is set, which happens for times of some milliseconds."""
+        return asyncio.get_running_loop().call_later(seconds, self._app.call_next, call)
 
     def look(self) -> None:
-        """Tell every pane what changed; the only place where the screen follows the session."""
-        self._tick = None
-        if not self.stands:
+        """Update every widget; the only place where the screen follows the session."""
+        self._timer = None
+        app, controller, chat = self._app, self._app.controller, self._app.chat
+        if not chat.ready:
             return
         now = time.monotonic()
-        if (left := self._typed + ECHO_S - now) > 0 and now - self._looked < LATE_S:
+        if (left := self.typed_at + ECHO_S - now) > 0 and now - self._looked_at < LATE_S:
             self._look_in(left)
             return
-        begun = time.thread_time()  # the clock would count what other programs do meanwhile
-        if self.engine.failure is not None:
-            raise self.engine.failure
-        for words in self.engine.told:
-            self.say_note(words, "warning")
-        self.engine.told.clear()
-        dirty, self.engine.dirty = self.engine.dirty, set()
-        state = self.engine.state
-        self.query_one("#chat", Transcript).follow()
-        self.arrange_side()
-        self.query_one(AgentPanel).follow(dirty)
+        begun = time.thread_time()  # wall-clock time would include what other programs do meanwhile
+        if controller.failure is not None:
+            raise controller.failure
+        for text in controller.told:
+            app.say_note(text, "warning")
+        controller.told.clear()
+        dirty, controller.dirty = controller.dirty, set()
+        chat.body.transcript.follow()
+        chat.body.show_panel()
+        chat.body.panel.follow(dirty)
         self._follow_asks()
-        if not self.engine.working and self.engine.session is not None:
-            composer = self.query_one(Composer)
-            if waiting := composer.take_queue() or self._take_first():
-                self.run_worker(self.deliver(waiting))
+        if not controller.working and controller.session is not None:
+            app.input.send_waiting()
         self.follow_status()
-        self.notice.follow(self)
-        self._looked, self._ended = time.monotonic(), self._root_ended
+        app.notifier.follow()
+        self._looked_at, self._root_had_ended = time.monotonic(), self._root_ended
         self._pause = max(BEAT_S, 3 * (time.thread_time() - begun))
-        if self.engine.working and state.root is not None and state.root.ended:
-            self._look_in(BEAT_S)  # its end is told a moment before it is over
-        elif state.working and any(not a.status.startswith("waiting") for a in state.working):
+        if controller.working and self._root_ended:
+            self._look_in(BEAT_S)  # its last event comes a moment before the session is idle
+        elif any(not agent.status.startswith("waiting") for agent in controller.state.working):
             self._look_in(CLOCK_S)
 
-    def _take_first(self) -> Draft | None:
-        first, self.first = self.first, ""
-        return Draft(first) if first else None
-
     def _follow_asks(self) -> None:
-        asks = set(self.engine.state.asks)
-        panel = self.query_one(Approval)
-        had_keys = self.focused is not None and panel in self.focused.ancestors_with_self
+        chat = self._app.chat
+        asks = set(self._app.controller.state.asks)
+        focused, composer, panel = self._app.focused, chat.composer, chat.approval
+        had_keys = focused is not None and panel in focused.ancestors_with_self
         panel.follow()
-        composer = self.query_one(Composer)
-        if asks - self._asked:
-            notifications.tell(self, "Friday needs you")
-            if self.focused is composer.area and not composer.text and not composer.popup.open:
+        if asks - self._asks_before:
+            self._app.notifier.notify("Friday needs you")
+            if focused is composer.area and not composer.text and not composer.popup.open:
                 panel.focus()
-        elif had_keys and not asks:  # what was asked is settled, by somebody else or by a stop
+        elif had_keys and not asks:  # answered elsewhere, or the agent was stopped
             composer.area.focus()
-        self._asked = asks
+        self._asks_before = asks
 
     def follow_status(self) -> None:
-        composer = self.query_one(Composer)
-        composer.show_mode(self.engine.mode)
-        side = self.query_one(AgentPanel)
-        composer.watch_only(status_text.watched(self.engine))
-        shown, queued, chosen = side.has_class("shown"), not composer.waiting.empty, side.agents.selected
-        hint = status_text.hint(self.engine, self.place, pane=shown, queued=queued, chosen=chosen)
-        told = status_text.of(self.engine, self.places, keys.respelled(hint, self.keys.chosen))
-        self.query_one(StatusLine).tell(told, self.scene.pen.look)
+        """Update the status line and the border of the prompt."""
+        chat, controller = self._app.chat, self._app.controller
+        panel, composer = chat.body.panel, chat.composer
+        composer.show_mode(controller.mode)
+        composer.watch_only(status_text.read_only_reason(controller))
+        hint = status_text.hint(
+            controller,
+            chat.place,
+            pane=panel.has_class("shown"),
+            queued=not composer.queue.empty,
+            chosen=panel.agents.selected,
+        )
+        facts = status_text.facts(controller, self.folder, keys.respelled(hint, self._app.input.keys.chosen))
+        chat.status.show(facts, chat.body.context.renderer.styles)

@@ -1,7 +1,6 @@
-"""Opening the chat: from the options of the command line to an exit code, with the terminal left as it was.
+"""Opens the chat: from the options of the command line to an exit code.
 
-Interface: `chat(values)`; `values` are options by name: model, effort, profile, mode, yolo, cwd, continue_, resume ("" lets
-the person pick), prompt.
+`values` are options by name: model, effort, profile, mode, yolo, cwd, continue_, resume ("" lets the user pick), prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(values: Mapping[str, Any]) -> int:
-    """As `chat`, with what went wrong as one line on standard error."""
+    """As `chat`; an error is printed as one line on standard error."""
     try:
         return chat(values)
     except FridayError as error:
@@ -32,21 +31,21 @@ def main(values: Mapping[str, Any]) -> int:
 
 
 def chat(values: Mapping[str, Any]) -> int:
-    """Run the chat until the person leaves it. Returns the exit code."""
+    """Run the chat until the user quits. Returns the exit code. Raises FridayError."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", hint='For one answer: friday ask "...".')
     cwd = working_folder(values.get("cwd"))
-    if not values.get("trust") and not _may_begin(cwd):
+    if not values.get("trust") and not _trust_decided(cwd):
         return 0
     return asyncio.run(_chat(values, cwd))
 
 
-def _may_begin(cwd: Path) -> bool:
-    """Whether the person goes on, after the question whether the folder may steer Friday, where there is one."""
+def _trust_decided(cwd: Path) -> bool:
+    """Ask whether the folder is trusted, if it has files that need it. False when the user quits."""
     from friday_cli.extensions import trust
 
     standing = trust.is_trusted(cwd)
-    if not standing.files:  # nothing to ask about; what the question needs takes a while to load
+    if not standing.files:  # the question is not imported when there is nothing to ask
         return True
     from .terminal.trust_prompt import decided
 
@@ -54,7 +53,7 @@ def _may_begin(cwd: Path) -> bool:
 
 
 async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
-    resume = await _which(values, cwd)
+    resume = await _session_to_resume(values, cwd)
     if values.get("plain") or os.environ.get("TERM") == "dumb":
         return await _plain(values, cwd, resume)
     from .app import FridayApp
@@ -69,21 +68,21 @@ async def _chat(values: Mapping[str, Any], cwd: Path) -> int:
     try:
         code = await app.run_async()
     finally:
-        if app.notice.titled and sys.__stderr__ is not None:
-            with suppress(OSError):  # the window may be gone
-                sys.__stderr__.write(OLD_TITLE)  # the way by which the chat wrote to the terminal
+        if app.notifier.titled and sys.__stderr__ is not None:
+            with suppress(OSError):  # the terminal may be closed
+                sys.__stderr__.write(OLD_TITLE)  # the stream that Textual writes to
                 sys.__stderr__.flush()
-        await app.engine.close()
+        await app.controller.close()
     if app.failure is not None:
-        print(f"friday: {sanitize(_words(app.failure))}", file=sys.stderr)
-        _kept(app.engine.last)
+        print(f"friday: {sanitize(_error_text(app.failure))}", file=sys.stderr)
+        _print_saved(app.controller.last)
         return app.failure.exit_code if isinstance(app.failure, FridayError) else 1
-    _kept(app.engine.last)
+    _print_saved(app.controller.last)
     return code or 0
 
 
 async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> int:
-    """The chat as linear text."""
+    """The chat as plain lines."""
     from .plain.chat import PlainChat
 
     if not values.get("plain"):
@@ -95,20 +94,20 @@ async def _plain(values: Mapping[str, Any], cwd: Path, resume: str | None) -> in
     try:
         code = await chat.run()
     finally:
-        await chat.engine.close()
-    _kept(chat.engine.last)
+        await chat.controller.close()
+    _print_saved(chat.controller.last)
     return code
 
 
-def _kept(session: str) -> None:
-    """Say how to go on with a session in which something was said."""
+def _print_saved(session: str) -> None:
+    """Print how to resume a session that has messages."""
     if session:
         with suppress(OSError):
-            print(f"friday: session {session[:8]} is kept; `friday -r {session[:8]}` goes on with it", file=sys.stderr)
+            print(f"friday: session {session[:8]} saved. Resume: `friday -r {session[:8]}`", file=sys.stderr)
 
 
-def _words(failure: BaseException) -> str:
-    """What a person reads of an end nobody wished for; a defect's traceback goes to a log file."""
+def _error_text(failure: BaseException) -> str:
+    """The text of an error; the traceback of a defect goes to a log file."""
     if isinstance(failure, FridayError):
         return str(failure)
     from friday_cli.diagnostics.log_file import report_defect
@@ -136,8 +135,8 @@ def _options(values: Mapping[str, Any], cwd: Path, resume: str | None) -> Option
     )
 
 
-async def _which(values: Mapping[str, Any], cwd: Path) -> str | None:
-    """The session to go on with, None for a new one."""
+async def _session_to_resume(values: Mapping[str, Any], cwd: Path) -> str | None:
+    """The id of the session to resume; None for a new one."""
     if not (values.get("continue_") or values.get("resume")):
         return None
     from friday_cli.paths import store_path

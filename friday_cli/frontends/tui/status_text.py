@@ -1,5 +1,4 @@
-"""What the status line and the lists say about the session and the folder. Interface: `of`, `hint`, `watched`,
-`Places`, `profiles`."""
+"""Texts of the status line: the session, the folder, and the keys that matter now."""
 
 from __future__ import annotations
 
@@ -7,22 +6,22 @@ from pathlib import Path
 from typing import Literal
 
 from friday_cli.core.protocol.errors import FridayError
-from friday_cli.core.protocol.format import cost
+from friday_cli.core.protocol.format import cost, is_demo
 from friday_cli.paths import with_tilde
 
 from .controller import SessionController
 from .widgets.status_bar import StatusFacts
 
 
-class Places:
-    """The folder as it is shown, and its git branch, read from the repository's own file."""
+class Folder:
+    """The name of a folder for the status line, and its git branch, read from `.git/HEAD`."""
 
     def __init__(self, cwd: Path) -> None:
         self._cwd = cwd
-        self.folder = with_tilde(cwd)
+        self.name = with_tilde(cwd)
         self.branch = ""
 
-    def look(self) -> None:
+    def read_branch(self) -> None:
         """Read the branch."""
         for folder in (self._cwd, *self._cwd.parents):
             git = folder / ".git"
@@ -36,24 +35,23 @@ class Places:
             return
 
 
-def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
-    """What the status line says now."""
-    state, session = engine.state, engine.session
-    provider = session.root.provider if session else None
+def facts(controller: SessionController, folder: Folder, hint: str) -> StatusFacts:
+    """What the status line shows now."""
+    state, session = controller.state, controller.session
     root = state.root
-    badge = provider.badge if provider else "read only" if engine.window else ""
-    demo = (provider.name if provider else root.model.partition("/")[0] if root else "") == "demo"
-    effort = f":{session.root.effort}" if session and session.root.effort else ""
+    badge = session.badge if session else "read only" if controller.window else ""
+    demo = is_demo(session.model if session else root.model if root else "")
+    effort = f":{session.effort}" if session and session.effort else ""
     totals = state.totals
     working = state.working
     waiting = sum(agent.status in ("queued", "waiting_child", "waiting_rate") for agent in working)
     running = sum(agent.status == "running" for agent in working)
     return StatusFacts(
-        folder=places.folder,
-        branch=places.branch,
-        model=f"{provider.model}{effort}" if provider else "",
-        badge=badge if provider or not demo else f"{badge} · demo: scripted",
-        mode=engine.mode,
+        folder=folder.name,
+        branch=folder.branch,
+        model=f"{session.model.partition('/')[2]}{effort}" if session else "",
+        badge=badge if session or not demo else f"{badge} · demo: scripted",
+        mode=controller.mode,
         sandbox=session.sandbox if session else "",
         context=root.context / root.window if root and root.context and root.window else None,
         free=root.free if root and root.context else None,
@@ -61,14 +59,14 @@ def of(engine: SessionController, places: Places, hint: str) -> StatusFacts:
         running=running,
         waiting=waiting,
         asks=len(state.asks),
-        compacting=engine.compacting,
+        compacting=controller.compacting,
         hint=hint,
     )
 
 
 Place = Literal["prompt", "chat", "child", "whole", "tree", "panel", "words", "marking", "welcome", ""]
-"""Where a person's keys go; "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, and
-"" a field of its own."""
+"""Where the keys go: "whole" is a sub-agent's transcript that fills the screen, "words" the field of an answer, "" any
+other field."""
 
 _HINTS: dict[Place, str] = {
     "marking": "arrows mark · v begins here · c copies · Esc leaves",
@@ -76,30 +74,30 @@ _HINTS: dict[Place, str] = {
     "child": "Enter full screen · x cancels · m writes · Esc",
     "whole": "Enter shows the chat again · x cancels · m writes · Esc",
     "chat": "j k entries · Enter unfolds · v marks · / searches · Esc",
-    "welcome": "Enter takes it · a pasted key goes into its field",
+    "welcome": "Enter selects · paste an API key to use it",
     "panel": "1-9 or Enter answers · Tab: prompt",
     "words": "Enter answers · Esc: the choices",
 }
 
 
-def watched(engine: SessionController) -> str:
-    """Why nothing can be sent, "" where it can."""
-    if engine.window is None:
+def read_only_reason(controller: SessionController) -> str:
+    """Why messages cannot be sent; "" when they can."""
+    if controller.window is None:
         return ""
-    if engine.window.owner_pid is None:
+    if controller.window.owner_pid is None:
         return "Read only: the other window has ended"
-    return f"Read only: window {engine.window.owner_pid} drives this session; it goes on here when that ends"
+    return f"Read only: window {controller.window.owner_pid} drives this session; this one resumes it when that ends"
 
 
-def hint(engine: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
-    """The keys that matter now. `pane` tells whether the side pane is open, `queued` whether messages wait, `chosen` is
-    the agent that the cursor of the tree stands on."""
-    state, working = engine.state, engine.working
-    if engine.window is not None and place in ("prompt", "panel"):
+def hint(controller: SessionController, place: Place, *, pane: bool, queued: bool, chosen: str = "a") -> str:
+    """The keys that matter now. `pane`: the side pane is open; `queued`: messages wait; `chosen`: the agent under the
+    cursor of the tree."""
+    state, working = controller.state, controller.working
+    if controller.window is not None and place in ("prompt", "panel"):
         return "F1 help · / commands"
     if place == "prompt" and state.asks:
         return "Ctrl+Y answers"
-    if place == "tree" and engine.window is None and (agent := state.agents.get(chosen)) and agent.asks:
+    if place == "tree" and controller.window is None and (agent := state.agents.get(chosen)) and agent.asks:
         return f"a answers · {_HINTS[place]}"
     if place in _HINTS:
         return _HINTS[place]
@@ -111,7 +109,7 @@ def hint(engine: SessionController, place: Place, *, pane: bool, queued: bool, c
 
 
 def profiles(cwd: Path, trusted: bool) -> list[tuple[str, str]]:
-    """(name, description) of the profiles here; none where they cannot be read (opening the session says why)."""
+    """(name, description) of the profiles of a folder; none when they cannot be read (opening the session reports why)."""
     from .commands.command_output import profile_names
 
     try:

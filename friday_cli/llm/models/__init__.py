@@ -1,9 +1,17 @@
-"""Which models there are, what they cost, where their keys are, and how a name becomes a provider."""
+"""The known models and services: names, limits, prices, API keys, and how a model name becomes a provider."""
 
 from __future__ import annotations
 
-from .factory import can_search, make
-from .local_servers import measured
-from .resolve import ModelChoice, Row, resolve, usable
+from .factory import can_search, create_provider
+from .local_servers import with_server_limits
+from .resolve import ModelChoice, ServiceRow, list_services, resolve
 
-__all__ = ["ModelChoice", "Row", "can_search", "make", "measured", "resolve", "usable"]
+__all__ = [
+    "ModelChoice",
+    "ServiceRow",
+    "can_search",
+    "create_provider",
+    "list_services",
+    "resolve",
+    "with_server_limits",
+]

@@ -1,4 +1,4 @@
-"""The models Friday knows: their windows, limits, quirks, aliases and last days. Read from models.toml."""
+"""The models that Friday knows, from models.toml: context windows, limits, quirks, aliases and last days."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from friday_cli.core.text.lazy_regex import pattern
 from . import prices
 
 WINDOW, MAX_OUTPUT = 128_000, 16_000
-"""What is taken for a hosted model that is not known, in tokens."""
+"""Defaults for an unknown hosted model, in tokens."""
 LOCAL_WINDOW, LOCAL_MAX_OUTPUT = 32_768, 8_192
-"""The same for a model on one's own machine."""
+"""Defaults for an unknown model on the user's machine, in tokens."""
 OUTDATED = timedelta(days=90)
-"""How long after its last confirmation the table is called out of date."""
+"""Age of the oldest confirmation after which models.toml counts as outdated."""
 
 _DATED = pattern(r"[-@](20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 _CLOUD = pattern(r"^(?:[a-z]{2,6}\.)?anthropic\.|(?:-v\d+)?(?::\d+)?$")
 
 
 class ModelQuirks(msgspec.Struct, frozen=True):
-    """What a model's service refuses or wants; the defaults refuse nothing. models.toml explains each."""
+    """Differences between models that a request must respect. models.toml explains each field."""
 
     efforts: tuple[Effort, ...] = ()
     thinking: Literal["", "adaptive", "budget", "reasoning", "none"] = ""
@@ -36,9 +36,9 @@ class ModelQuirks(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A model of a service; `window` and `max_output` are tokens. `known` is False for one that is only assumed.
+    """A model of a service; `window` and `max_output` are tokens. `known` is False if they are defaults.
 
-    `ends` is its announced last day, `confirmed` the day on which the table last agreed with its vendor.
+    `ends` is its announced last day, `confirmed` the day of its last comparison with the vendor without a difference.
     """
 
     provider: str
@@ -75,7 +75,7 @@ def _file() -> _CatalogFile:
 
 @functools.cache
 def known() -> dict[tuple[str, str], Model]:
-    """The table, by (provider, id), in the order of the file: newest first. A window of 0 stands in prices.json."""
+    """All models by (provider, id), in the order of the file: newest first. A window of 0 means: use prices.json."""
     ends = _file().ends
     table = {}
     for family in _file().family:
@@ -89,17 +89,17 @@ def known() -> dict[tuple[str, str], Model]:
 
 
 def today() -> date:
-    """The date of today, in local time."""
+    """Today's date in local time."""
     return date.today()
 
 
 def confirmed() -> date:
-    """The day since which the whole table is confirmed: that of its oldest entry."""
+    """The oldest confirmation date in the table."""
     return min(model.confirmed for model in known().values() if model.confirmed)
 
 
 def outdated() -> str:
-    """A sentence for a person where the table was confirmed more than 90 days ago, "" otherwise."""
+    """A message for the user if the table was confirmed more than 90 days ago, else ""."""
     age = today() - confirmed()
     if age <= OUTDATED:
         return ""
@@ -111,22 +111,22 @@ def outdated() -> str:
 
 
 def aliases() -> dict[str, str]:
-    """Short names -> `provider/model`."""
+    """Short names and the `provider/model` they mean."""
     return _file().aliases
 
 
 def default(provider: str) -> str:
-    """The model that is used where only `provider` is known; "" where there is none."""
+    """The default model of a provider; "" if it has none."""
     return _file().defaults.get(provider, "")
 
 
 def models_of(provider: str) -> tuple[str, ...]:
-    """The ids known of a provider."""
+    """The known model ids of a provider."""
     return tuple(name for owner, name in known() if owner == provider)
 
 
 def provider_of(model: str) -> str:
-    """The service a bare id belongs to, by the table or by how the id begins; "" where nothing tells."""
+    """The provider of a model id without a provider, from the table or the id's prefix; "" if unknown."""
     for owner, name in known():
         if name == model:
             return owner
@@ -137,9 +137,9 @@ def provider_of(model: str) -> str:
 
 
 def find(provider: str, model: str, *, platform: str = "", local: bool = False) -> Model:
-    """What is known of a model; an unknown one gets careful defaults, smaller ones on a `local` server.
+    """The limits and quirks of a model. An unknown model gets conservative defaults, smaller ones on a `local` server.
 
-    A dated or cloud id (`claude-haiku-4-5-20251001`, `us.anthropic.claude-opus-5-5-v1:0`) is found by its plain name.
+    A dated or cloud id (`claude-haiku-4-5-20251001`, `us.anthropic.claude-opus-5-5-v1:0`) is found by its base name.
     """
     for name in (model, _DATED().sub("", _CLOUD().sub("", model) if platform else model)):
         if found := known().get((provider, name)):
@@ -152,9 +152,9 @@ def find(provider: str, model: str, *, platform: str = "", local: bool = False) 
 
 
 def split_effort(name: str) -> tuple[str, Effort | None]:
-    """A name without its `:effort`, and that effort.
+    """A model name without `:effort`, and the effort (None if it has none).
 
-    The part behind an `ollama/` model's first colon is its tag (`ollama/phi3:medium`), so an effort is its second.
+    After the first colon of an `ollama/` model comes its tag (`ollama/phi3:medium`), so its effort needs a second one.
     """
     head, colon, tail = name.rpartition(":")
     if not colon or tail not in EFFORTS or (name.startswith("ollama/") and ":" not in head):

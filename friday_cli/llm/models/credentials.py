@@ -1,4 +1,4 @@
-"""Keys: from the environment, else from auth.toml in the config folder. A key is shown to nobody."""
+"""API keys from the environment, else from auth.toml in the config folder. A key is never printed or logged."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.core.text.lazy_regex import pattern
 from friday_cli.paths import config_dir
 
-from .presets import ModelService, key_names, names
+from .presets import ModelService, key_variables, service_names
 
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Key:
-    """A secret that prints as dots. `source` says where it is from: a variable's name, or "auth.toml".
+    """An API key whose `repr` hides it. `source` is the name of its variable, or "auth.toml".
 
-    `token` is True for a bearer token (ANTHROPIC_AUTH_TOKEN); `note` is a remark for the user.
+    `token` is True for a bearer token (ANTHROPIC_AUTH_TOKEN); `note` is a message for the user.
     """
 
     __slots__ = ("_value", "note", "source", "token")
@@ -35,18 +35,18 @@ class Key:
         self.note = note
 
     def reveal(self) -> str:
-        """The key itself, for the header of a request and nothing else."""
+        """The key, only for the header of a request."""
         return self._value
 
     def __repr__(self) -> str:
         return f"Key(…, {self.source!r})"
 
     def __reduce__(self) -> str:
-        raise TypeError("a key is not written anywhere")
+        raise TypeError("a key cannot be pickled")
 
 
 class KeyRow(msgspec.Struct, frozen=True):
-    """One place that has a key: `used` is False where another place comes first."""
+    """A key of a provider: where it is stored, and whether it is used (False if another source comes first)."""
 
     provider: str
     source: str
@@ -57,65 +57,65 @@ class _KeyFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     keys: dict[str, str] = {}
 
 
-def find_key(of: ModelService, env: Mapping[str, str]) -> Key | None:
-    """The key of a service: the environment first, then auth.toml. Raises UsageError for one that cannot be sent.
+def find_key(service: ModelService, env: Mapping[str, str]) -> Key | None:
+    """The key of a service, from the environment or from auth.toml. Raises UsageError for an invalid key.
 
-    A cloud gets only the key that its settings name: a vendor's key is not for it.
+    A cloud platform gets only the key that its settings name, never the vendor's key.
     """
-    for name in of.keys:
+    for name in service.keys:
         if value := env.get(name, "").strip():
-            return Key(_sound(value, name), name, token=name.endswith("_AUTH_TOKEN"))
-    if of.own.platform:
+            return Key(_validated(value, name), name, token=name.endswith("_AUTH_TOKEN"))
+    if service.settings.platform:
         return None
     path = auth_path(env)
-    note = _repair(path)
-    if value := _read(path).get(of.name, "").strip():
-        return Key(_sound(value, f"{path}: keys.{of.name}"), "auth.toml", note=note)
+    note = _restrict_mode(path)
+    if value := _read(path).get(service.name, "").strip():
+        return Key(_validated(value, f"{path}: keys.{service.name}"), "auth.toml", note=note)
     return None
 
 
 def list_keys(providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> list[KeyRow]:
-    """Which services have a key and from where; never the keys."""
+    """The services that have a key and its source, without the keys."""
     path = auth_path(env)
-    _repair(path)
-    kept = _read(path)
+    _restrict_mode(path)
+    stored = _read(path)
     rows = []
-    for name in dict.fromkeys((*names(providers), *sorted(kept))):
-        places = [v for v in key_names(name, providers) if env.get(v, "").strip()]
-        places += ["auth.toml"] if kept.get(name) else []
-        rows += [KeyRow(name, place, index == 0) for index, place in enumerate(places)]
+    for name in dict.fromkeys((*service_names(providers), *sorted(stored))):
+        sources = [v for v in key_variables(name, providers) if env.get(v, "").strip()]
+        sources += ["auth.toml"] if stored.get(name) else []
+        rows += [KeyRow(name, source, index == 0) for index, source in enumerate(sources)]
     return rows
 
 
 def set_key(provider: str, key: str, *, env: Mapping[str, str] | None = None) -> Path:
-    """Keep the key of `provider` in auth.toml (mode 0600) and return its path. Safe with many processes at once."""
+    """Store the key of `provider` in auth.toml (mode 0600) and return its path. Safe with concurrent processes."""
     if not _NAME().fullmatch(provider):
-        raise UsageError(f"{provider!r} is no provider's name.")
-    value = _sound(key.strip(), f"the key of {provider}")
+        raise UsageError(f"{provider!r} is not a valid provider name.")
+    value = _validated(key.strip(), f"the key of {provider}")
     path = auth_path(env)
-    _change(path, lambda kept: kept.update({provider: value}))
+    _change(path, lambda stored: stored.update({provider: value}))
     return path
 
 
 def remove_key(provider: str, *, env: Mapping[str, str] | None = None) -> bool:
-    """Forget the key of `provider` in auth.toml; False where there was none."""
+    """Remove the key of `provider` from auth.toml; False if there is none."""
     path = auth_path(env)
     if provider not in _read(path):
         return False
-    _change(path, lambda kept: kept.pop(provider, None))
+    _change(path, lambda stored: stored.pop(provider, None))
     return True
 
 
 def auth_path(env: Mapping[str, str] | None = None) -> Path:
-    """The file that keeps the keys."""
+    """The file with the stored keys."""
     return config_dir(env) / "auth.toml"
 
 
-def _sound(value: str, where: str) -> str:
+def _validated(value: str, where: str) -> str:
     if not value:
         raise UsageError(f"{where} is empty.")
     if not value.isascii() or not value.isprintable() or " " in value:
-        raise UsageError(f"{where} holds a blank, a line break or a letter that no key has.", hint="Copy it again.")
+        raise UsageError(f"{where} contains spaces, line breaks or non-ASCII characters.", hint="Copy it again.")
     return value
 
 
@@ -128,15 +128,18 @@ def _read(path: Path) -> dict[str, str]:
     except OSError as error:
         raise FileError(str(path), f"cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError):
-        # `from None`, and none of its words: they could quote a key
+        # `from None` and without the error's text: it could quote a key
         raise FileError(
-            str(path), 'is no list of keys.', hint='Write lines such as anthropic = "..." under [keys], or remove it '
+            str(path), 'is not a list of keys.', hint='Write lines such as anthropic = "..." under [keys], or remove it '
             "and use `friday auth set`.",
         ) from None  # fmt: skip
 
 
-def _repair(path: Path) -> str:
-    """Close a file that others can read; the sentence that says so, or "". Refuses one that is not ours to close."""
+def _restrict_mode(path: Path) -> str:
+    """Make a file private that others can read. Returns a message about it, or "".
+
+    Raises FileError if its mode cannot be changed.
+    """
     try:
         mode = path.stat().st_mode & 0o777
     except OSError:
@@ -154,19 +157,19 @@ def _repair(path: Path) -> str:
 
 
 def _change(path: Path, change: Callable[[dict[str, str]], object]) -> None:
-    """Change what is kept, while nobody else does; the folder is closed to others."""
+    """Change the stored keys under a lock. The folder becomes private too."""
     try:
         with atomic_file.locked(path):
             if path.parent.stat().st_mode & 0o077 and path.parent != Path.home():
                 path.parent.chmod(0o700)
-            kept = _read(path)
-            change(kept)
+            stored = _read(path)
+            change(stored)
             import tomli_w
 
-            text = "# Keys of Friday. Keep this file to yourself.\n" + tomli_w.dumps(
-                {"keys": dict(sorted(kept.items()))}
+            text = "# API keys of Friday. Keep this file private.\n" + tomli_w.dumps(
+                {"keys": dict(sorted(stored.items()))}
             )
-            target = Path(os.path.realpath(path))  # a link into somebody's dotfiles stays one
+            target = Path(os.path.realpath(path))  # keep a symlink, for example into a dotfiles repository
             atomic_file.replace(target, text, mode=0o600)
     except OSError as error:
-        raise FileError(str(path), f"the key could not be kept: {error.strerror}.") from None
+        raise FileError(str(path), f"the key could not be saved: {error.strerror}.") from None

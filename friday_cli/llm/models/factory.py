@@ -1,4 +1,4 @@
-"""From a choice to a provider that can be asked. The provider's module is loaded only here, when it is needed."""
+"""Creates the provider for a chosen model. Provider modules are imported here, on first use."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from friday_cli.core.protocol.provider import EFFORTS, Provider
 from ..transport import Endpoint
 from . import catalog, prices
 from .credentials import Key
-from .presets import SCRIPTED, ModelService, service
-from .resolve import ModelChoice, key_of
+from .presets import SCRIPTED, ModelService, find_service
+from .resolve import ModelChoice, require_key
 
 if TYPE_CHECKING:
-    from ..providers.openai_parts import OpenAIQuirks as WireQuirks
+    from ..providers.openai_parts import OpenAIQuirks as OpenAIQuirks
 
-Cost = Callable[[Usage], float | None]
-"""US dollars for the usage of one request, None where no price is known."""
+CostFunction = Callable[[Usage], float | None]
+"""Returns the cost of one request's usage in US dollars, None if no price is known."""
 
 
-def make(
+def create_provider(
     choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None, web_search: bool = False
 ) -> Provider:
-    """The provider for a choice; nothing is sent yet. `web_search` lets a service that can search the web by itself.
+    """The provider for a choice; no request is sent. `web_search` enables the service's built-in search, if any.
 
-    Raises NotConfigured where its service needs a key and has none.
+    Raises NotConfigured if the service needs a key and has none.
     """
     if choice.provider == "demo":
         from ..providers.demo import DemoProvider
@@ -41,97 +41,102 @@ def make(
 
         return ScriptedProvider.from_file(choice.model)
     env = os.environ if env is None else env
-    of = service(choice.provider, settings.providers, env)
+    service = find_service(choice.provider, settings.providers, env)
     common: dict[str, Any] = {
-        "endpoint": endpoint(of, key_of(of, env), env=env),
+        "endpoint": endpoint(service, require_key(service, env), env=env),
         "window": choice.window,
         "max_output": choice.max_output,
-        "price": cost_of(of, choice.model),
-        "transport": "sdk" if of.own.platform or of.own.transport == "sdk" else "http",
+        "price": cost_function(service, choice.model),
+        "transport": "sdk" if service.settings.platform or service.settings.transport == "sdk" else "http",
     }
-    if of.wire == "messages":
-        return _anthropic(of, choice, common, web_search)
+    if service.api == "messages":
+        return _anthropic(service, choice, common, web_search)
     from ..providers.openai import OpenAIChat, OpenAIResponses
 
-    common["quirks"] = wire_quirks(of, choice)
-    if of.wire == "responses":
-        return OpenAIResponses(of.name, choice.model, web_search=web_search and of.official, **common)
-    return OpenAIChat(of.name, choice.model, **common)
+    common["quirks"] = openai_quirks(service, choice)
+    if service.api == "responses":
+        return OpenAIResponses(service.name, choice.model, web_search=web_search and service.official, **common)
+    return OpenAIChat(service.name, choice.model, **common)
 
 
 def can_search(choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None) -> bool:
-    """Whether the service of a choice can search the web by itself (`make` with `web_search`)."""
+    """Whether the service of a choice has a built-in web search (`web_search` of `create_provider`)."""
     if choice.provider in SCRIPTED:
         return False
-    of = service(choice.provider, settings.providers, os.environ if env is None else env)
-    return of.official and of.wire in ("messages", "responses")
+    service = find_service(choice.provider, settings.providers, os.environ if env is None else env)
+    return service.official and service.api in ("messages", "responses")
 
 
-def endpoint(of: ModelService, key: Key | None, *, env: Mapping[str, str] | None = None) -> Endpoint:
-    """Where a service is, with the headers that open it; `env` may add those that OpenAI's own package reads there."""
-    headers, options = dict(of.own.headers), {}
-    platform: Literal["", "profile", "bedrock", "vertex", "foundry", "azure"] = of.own.platform
+def endpoint(service: ModelService, key: Key | None, *, env: Mapping[str, str] | None = None) -> Endpoint:
+    """The endpoint of a service with its headers. For OpenAI, `env` can add the headers that its SDK reads there."""
+    headers, options = dict(service.settings.headers), {}
+    platform: Literal["", "profile", "bedrock", "vertex", "foundry", "azure"] = service.settings.platform
     if key is None:
-        platform = "profile" if of.by_profile else platform
+        platform = "profile" if service.sdk_login else platform
     elif platform:
         options["api_key"] = key.reveal()
     elif not any(name.lower() in ("authorization", "x-api-key") for name in headers):
         headers["authorization"] = f"Bearer {key.reveal()}"
-    if of.name == "openai" and of.official:
+    if service.name == "openai" and service.official:
         taken = {name.lower() for name in headers}
         headers |= {name: value for name, value in _openai_headers(env or {}).items() if name not in taken}
     return Endpoint(
-        service=of.title,
-        base_url=of.base_url,
+        service=service.title,
+        base_url=service.base_url,
         headers=headers,
-        key_name=key.source if key else next(iter(of.keys), ""),
-        sdk="anthropic" if of.wire == "messages" else "openai",
+        key_name=key.source if key else next(iter(service.keys), ""),
+        sdk="anthropic" if service.api == "messages" else "openai",
         platform=platform,
         options=options,
-        models=catalog.models_of(of.table),
+        models=catalog.models_of(service.catalog_name),
     )
 
 
 def _openai_headers(env: Mapping[str, str]) -> dict[str, str]:
-    """Organisation, project and headers of one's own, as OpenAI's package takes them from the environment."""
+    """Organization, project and custom headers from the environment, as OpenAI's SDK reads them."""
     named = {"openai-organization": env.get("OPENAI_ORG_ID"), "openai-project": env.get("OPENAI_PROJECT_ID")}
     lines = (line.partition(":") for line in env.get("OPENAI_CUSTOM_HEADERS", "").split("\n"))
     own = {name.strip().lower(): value.strip() for name, colon, value in lines if colon}
     return {name: value for name, value in named.items() if value} | own
 
 
-def cost_of(of: ModelService, model: str) -> Cost:
-    """What the tokens of a model cost there: the user's own prices, else the list price of the vendor.
+def cost_function(service: ModelService, model: str) -> CostFunction:
+    """The cost function of a model: the prices in the settings, else the vendor's list prices.
 
-    At a moved address only models of the table keep their list price: it is taken for a gateway to the vendor.
+    With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the
+    vendor.
     """
-    own, platform = of.own.prices, of.own.platform
+    own, platform = service.settings.prices, service.settings.platform
     if own.input is not None or own.output is not None:
         return lambda usage: prices.own_cost(own, usage)
-    if not (of.here if of.local else of.official or platform or (of.table, model) in catalog.known()):
+    if not (
+        service.on_this_machine
+        if service.local
+        else service.official or platform or (service.catalog_name, model) in catalog.known()
+    ):
         return lambda usage: None
-    return lambda usage: prices.cost(of.table, model, usage, platform=platform)
+    return lambda usage: prices.cost(service.catalog_name, model, usage, platform=platform)
 
 
-def _anthropic(of: ModelService, choice: ModelChoice, common: dict[str, Any], web_search: bool) -> Provider:
+def _anthropic(service: ModelService, choice: ModelChoice, common: dict[str, Any], web_search: bool) -> Provider:
     from ..providers.anthropic import AnthropicProvider
 
     return AnthropicProvider(
-        choice.model, name=of.name, quirks=choice.quirks, web_search=web_search and of.official, **common
+        choice.model, name=service.name, quirks=choice.quirks, web_search=web_search and service.official, **common
     )
 
 
-def wire_quirks(of: ModelService, choice: ModelChoice) -> WireQuirks:
-    """How a model is spoken to over OpenAI's two wires: what its service takes, and what the model takes."""
+def openai_quirks(service: ModelService, choice: ModelChoice) -> OpenAIQuirks:
+    """The quirks of a model for OpenAI's two APIs, from its service and from the model."""
     from ..providers.openai_parts import SERVICES
-    from ..providers.openai_parts import OpenAIQuirks as WireQuirks
+    from ..providers.openai_parts import OpenAIQuirks as OpenAIQuirks
 
     thinking = choice.quirks.thinking
     reasons = thinking not in ("", "none")
-    quirks = SERVICES.get(of.table, WireQuirks())
-    if of.table == "openai" and not (of.official or of.own.platform):
-        quirks = WireQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
-    elif of.table == "openai" and not reasons:
+    quirks = SERVICES.get(service.catalog_name, OpenAIQuirks())
+    if service.catalog_name == "openai" and not (service.official or service.settings.platform):
+        quirks = OpenAIQuirks(max_tokens="max_completion_tokens" if reasons else "max_tokens")
+    elif service.catalog_name == "openai" and not reasons:
         quirks = msgspec.structs.replace(quirks, system_role="system")
     efforts = () if thinking == "none" else choice.quirks.efforts or quirks.efforts or EFFORTS
     return msgspec.structs.replace(quirks, efforts=efforts, reasoning=thinking != "none")

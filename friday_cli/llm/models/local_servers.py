@@ -1,6 +1,7 @@
-"""Model servers on this machine, found by asking. They are offered to a person and never used by themselves.
+"""Detects model servers on this machine. They are offered to the user and never chosen automatically.
 
-Only loopback addresses are asked, without credentials, proxies or redirects; what answers is data, not trusted.
+Only loopback addresses are queried, without credentials, proxies or redirects. Their responses are untrusted data.
+Sources: API references of Ollama, LM Studio (REST API v0), llama.cpp server and vLLM.
 """
 
 from __future__ import annotations
@@ -18,60 +19,62 @@ from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import UsageError
 
 from .local_servers_data import LocalModel, LocalServer, LocalServers
-from .presets import PRESETS, ModelService, is_loopback, service
+from .presets import PRESETS, ModelService, find_service, is_loopback
 from .resolve import ModelChoice
 
 if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 0.3
-"""How long a server may take for one answer."""
-_LARGEST = 4_000_000
-_MOST = 64
+"""Maximum seconds for one response of a server."""
+_MAX_BYTES = 4_000_000
+_MAX_MODELS = 64
 
 
 async def probe(
     providers: Mapping[str, ProviderSettings], env: Mapping[str, str], *, seconds: float = SECONDS
 ) -> LocalServers:
-    """Ask every local service at once; `seconds` bounds each answer. Takes no longer than three of them."""
-    asked, notes = [], []
+    """Query all local services concurrently; `seconds` limits each response. Takes at most three times `seconds`."""
+    queried, notes = [], []
     for name in (n for n, preset in PRESETS.items() if preset.local):
         try:
-            of = service(name, providers, env)
+            service = find_service(name, providers, env)
         except UsageError as error:
             notes.append(str(error))
             continue
-        if is_loopback(of.base_url):
-            asked.append(of)
+        if is_loopback(service.base_url):
+            queried.append(service)
         else:
-            notes.append(f"{of.title}: {of.moved_by} points to {of.host}, another machine: not asked.")
-    answers = await asyncio.gather(*(ask(of, seconds=seconds) for of in asked))
+            notes.append(
+                f"{service.title}: {service.base_url_source} points to {service.host}, another machine: not checked."
+            )
+    answers = await asyncio.gather(*(ask(service, seconds=seconds) for service in queried))
     return LocalServers(tuple(a for a in answers if a is not None), tuple(notes))
 
 
-async def ask(of: ModelService, *, seconds: float = SECONDS) -> LocalServer | None:
-    """What one service says of itself, or None where nothing of its kind answers."""
+async def ask(service: ModelService, *, seconds: float = SECONDS) -> LocalServer | None:
+    """The models of one local service, or None if no server of its kind answers."""
     import httpx2
 
-    parts = urlsplit(of.base_url)  # without a user's name and password
-    base = f"{parts.scheme}://{of.host}{parts.path.removesuffix('/v1')}"
+    parts = urlsplit(service.base_url)  # the host is used without user name and password
+    base = f"{parts.scheme}://{service.host}{parts.path.removesuffix('/v1')}"
     async with httpx2.AsyncClient(base_url=base, trust_env=False, follow_redirects=False, timeout=seconds) as client:
         get = _ServerProbe(client, seconds)
-        models, hint = await _READERS[of.name](get)
-    return None if models is None else LocalServer(of.name, of.title, of.base_url, tuple(models), hint)
+        models, hint = await _READERS[service.name](get)
+    return None if models is None else LocalServer(service.name, service.title, service.base_url, tuple(models), hint)
 
 
-async def measured(
+async def with_server_limits(
     choice: ModelChoice, settings: Settings, *, env: Mapping[str, str] | None = None, seconds: float = 1.0
 ) -> ModelChoice:
-    """A choice with the window that its local server really gives it, and notes on what will not work.
+    """The choice with the context window that its local server reports, and notes on limitations.
 
-    Any other choice, and one whose server does not answer, comes back as it is.
+    The choice is returned unchanged if it is not local or its server does not answer.
     """
     if choice.provider not in _READERS:
         return choice
-    of = service(choice.provider, settings.providers, os.environ if env is None else env)
-    server = await ask(of, seconds=seconds)
+    service = find_service(choice.provider, settings.providers, os.environ if env is None else env)
+    server = await ask(service, seconds=seconds)
     if server is None:
         return choice
     names = (choice.model, f"{choice.model}:latest")
@@ -79,11 +82,11 @@ async def measured(
     if model is None:
         has = ", ".join(m.id for m in server.models[:8]) or "none yet"
         return structs.replace(
-            choice, notes=(*choice.notes, f"{of.title} has no model {choice.model!r}. It has: {has}.")
+            choice, notes=(*choice.notes, f"{service.title} has no model {choice.model!r}. It has: {has}.")
         )
     notes = [f"{choice.model}: {text}." for text in model.warnings]
     window = choice.window
-    if not of.own.window:
+    if not service.settings.window:
         window = model.window or min(window, model.trained or window)
         notes += [] if model.window or not server.hint else [server.hint]
     longest = min(choice.max_output, window // 2)
@@ -95,7 +98,7 @@ class _ServerProbe:
         self._client, self._seconds = client, seconds
 
     async def __call__(self, path: str, body: object = None) -> dict[str, Any]:
-        """The JSON object at `path`, {} for anything else."""
+        """The JSON object at `path`; {} for any other response and on errors."""
         import httpx2
 
         read = b""
@@ -108,7 +111,7 @@ class _ServerProbe:
                         return {}
                     async for piece in response.aiter_bytes():
                         read += piece
-                        if len(read) > _LARGEST:
+                        if len(read) > _MAX_BYTES:
                             return {}
             answer = msgspec.json.decode(read)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, TimeoutError, msgspec.DecodeError):
@@ -137,7 +140,7 @@ async def _ollama(get: _ServerProbe) -> _Answer:
         window = loaded.get(name) or _num_ctx(show.get("parameters"))
         models.append(LocalModel(name, window, _count(next(iter(lengths), 0)), tools))
     unsure = any(not m.window for m in models)
-    hint = "Ollama may give a model as little as 4,096 tokens: start it with OLLAMA_CONTEXT_LENGTH=32768 or more."
+    hint = "Ollama can limit the context to 4,096 tokens: start it with OLLAMA_CONTEXT_LENGTH=32768 or more."
     return models, hint if unsure else ""
 
 
@@ -186,11 +189,11 @@ _READERS = {"ollama": _ollama, "lmstudio": _lmstudio, "llamacpp": _llamacpp, "vl
 
 def _rows(answer: dict[str, Any], key: str) -> list[dict[str, Any]]:
     rows = answer.get(key)
-    return [r for r in rows if isinstance(r, dict) and _name(r)][:_MOST] if isinstance(rows, list) else []
+    return [r for r in rows if isinstance(r, dict) and _name(r)][:_MAX_MODELS] if isinstance(rows, list) else []
 
 
 def _name(row: dict[str, Any]) -> str:
-    """A row's id; "" for one that could not be shown or typed."""
+    """A row's id; "" if it has characters that cannot be shown or typed."""
     name = row.get("id") or row.get("name")
     good = isinstance(name, str) and name.isprintable() and " " not in name and 0 < len(name) <= 200
     return name if isinstance(name, str) and good else ""

@@ -1,4 +1,4 @@
-"""Model servers that were found on this machine, as plain data."""
+"""Data classes for the model servers found on this machine (without imports of the HTTP client)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ SMALL = 16_000
 
 
 class LocalModel(msgspec.Struct, frozen=True):
-    """A model of a local server. `window` is what the server gives it in tokens (0: not told), `trained` what it could
-    use; `tools` whether it can call tools, None where the server does not say."""
+    """A model of a local server. `window` is its configured context in tokens (0: not reported), `trained` the largest
+    context that it supports. `tools`: whether it can call tools, None if not reported."""
 
     id: str
     window: int = 0
@@ -19,7 +19,7 @@ class LocalModel(msgspec.Struct, frozen=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know before using it."""
+        """Warnings to show before the model is used."""
         found = []
         if 0 < self.window < SMALL:
             found.append(
@@ -31,7 +31,7 @@ class LocalModel(msgspec.Struct, frozen=True):
 
 
 class LocalServer(msgspec.Struct, frozen=True):
-    """A server that answered. `hint` says how to give its models more context, where that is likely needed."""
+    """A server that answered. `hint` tells how to increase the context of its models, if that is probably needed."""
 
     provider: str
     title: str
@@ -41,7 +41,7 @@ class LocalServer(msgspec.Struct, frozen=True):
 
 
 class LocalServers(msgspec.Struct, frozen=True):
-    """What was found, and what was not asked and why."""
+    """The servers found, and notes on those that were not checked."""
 
     servers: tuple[LocalServer, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The services Friday knows by name: where they listen and which variable holds their key."""
+"""The model services that Friday knows by name: their base URLs, APIs and the environment variables of their keys."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.core.text.suggest import closest_match
 
-Wire = Literal["messages", "responses", "chat"]
-"""The language of a service: Anthropic's Messages, OpenAI's Responses, or Chat Completions."""
+Api = Literal["messages", "responses", "chat"]
+"""The API of a service: Anthropic's Messages, OpenAI's Responses, or Chat Completions."""
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A known service. `keys` are the variables that may hold its key, first one first; `base_env` moves its address."""
+    """A known service. `keys` are the variables for its key, in order; the variable `base_env` replaces its base URL."""
 
     name: str
     title: str
     base_url: str
     keys: tuple[str, ...] = ()
     base_env: str = ""
-    wire: Wire = "chat"
-    listing: str = "/models"
+    api: Api = "chat"
     local: bool = False
 
 
@@ -33,7 +32,7 @@ PRESETS: dict[str, Preset] = {
     p.name: p
     for p in (
         Preset("anthropic", "Anthropic", "https://api.anthropic.com", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-               "ANTHROPIC_BASE_URL", "messages", "/v1/models"),
+               "ANTHROPIC_BASE_URL", "messages"),
         Preset("openai", "OpenAI", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "OPENAI_BASE_URL", "responses"),
         Preset("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
         Preset("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai",
@@ -47,135 +46,146 @@ PRESETS: dict[str, Preset] = {
         Preset("vllm", "vLLM", "http://127.0.0.1:8000/v1", local=True),
     )
 }  # fmt: skip
-"""In the order in which a key decides what is used when no model is named."""
+"""In the order in which keys are looked up if no model is named."""
 SCRIPTED = ("demo", "scripted")
-"""Providers that are no service: the offline demo, and a scenario from a file."""
+"""Providers without a service: the offline demo, and a scenario from a file."""
 DEMO_PROMPT = "What is in this folder?"
-"""The request with which the offline demo begins."""
-_BY_THEMSELVES = {"demo": "demo alone: it has no other model", "scripted": "scripted:FILE with the scenario's file"}
-"""How these two are named."""
-
+"""The first prompt of the offline demo."""
+_SCRIPTED_USAGE = {"demo": "demo alone: it has no other model", "scripted": "scripted:FILE with the scenario's file"}
+"""How to write their model names."""
 
 _VENDORS = {"bedrock": "anthropic", "vertex": "anthropic", "foundry": "anthropic", "azure": "openai"}
 _LOGINS = ("ANTHROPIC_PROFILE", "ANTHROPIC_FEDERATION_RULE_ID")
 
 
-class ModelService(msgspec.Struct, frozen=True):
-    """A service as it stands after the settings and the environment: no secret is in here.
+class ModelService(msgspec.Struct, frozen=True, kw_only=True):
+    """A service with settings and environment applied. It contains no secret.
 
-    `official` is True at the vendor's own address, `local` for a model server of one's own. `moved_by` names what
-    changed the address, `login` the variable of a stored login that only the vendor's package can use.
+    `official` is True at the vendor's base URL, `local` for a local model server. `base_url_source` names the
+    variable or config table that changed the base URL ("" if none did). `login` is the variable of a stored login
+    that only the vendor's SDK can use.
     """
 
     name: str
     title: str
     base_url: str
-    wire: Wire
+    api: Api
     keys: tuple[str, ...]
-    listing: str
     local: bool
     official: bool
-    own: ProviderSettings
-    moved_by: str = ""
+    settings: ProviderSettings
+    base_url_source: str = ""
     login: str = ""
 
     @property
     def host(self) -> str:
-        """Host and port, for people; the platform where a cloud decides."""
-        return self.own.platform or urlsplit(self.base_url).netloc.rpartition("@")[2]
+        """Host and port for messages; the platform's name on a cloud platform."""
+        return self.settings.platform or urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     @property
-    def table(self) -> str:
-        """The provider whose models these are, in the table and the price list."""
+    def catalog_name(self) -> str:
+        """The provider name under which models.toml and prices.json list these models."""
         if self.name in PRESETS:
             return self.name
-        return _VENDORS[self.own.platform] if self.own.platform else self.name
+        return _VENDORS[self.settings.platform] if self.settings.platform else self.name
 
     @property
-    def here(self) -> bool:
-        """Whether it listens on this machine."""
+    def on_this_machine(self) -> bool:
+        """Whether the base URL is a loopback address."""
         return is_loopback(self.base_url)
 
     @property
-    def keyless(self) -> bool:
-        """Whether it may be asked without a key: a login of the vendor's or a cloud's, a local server, a moved address."""
-        if self.own.key_env:
+    def key_optional(self) -> bool:
+        """Whether requests may have no key: a stored or cloud login, a local server, or a changed base URL."""
+        if self.settings.key_env:
             return False
-        return bool(self.own.platform or self.login) or self.by_profile or self.local or not self.official
+        return bool(self.settings.platform or self.login) or self.sdk_login or self.local or not self.official
 
     @property
-    def by_profile(self) -> bool:
-        """Whether, where there is no key, the vendor's package looks for a login of its own."""
-        return self.wire == "messages" and not self.own.platform and bool(self.login or self.own.transport == "sdk")
+    def sdk_login(self) -> bool:
+        """Whether the vendor's SDK looks for a stored login if there is no key."""
+        return (
+            self.api == "messages"
+            and not self.settings.platform
+            and bool(self.login or self.settings.transport == "sdk")
+        )
 
 
-def service(name: str, providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> ModelService:
-    """The service called `name`. Raises UsageError where nothing is known of it, or its address is none."""
-    preset, own = PRESETS.get(name), providers.get(name, ProviderSettings())
+def find_service(name: str, providers: Mapping[str, ProviderSettings], env: Mapping[str, str]) -> ModelService:
+    """The service called `name`. Raises UsageError if it is unknown or its base URL is invalid."""
+    preset, settings = PRESETS.get(name), providers.get(name, ProviderSettings())
     if preset is None and name not in providers:
-        raise unknown(name, providers)
-    preset = preset or Preset(name, name, "", (), wire="chat")
-    if own.base_url or own.platform:
-        base_url, moved_by = own.base_url, f"[providers.{name}]"
+        raise unknown_provider(name, providers)
+    preset = preset or Preset(name, name, "", (), api="chat")
+    if settings.base_url or settings.platform:
+        base_url, base_url_source = settings.base_url, f"[providers.{name}]"
     elif preset.base_env and env.get(preset.base_env, "").strip():
-        base_url, moved_by = _address(preset, env[preset.base_env].strip()), preset.base_env
+        base_url, base_url_source = _url_from_env(preset, env[preset.base_env].strip()), preset.base_env
     else:
-        base_url, moved_by = preset.base_url, ""
-    if own.platform and name in PRESETS and name != _VENDORS[own.platform]:
+        base_url, base_url_source = preset.base_url, ""
+    if settings.platform and name in PRESETS and name != _VENDORS[settings.platform]:
         raise UsageError(
-            f"platform = {own.platform!r} does not fit {name!r}: it serves {_VENDORS[own.platform]}.",
+            f"platform = {settings.platform!r} cannot be used for {name!r}: it serves {_VENDORS[settings.platform]}.",
             hint=f"Remove it from [providers.{name}] in config.toml.",
         )
-    if not base_url and not own.platform:
+    if not base_url and not settings.platform:
         raise UsageError(
-            f"The provider {name!r} has no address.", hint=f"Set base_url under [providers.{name}] in config.toml."
+            f"The provider {name!r} has no base_url.", hint=f"Set base_url under [providers.{name}] in config.toml."
         )
-    official = not own.platform and _host(base_url) == _host(preset.base_url)
+    official = not settings.platform and _host(base_url) == _host(preset.base_url)
     login = next((v for v in _LOGINS if env.get(v)), "") if name == "anthropic" and official else ""
     return ModelService(
-        name, preset.title, base_url.rstrip("/"), _wire(preset, own, base_url), key_names(name, providers), preset.listing,
-        preset.local, official, own, moved_by, login,
-    )  # fmt: skip
+        name=name,
+        title=preset.title,
+        base_url=base_url.rstrip("/"),
+        api=_api(preset, settings, base_url),
+        keys=key_variables(name, providers),
+        local=preset.local,
+        official=official,
+        settings=settings,
+        base_url_source=base_url_source,
+        login=login,
+    )
 
 
-def key_names(name: str, providers: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
-    """The variables that may hold the key of a service; for one of the user's own `my-gateway`, MY_GATEWAY_API_KEY."""
-    own = providers.get(name, ProviderSettings())
-    if own.key_env:
-        return (own.key_env,)
-    if own.platform:
-        return ()  # a vendor's key is nothing that a cloud may see
+def key_variables(name: str, providers: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
+    """The variables for a service's key; for a custom provider `my-gateway` it is MY_GATEWAY_API_KEY."""
+    settings = providers.get(name, ProviderSettings())
+    if settings.key_env:
+        return (settings.key_env,)
+    if settings.platform:
+        return ()  # the vendor's key must not be sent to a cloud platform
     if name in PRESETS:
         return PRESETS[name].keys
     return ("".join(c if c.isalnum() else "_" for c in name.upper()) + "_API_KEY",)
 
 
-def names(providers: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
-    """Every service that can be named: the known ones, then the user's own."""
+def service_names(providers: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
+    """The names of all services: the known ones, then the custom providers."""
     return (*PRESETS, *(n for n in providers if n not in PRESETS))
 
 
-def unknown(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
-    """The error for a provider that nobody knows, with the nearest name and how to add one."""
+def unknown_provider(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
+    """The error for an unknown provider, with the closest name and how to add a provider."""
     if name in SCRIPTED:
-        return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_BY_THEMSELVES[name]}.")
-    close = closest_match(name.lower(), (*names(providers), *SCRIPTED))
-    meant = f" Did you mean {close!r}?" if close else ""
+        return UsageError(f"Unknown provider {name!r}.", hint=f"Write {_SCRIPTED_USAGE[name]}.")
+    close = closest_match(name.lower(), (*service_names(providers), *SCRIPTED))
+    suggestion = f" Did you mean {close!r}?" if close else ""
     return UsageError(
-        f"Unknown provider {name!r}.{meant}",
-        hint=f"Known: {', '.join(names(providers))}, demo. Add your own as [providers.{_bare(name)}] with "
+        f"Unknown provider {name!r}.{suggestion}",
+        hint=f"Known: {', '.join(service_names(providers))}, demo. Add your own as [providers.{_toml_key(name)}] with "
         "base_url and key_env in config.toml (see `friday config path`).",
     )
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine, told by its text alone: no name is looked up."""
+    """Whether a URL points to this machine. Only the text is checked; no host name is resolved."""
     host = (urlsplit(url).hostname or "").lower()
     return host == "localhost" or host == "::1" or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 
 def ollama_address(value: str) -> str:
-    """The address that OLLAMA_HOST names, without a path: `0.0.0.0` (a server's setting) is this machine to a client."""
+    """The URL for OLLAMA_HOST. `0.0.0.0`, a listen address of the server, becomes 127.0.0.1."""
     url = value if "://" in value else f"http://{value}"
     parts = urlsplit(url)
     host = parts.hostname or "127.0.0.1"
@@ -184,35 +194,35 @@ def ollama_address(value: str) -> str:
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}{parts.path.rstrip('/')}"
 
 
-def _address(preset: Preset, value: str) -> str:
-    """The address that a variable names; a local server's may stand without scheme and path."""
+def _url_from_env(preset: Preset, value: str) -> str:
+    """The base URL from an environment variable; for a local server the scheme and `/v1` may be omitted."""
     try:
         url = value if "://" in value or not preset.local else f"http://{value}"
         url = ollama_address(value) if preset.name == "ollama" else url
         parts = urlsplit(url)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in url
     except ValueError:
-        sound = False
-    if not sound:
+        valid = False
+    if not valid:
         shown = f"…@{value.rpartition('@')[2]}" if "@" in value else value
         raise UsageError(
-            f"{preset.base_env} is no web address: {shown!r}.", hint=f"It should look like {preset.base_url}"
+            f"{preset.base_env} is not a valid URL: {shown!r}.", hint=f"It should look like {preset.base_url}"
         )
-    bare = preset.local and (preset.name == "ollama" or not parts.path.strip("/")) and not url.endswith("/v1")
-    return f"{url.rstrip('/')}/v1" if bare else url
+    add_v1 = preset.local and (preset.name == "ollama" or not parts.path.strip("/")) and not url.endswith("/v1")
+    return f"{url.rstrip('/')}/v1" if add_v1 else url
 
 
-def _wire(preset: Preset, own: ProviderSettings, base_url: str) -> Wire:
-    if preset.wire == "messages" or _VENDORS.get(own.platform) == "anthropic":
+def _api(preset: Preset, settings: ProviderSettings, base_url: str) -> Api:
+    if preset.api == "messages" or _VENDORS.get(settings.platform) == "anthropic":
         return "messages"
-    if own.api:
-        return own.api
-    return "responses" if own.platform == "azure" or _host(base_url) == "api.openai.com" else "chat"
+    if settings.api:
+        return settings.api
+    return "responses" if settings.platform == "azure" or _host(base_url) == "api.openai.com" else "chat"
 
 
 def _host(url: str) -> str:
     return (urlsplit(url).hostname or "").lower() if url else ""
 
 
-def _bare(name: str) -> str:
+def _toml_key(name: str) -> str:
     return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else "NAME"

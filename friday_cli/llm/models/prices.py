@@ -1,4 +1,4 @@
-"""What tokens cost, from prices.json (made by `extract`). A price that is not known is None, never 0."""
+"""Token prices from prices.json, which `update_prices` writes. An unknown price is None, never 0."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from friday_cli.core.protocol.messages import Usage
 from friday_cli.core.text.lazy_regex import pattern
 
 Rate = float | tuple[float | tuple[int, float], ...]
-"""Dollars per million tokens: one figure, or the base figure and then (tokens, figure) for inputs above `tokens`."""
+"""Dollars per million tokens: one price, or the base price and then (tokens, price) for inputs above `tokens`."""
 LOCAL = frozenset(("ollama", "lmstudio", "llamacpp", "vllm"))
-"""Services on one's own machine: free of charge."""
+"""Services on the user's machine: free of charge."""
 _LISTS = {"gemini": "google"} | {n: n for n in ("anthropic", "openai", "groq", "deepseek", "mistral", "openrouter")}
 _PLATFORMS = {"bedrock": "aws", "vertex": "google", "foundry": "azure", "azure": "azure"}
 _COMPACT_DATE = pattern(r"-(20\d\d)(\d\d)(\d\d)(?!\d)")
@@ -32,7 +32,7 @@ class _Price(msgspec.Struct, frozen=True, rename={"input": "in", "output": "out"
     since: date | None = None
     hours: tuple[str, str] | None = None
 
-    def holds(self, at: datetime) -> bool:
+    def applies(self, at: datetime) -> bool:
         if self.since:
             return at.date() >= self.since
         if self.hours:
@@ -48,7 +48,7 @@ class _PricedModel(msgspec.Struct, frozen=True, array_like=True):
     prices: tuple[_Price, ...]
 
     def price(self, at: datetime) -> _Price:
-        return next((p for p in reversed(self.prices) if p.holds(at)), self.prices[0])
+        return next((p for p in reversed(self.prices) if p.applies(at)), self.prices[0])
 
 
 class _PriceList(msgspec.Struct, frozen=True):
@@ -62,10 +62,10 @@ class _PriceFile(msgspec.Struct, frozen=True):
 
 
 def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: datetime | None = None) -> float | None:
-    """US dollars for the `usage` of ONE request, since the size of a request can set its price.
+    """US dollars for the `usage` of ONE request: the price per token can depend on the size of the request.
 
-    `platform` is the cloud that serves the model ("" for the provider itself), `at` the time of the request (default
-    now). None where the price is not known; 0.0 for a local server, unless it only passes on to a cloud (`:cloud`).
+    `platform` is the cloud platform ("" for the provider itself), `at` the time of the request (default now). None if
+    the price is not known. 0.0 for a local server, unless the model runs in a cloud (`:cloud`).
     """
     if provider in LOCAL:
         return None if model.endswith(("-cloud", ":cloud")) else 0.0
@@ -82,19 +82,19 @@ def cost(provider: str, model: str, usage: Usage, *, platform: str = "", at: dat
         (usage.output - reasoning, price.output),
         (reasoning, price.output if price.reasoning is None else price.reasoning),
     )
-    fee = _fee(price.search, usage)
+    fee = _search_fee(price.search, usage)
     return None if fee is None else fee + sum(tokens * _rate(rate, total) for tokens, rate in parts) / 1_000_000
 
 
-def _fee(thousand: float | None, usage: Usage) -> float | None:
-    """What the web searches of the service cost, at the price of a thousand; None where there were some and it is unknown."""
+def _search_fee(per_thousand: float | None, usage: Usage) -> float | None:
+    """US dollars for the service's web searches; None if there were searches and the price is unknown."""
     if not usage.searches:
         return 0.0
-    return None if thousand is None else usage.searches * thousand / 1000
+    return None if per_thousand is None else usage.searches * per_thousand / 1000
 
 
 def own_cost(prices: Prices, usage: Usage) -> float | None:
-    """US dollars for `usage` at the prices a user set; None where one that is needed was left out."""
+    """US dollars for `usage` at the prices in the settings; None if a required price is missing."""
     read = prices.input if prices.cache_read is None else prices.cache_read
     write = prices.input if prices.cache_write is None else prices.cache_write
     total = 0.0
@@ -106,18 +106,18 @@ def own_cost(prices: Prices, usage: Usage) -> float | None:
                 return None
             continue
         total += tokens * rate
-    fee = _fee(prices.web_search, usage)
+    fee = _search_fee(prices.web_search, usage)
     return None if fee is None or (prices.input is None and prices.output is None) else fee + total / 1_000_000
 
 
 def window(provider: str, model: str, *, platform: str = "") -> int:
-    """The context window of a model in tokens as the price list has it, 0 where it has none."""
+    """The context window of a model in tokens, from the price list; 0 if it has none."""
     found = _find(_list_of(provider, platform), model)
     return found.window if found else 0
 
 
 def source() -> str:
-    """What the prices were taken from, such as "genai-prices 0.2.3"."""
+    """The source of the prices, such as "genai-prices 0.2.3"."""
     return _file().source
 
 
@@ -167,10 +167,10 @@ def _matches(name: str | tuple[str, ...], model: str) -> bool:
 def _rate(rate: Rate, total: int) -> float:
     if not isinstance(rate, tuple):
         return rate
-    figure = 0.0
+    price = 0.0
     for tier in rate:
         if not isinstance(tier, tuple):
-            figure = tier
+            price = tier
         elif total > tier[0]:
-            figure = tier[1]
-    return figure
+            price = tier[1]
+    return price

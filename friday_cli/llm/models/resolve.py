@@ -1,4 +1,4 @@
-"""From a name to a model: which one is meant, where its service is, and whether it can be used."""
+"""Resolves a model name to a model and its service, and lists the services that can be used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from friday_cli.core.text.suggest import closest_match
 from . import catalog
 from .catalog import ModelQuirks
 from .credentials import Key, find_key
-from .presets import PRESETS, SCRIPTED, ModelService, names, service, unknown
+from .presets import PRESETS, SCRIPTED, ModelService, find_service, service_names, unknown_provider
 
 if TYPE_CHECKING:
     from .local_servers_data import LocalServers
@@ -26,14 +26,17 @@ HELP = """\
 No model is configured: set ANTHROPIC_API_KEY (or OPENAI_API_KEY, ...), or run `friday auth set anthropic`.
 A local server works too: `friday models` shows what runs on this machine; then `friday ask -m ollama/NAME "..."`.
 Without either there is the offline demo (scripted, no AI model): `friday ask --model demo "..."`.
-`friday doctor` shows what Friday sees here."""
+`friday doctor` shows what Friday detects on this machine."""
 ENDS_SOON = timedelta(days=90)
-"""How long before its last day a model's end is said."""
+"""How long before its last day the end of a model is reported."""
 
 
 class ModelChoice(msgspec.Struct, frozen=True):
-    """A model that was chosen. `window` and `max_output` are tokens; `source` says what chose it ("--model", "config",
-    a variable, "auth.toml"); `known` is False where window and quirks are assumed; `notes` are for a person."""
+    """A chosen model. `window` and `max_output` are tokens.
+
+    `source` tells where the choice comes from ("--model", "config", a variable, "auth.toml"). `known` is False if
+    window and quirks are assumed. `notes` are messages for the user.
+    """
 
     provider: str
     model: str
@@ -47,7 +50,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name that chooses the same again: `provider/model[:effort]`, `demo` or `scripted:PATH`."""
+        """The full name that resolves to the same choice: `provider/model[:effort]`, `demo` or `scripted:PATH`."""
         if self.provider == "demo":
             return "demo"
         if self.provider == "scripted":
@@ -55,8 +58,8 @@ class ModelChoice(msgspec.Struct, frozen=True):
         return f"{self.provider}/{self.model}" + (f":{self.effort}" if self.effort else "")
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A service in `friday models`: whether it can be used now, or `why` not; `models` are full names."""
+class ServiceRow(msgspec.Struct, frozen=True):
+    """A service in `friday models`: whether it is usable now, and `why`; `models` are full names."""
 
     provider: str
     title: str
@@ -76,10 +79,10 @@ def resolve(
     effort: Effort | None = None,
     source: str = "--model",
 ) -> ModelChoice:
-    """The model that is meant: `name`, else the settings', else that of the first service with a key.
+    """The model called `name`, else that of the settings, else the default of the first service with a key.
 
-    `effort` weighs more than the settings' and less than one in the name. Nothing is asked over a network. Raises
-    UsageError for a name that means nothing and NotConfigured where there is nothing to choose from.
+    `effort` overrides the settings; an effort in the name overrides both. No network request is made. Raises
+    UsageError for an unknown name and NotConfigured if no service can be used.
     """
     env = os.environ if env is None else env
     if not name:
@@ -94,12 +97,16 @@ def resolve(
             raise UsageError(f"{where}: {error.message}", hint=error.hint) from None
         if provider in SCRIPTED:
             return ModelChoice(provider, model, source=source)
-        of = service(provider, settings.providers, env)
-        key = find_key(of, env)
+        service = find_service(provider, settings.providers, env)
+        key = find_key(service, env)
     else:
-        of, key = _first(settings, env)
-        model, own_effort, source = catalog.default(of.name), None, key.source if key else of.login or of.moved_by
-    choice = _choose(of, model, own_effort or effort or (settings.effort or None), source)
+        service, key = _first(settings, env)
+        model, own_effort, source = (
+            catalog.default(service.name),
+            None,
+            key.source if key else service.login or service.base_url_source,
+        )
+    choice = _choose(service, model, own_effort or effort or (settings.effort or None), source)
     return msgspec.structs.replace(choice, notes=(*choice.notes, key.note)) if key and key.note else choice
 
 
@@ -118,75 +125,88 @@ def parse(name: str, providers: Mapping[str, ProviderSettings]) -> tuple[str, st
         if not provider:
             raise _no_model(name, providers)
     if not model or not model.isprintable() or any(c.isspace() for c in model):
-        raise UsageError(f"{name!r} names no model.", hint="Write provider/model, such as ollama/qwen3:8b.")
+        raise UsageError(f"{name!r} is not a model name.", hint="Write provider/model, such as ollama/qwen3:8b.")
     if provider not in PRESETS and provider not in providers:
-        raise unknown(provider, providers)
+        raise unknown_provider(provider, providers)
     return provider, model, effort
 
 
-def key_of(of: ModelService, env: Mapping[str, str]) -> Key | None:
-    """The key of a service, None where it needs none. Raises NotConfigured where it needs one and has none."""
-    if (key := find_key(of, env)) is None and not of.keyless:
+def require_key(service: ModelService, env: Mapping[str, str]) -> Key | None:
+    """The key of a service, None if it needs none. Raises NotConfigured if a required key is missing."""
+    if (key := find_key(service, env)) is None and not service.key_optional:
         raise NotConfigured(
-            f"No key for {of.title}: set {of.keys[0]} or run `friday auth set {of.name}`.",
+            f"No key for {service.title}: set {service.keys[0]} or run `friday auth set {service.name}`.",
             hint="`friday models` shows what can be used now.",
         )
     return key
 
 
-def usable(settings: Settings, env: Mapping[str, str] | None = None, *, found: LocalServers | None = None) -> list[Row]:
-    """Every service with what it offers, or why it cannot be used now. `found` is what a probe saw of local servers."""
+def list_services(
+    settings: Settings, env: Mapping[str, str] | None = None, *, found: LocalServers | None = None
+) -> list[ServiceRow]:
+    """All services with their models, or why they cannot be used now. `found` is the result of `probe`."""
     env = os.environ if env is None else env
-    rows = [_row(name, settings, env, found) for name in names(settings.providers)]
-    demo = Row("demo", "Offline demo", True, "scripted, no AI model", "", ("demo",), "demo", True)
+    rows = [_row(name, settings, env, found) for name in service_names(settings.providers)]
+    demo = ServiceRow(
+        "demo", "Offline demo", True, "scripted, no AI model", models=("demo",), default="demo", local=True
+    )
     return [*rows, demo]
 
 
 def _first(settings: Settings, env: Mapping[str, str]) -> tuple[ModelService, Key | None]:
-    """The first service that has a key, or was given an address or a login instead."""
+    """The first service with a key, or with a login or changed base URL that needs none."""
     for name, preset in PRESETS.items():
         if preset.local:
             continue
-        of = service(name, settings.providers, env)
-        key = find_key(of, env)
-        if key is not None or of.login or (of.moved_by and of.keyless):
-            return of, key
+        service = find_service(name, settings.providers, env)
+        key = find_key(service, env)
+        if key is not None or service.login or (service.base_url_source and service.key_optional):
+            return service, key
     raise NotConfigured(HELP)
 
 
-def _choose(of: ModelService, model: str, effort: Effort | None, source: str) -> ModelChoice:
-    model = _cloud_id(of, model)
-    found = catalog.find(of.table, model, platform=of.own.platform, local=of.here)
+def _choose(service: ModelService, model: str, effort: Effort | None, source: str) -> ModelChoice:
+    model = _cloud_id(service, model)
+    found = catalog.find(service.catalog_name, model, platform=service.settings.platform, local=service.on_this_machine)
     notes = []
     if found.ends and (note := _ending(model, found.ends)):
         notes.append(note)
     accepted = found.quirks.efforts
-    if of.official and of.wire == "chat" and found.quirks.chat != "any":
+    if service.official and service.api == "chat" and found.quirks.chat != "any":
         if found.quirks.chat == "never":
-            notes.append(f'{model} takes no tools over Chat Completions: remove api = "chat" for {of.name}.')
+            notes.append(f'{model} has no tools with Chat Completions: remove api = "chat" for {service.name}.')
         else:
             accepted = ("none",)
             effort = effort or "none"
     if effort and (near := clamp(effort, accepted)) != effort:
-        notes.append(f"{model} does not take the effort {effort!r} ({', '.join(accepted)}): using {near!r}.")
+        notes.append(f"{model} does not support the effort {effort!r} ({', '.join(accepted)}): using {near!r}.")
         effort = near
-    if of.base_url.startswith("http://") and not of.here:
-        notes.append(f"The way to {of.host} is not encrypted (http).")
-    window = of.own.window or found.window
-    longest = of.own.max_output or min(found.max_output, window // 2)
-    return ModelChoice(of.name, model, effort, window, longest, found.quirks, source, found.known, tuple(notes))
+    if service.base_url.startswith("http://") and not service.on_this_machine:
+        notes.append(f"The connection to {service.host} is not encrypted (http).")
+    window = service.settings.window or found.window
+    return ModelChoice(
+        service.name,
+        model,
+        effort,
+        window=window,
+        max_output=service.settings.max_output or min(found.max_output, window // 2),
+        quirks=found.quirks,
+        source=source,
+        known=found.known,
+        notes=tuple(notes),
+    )
 
 
 def _ending(model: str, ends: date) -> str:
     today = catalog.today()
     if ends < today:
-        return f"{model} was to end on {ends}: it may no longer answer."
+        return f"{model} was announced to end on {ends}: it may no longer answer."
     return f"{model} ends on {ends}." if ends - today <= ENDS_SOON else ""
 
 
-def _cloud_id(of: ModelService, model: str) -> str:
-    """The id that a cloud knows a model by."""
-    return f"anthropic.{model}" if of.own.platform == "bedrock" and model.startswith("claude-") else model
+def _cloud_id(service: ModelService, model: str) -> str:
+    """The model id on the service's cloud platform."""
+    return f"anthropic.{model}" if service.settings.platform == "bedrock" and model.startswith("claude-") else model
 
 
 def _no_model(name: str, providers: Mapping[str, ProviderSettings]) -> UsageError:
@@ -199,41 +219,49 @@ def _no_model(name: str, providers: Mapping[str, ProviderSettings]) -> UsageErro
     close = closest_match(catalog.split_effort(name)[0].lower(), (*catalog.aliases(), "demo", *ids))
     return UsageError(
         f"Unknown model {name!r}." + (f" Did you mean {close!r}?" if close else ""),
-        hint="Write provider/model for one that Friday does not know; `friday models` lists those it does.",
+        hint="Write provider/model for a model that Friday does not know; `friday models` lists the known ones.",
     )
 
 
-def _row(name: str, settings: Settings, env: Mapping[str, str], found: LocalServers | None) -> Row:
+def _row(name: str, settings: Settings, env: Mapping[str, str], found: LocalServers | None) -> ServiceRow:
     title = PRESETS[name].title if name in PRESETS else name
     try:
-        of = service(name, settings.providers, env)
-        if of.local:
-            return _local_row(of, found)
-        key = find_key(of, env)
+        service = find_service(name, settings.providers, env)
+        if service.local:
+            return _local_row(service, found)
+        key = find_key(service, env)
     except FridayError as error:
-        return Row(name, title, False, str(error))
-    models = tuple(f"{name}/{model}" for model in catalog.models_of(of.table))
+        return ServiceRow(name, title, False, str(error))
+    models = tuple(f"{name}/{model}" for model in catalog.models_of(service.catalog_name))
     default = f"{name}/{catalog.default(name)}" if catalog.default(name) else ""
     if key is not None:
-        return Row(name, title, True, f"key from {key.source}", of.host, models, default)
-    if of.keyless:
-        return Row(name, title, True, _without(of), of.host, models, default)
-    return Row(name, title, False, f"set {of.keys[0]} or run `friday auth set {name}`", of.host, models, default)
+        return ServiceRow(name, title, True, f"key from {key.source}", service.host, models, default=default)
+    if service.key_optional:
+        return ServiceRow(name, title, True, _without(service), service.host, models, default=default)
+    return ServiceRow(
+        name,
+        title,
+        False,
+        f"set {service.keys[0]} or run `friday auth set {name}`",
+        service.host,
+        models,
+        default=default,
+    )
 
 
-def _without(of: ModelService) -> str:
-    if of.own.platform:
-        return f"with the credentials of {of.own.platform}"
-    if of.login:
-        return f"with the login of {of.login}"
-    return f"without a key, by {of.moved_by or 'its own login'}"
+def _without(service: ModelService) -> str:
+    if service.settings.platform:
+        return f"with the credentials of {service.settings.platform}"
+    if service.login:
+        return f"with the login of {service.login}"
+    return f"without a key, by {service.base_url_source or 'a stored login'}"
 
 
-def _local_row(of: ModelService, found: LocalServers | None) -> Row:
-    server = next((s for s in (found.servers if found else ()) if s.provider == of.name), None)
+def _local_row(service: ModelService, found: LocalServers | None) -> ServiceRow:
+    server = next((s for s in (found.servers if found else ()) if s.provider == service.name), None)
     if server is None:
-        why = "not looked for" if found is None else "no server answers"
-        return Row(of.name, of.title, False, why, of.host, local=True)
-    models = tuple(f"{of.name}/{m.id}" for m in server.models)
+        why = "not checked" if found is None else "no server answers"
+        return ServiceRow(service.name, service.title, False, why, service.host, local=True)
+    models = tuple(f"{service.name}/{m.id}" for m in server.models)
     why = "runs on this machine" if models else "runs, but has no model yet"
-    return Row(of.name, of.title, bool(models), why, of.host, models, local=True)
+    return ServiceRow(service.name, service.title, bool(models), why, service.host, models, local=True)

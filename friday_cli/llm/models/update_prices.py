@@ -1,12 +1,12 @@
-"""Makes prices.json, the packaged extract of genai-prices: `python -m friday_cli.llm.models.update_prices`.
+"""Writes prices.json, the packaged extract of genai-prices: `python -m friday_cli.llm.models.update_prices`.
 
-Importing genai-prices costs 130-270 ms, so it is a tool of development only; tests compare the extract with it.
-Each model is `[names, window, prices]`. A name is an exact id, or `^start`, `$end`, `*part`, `/regular expression`; a list of
-names means all of them at once.
-`prices` is a list of `{in, out, read, write, reasoning, search, since, hours}`: dollars per million tokens (`search`: per
-thousand web searches that the service runs by itself), a number or
-`[base, [tokens, price], ...]` where more input than `tokens` sets the price of everything. The last one whose
-`since` (a UTC date) or `hours` (UTC, from and to) holds is meant, the first where none does.
+genai-prices is a development dependency only, because its import takes 130-270 ms; tests compare the extract with it.
+
+Each model is `[names, window, prices]`. A name is an exact id, `^prefix`, `$suffix`, `*substring` or `/regular
+expression`; a list of names must match all at once. `prices` is a list of `{in, out, read, write, reasoning, search,
+since, hours}` in dollars per million tokens (`search`: per thousand built-in web searches). A price is a number, or
+`[base, [tokens, price], ...]`: a request with more input than `tokens` pays that price for all its tokens. The last
+entry whose `since` (a UTC date) or `hours` (UTC, from and to) applies is used, else the first entry.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 LISTS = ("anthropic", "openai", "google", "groq", "deepseek", "mistral", "openrouter", "aws", "azure")
-"""The price lists of genai-prices that Friday's services need."""
+"""The price lists of genai-prices that are used by Friday's services."""
 _FIELDS = {
     "in": "input_mtok",
     "out": "output_mtok",
@@ -44,24 +44,24 @@ def extract() -> dict[str, Any]:
 
 
 def write(path: Path) -> None:
-    """Write the extract to `path`, a model a line."""
+    """Write the extract to `path`, one model per line."""
     made = extract()
     lines = ["{", f'"source": {json.dumps(made["source"])},', '"lists": {']
-    for last, (name, entry) in _marked(made["lists"].items()):
+    for last, (name, entry) in _with_last(made["lists"].items()):
         lines.append(f'"{name}": {{"also": {json.dumps(entry["also"])}, "models": [')
-        for end, row in _marked(entry["models"]):
+        for end, row in _with_last(entry["models"]):
             lines.append(json.dumps(row, separators=(",", ":")) + ("" if end else ","))
         lines.append("]}" + ("" if last else ","))
     path.write_text("\n".join([*lines, "}}", ""]), encoding="utf-8")
 
 
-def _marked(items: Any) -> list[tuple[bool, Any]]:
+def _with_last(items: Any) -> list[tuple[bool, Any]]:
     rows = list(items)
     return [(index == len(rows) - 1, row) for index, row in enumerate(rows)]
 
 
 def _row(model: Any) -> list[Any] | None:
-    """A model's line, or None where its tokens have no price in both directions (embeddings, speech, ...)."""
+    """A model's entry; None if input or output tokens have no price (embeddings, speech and others)."""
     conditional = model.prices if isinstance(model.prices, list) else None
     prices = [_price(c.prices, c.constraint) for c in conditional] if conditional else [_price(model.prices, None)]
     if not all(("in" in price and "out" in price) for price in prices):
@@ -98,7 +98,7 @@ def _names(clause: Any) -> list[Any]:
             value = getattr(clause, field)
             text = value if isinstance(value, str) else value.pattern
             if not mark and text[:1] in tuple("^$*/"):
-                raise ValueError(f"an id that looks like a pattern: {text}")
+                raise ValueError(f"model id looks like a pattern: {text}")
             return [mark + (text if mark == "/" else text.lower())]
     if hasattr(clause, "or_"):
         return [name for inner in clause.or_ for name in _names(inner)]
@@ -106,7 +106,7 @@ def _names(clause: Any) -> list[Any]:
         parts = [_names(inner) for inner in clause.and_]
         if all(len(part) == 1 for part in parts):
             return [[part[0] for part in parts]]
-    raise ValueError(f"a rule that the extract cannot hold: {clause}")
+    raise ValueError(f"unsupported match rule: {clause}")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Model providers: one file each behind `core.provider.Provider`; siblings do not import each other."""
+"""Model providers: each implements `core.protocol.provider.Provider` for one API and imports no other provider."""

@@ -1,4 +1,4 @@
-"""A request in the words of the Messages API."""
+"""Builds the JSON of a Messages API request (Anthropic API documentation, "Create a Message")."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thin
 from friday_cli.core.protocol.provider import EFFORTS, Effort, Request, clamp
 from friday_cli.core.text.lazy_regex import pattern
 
-from ..transport.tool_names import wire_id, wire_name
+from ..transport.tool_names import api_call_id, api_tool_name
 
 Cache = Literal["auto", "blocks", "off"]
-"""Prompt caching: one mark for the whole request, marks on blocks (where a platform knows no other), none."""
+"""Where `cache_control` is set: once for the whole request, on blocks (platforms without automatic caching), nowhere."""
 WEB_SEARCH = {"type": "web_search_20250305", "name": "web_search"}
-"""The provider's own search; the version that every model and platform with search has."""
+"""The service's search tool ("Web search tool"); this version works with every model and platform that has search."""
 _BUDGETS = {"minimal": 2048, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
-_LEAST_BUDGET = 1024
-_MARK = {"type": "ephemeral"}
+_MIN_BUDGET = 1024
+_CACHE_CONTROL = {"type": "ephemeral"}
 _ID = pattern(r"[A-Za-z0-9_-]{1,64}")
 _Block = dict[str, Any]
 
 
 class AnthropicQuirks(Protocol):
-    """What a model refuses or wants: its row of the model table has these.
+    """Differences between models, from the model's row in models.toml, which explains the values.
 
-    `efforts` are the levels it takes (empty: not known); `thinking` is how thinking is asked for, `off` how it is
-    switched off, in the words of models.toml.
+    `efforts` are the accepted levels (empty: not known). `thinking` is how thinking is requested, `off` how it is
+    switched off.
     """
 
     @property
@@ -39,15 +39,15 @@ class AnthropicQuirks(Protocol):
     def off(self) -> str: ...
 
 
-class NoQuirks(msgspec.Struct, frozen=True):
-    """The quirks of a model nothing is known of."""
+class DefaultQuirks(msgspec.Struct, frozen=True):
+    """The quirks of an unknown model."""
 
     efforts: tuple[Effort, ...] = ()
     thinking: str = ""
     off: str = ""
 
 
-def body_of(
+def messages_request(
     request: Request,
     *,
     model: str,
@@ -56,26 +56,26 @@ def body_of(
     origin: str,
     cache: Cache = "auto",
     web_search: bool = False,
-    stale: Literal["", "drop", "strip"] = "",
+    rejected_thinking: Literal["", "drop", "strip"] = "",
 ) -> dict[str, Any]:
     """The JSON of a streaming request.
 
-    `stale` says what to do with thinking whose conversation has changed since: "drop" lets the service leave it out,
-    "strip" sends none.
+    `rejected_thinking` is for thinking blocks of a conversation that has changed: "drop" asks the service to ignore
+    them, "strip" does not send them.
     """
-    most = max(1, min(request.max_output, max_output))
-    thinking, effort = _thinking(request.effort, quirks, most)
-    if stale == "drop":
+    max_tokens = max(1, min(request.max_output, max_output))
+    thinking, effort = _thinking(request.effort, quirks, max_tokens)
+    if rejected_thinking == "drop":
         thinking = {"type": "adaptive"} if thinking is None else thinking
         if thinking["type"] in ("adaptive", "enabled"):
             thinking = {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
         else:
-            stale = "strip"
-    silent = stale == "strip" or (thinking is not None and thinking["type"] == "disabled")
+            rejected_thinking = "strip"
+    without_thinking = rejected_thinking == "strip" or (thinking is not None and thinking["type"] == "disabled")
     body: dict[str, Any] = {
         "model": model,
-        "max_tokens": most,
-        "messages": messages_of(request.messages, origin=origin, thinking=not silent),
+        "max_tokens": max_tokens,
+        "messages": api_messages(request.messages, origin=origin, thinking=not without_thinking),
         "stream": True,
     }
     if request.system.strip():
@@ -88,14 +88,14 @@ def body_of(
         body["thinking"] = thinking
     if effort is not None:
         body["output_config"] = {"effort": effort}
-    _mark(body, cache)
+    _add_cache_control(body, cache)
     return body
 
 
-def messages_of(history: Sequence[Message], *, origin: str, thinking: bool = True) -> list[_Block]:
-    """The history as alternating turns that the API accepts: no empty text, each call with its one result.
+def api_messages(history: Sequence[Message], *, origin: str, thinking: bool = True) -> list[_Block]:
+    """The history as alternating turns that the API accepts: no empty text, one result for each call.
 
-    Thinking and opaque blocks go back only to the `origin` they came from, thinking only if it is wanted.
+    Thinking and opaque blocks are sent only to the `origin` that made them; `thinking` False omits thinking blocks.
     """
     turns: list[_Block] = []
     for message in closed(history):
@@ -128,7 +128,7 @@ def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
             case Image():
                 blocks.append(_image(part))
             case ToolCall():
-                call = {"id": wire_id(part.id, _ID()), "name": wire_name(part.name), "input": part.arguments}
+                call = {"id": api_call_id(part.id, _ID()), "name": api_tool_name(part.name), "input": part.arguments}
                 blocks.append({"type": "tool_use", **call})
             case ToolResult():
                 blocks.append(_result(part))
@@ -136,7 +136,7 @@ def _blocks(message: Message, origin: str, thinking: bool) -> list[_Block]:
 
 
 def _add_opaque(blocks: list[_Block], data: _Block) -> None:
-    """A block of the service's own; one of type text is the full form of the text before it, citations and all."""
+    """Add a service-specific block. One of type text is the full form (with citations) of the text before it."""
     if data.get("type") != "text":
         blocks.append(data)
     elif blocks and blocks[-1] == {"type": "text", "text": data.get("text")}:
@@ -149,13 +149,13 @@ def _image(image: Image) -> _Block:
 
 def _result(result: ToolResult) -> _Block:
     text = result.text if result.text.strip() else ("" if result.images else "(no output)")
-    block: _Block = {"type": "tool_result", "tool_use_id": wire_id(result.call_id, _ID())}
-    if result.status != "ok":  # the API takes nothing but text in a failure
+    block: _Block = {"type": "tool_result", "tool_use_id": api_call_id(result.call_id, _ID())}
+    if result.status != "ok":  # the API accepts only text in an error result
         return {**block, "content": text or "(failed)", "is_error": True}
     if not result.images:
         return {**block, "content": text}
-    words = [{"type": "text", "text": text}] if text else []
-    return {**block, "content": [*words, *map(_image, result.images)]}
+    texts = [{"type": "text", "text": text}] if text else []
+    return {**block, "content": [*texts, *map(_image, result.images)]}
 
 
 def _tools(request: Request, web_search: bool) -> list[_Block]:
@@ -168,31 +168,31 @@ def _tools(request: Request, web_search: bool) -> list[_Block]:
     return tools
 
 
-def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, most: int) -> tuple[_Block | None, str | None]:
-    """The `thinking` and `output_config.effort` to send; None for nothing."""
+def _thinking(wanted: Effort | None, quirks: AnthropicQuirks, max_tokens: int) -> tuple[_Block | None, str | None]:
+    """The `thinking` and `output_config.effort` to send; None to omit the field ("Extended thinking", "Effort")."""
     if wanted == "none":
         if quirks.off in ("disabled", "between_tools"):
             return {"type": quirks.off}, None
         if quirks.off != "never":
             return None, None
     if quirks.thinking == "budget":
-        budget = min(_BUDGETS.get(wanted or "none", 0), most - _LEAST_BUDGET)
-        return ({"type": "enabled", "budget_tokens": budget} if budget >= _LEAST_BUDGET else None), None
+        budget = min(_BUDGETS.get(wanted or "none", 0), max_tokens - _MIN_BUDGET)
+        return ({"type": "enabled", "budget_tokens": budget} if budget >= _MIN_BUDGET else None), None
     if quirks.thinking == "none" or (quirks.thinking == "" and wanted is None):
         return None, None
-    taken = [e for e in quirks.efforts or EFFORTS if e not in ("none", "minimal")]
-    effort = clamp(wanted, taken) if wanted and taken else None
+    accepted = [e for e in quirks.efforts or EFFORTS if e not in ("none", "minimal")]
+    effort = clamp(wanted, accepted) if wanted and accepted else None
     return {"type": "adaptive", "display": "summarized"}, effort
 
 
-def _mark(body: dict[str, Any], cache: Cache) -> None:
-    """Set the marks up to which the service keeps the prompt: behind the system text, and at the end."""
+def _add_cache_control(body: dict[str, Any], cache: Cache) -> None:
+    """Set the cache breakpoints ("Prompt caching"): after the system text, and at the end of the messages."""
     if cache == "off":
         return
     if "system" in body:
-        body["system"][-1]["cache_control"] = _MARK
+        body["system"][-1]["cache_control"] = _CACHE_CONTROL
     if cache == "auto":
-        body["cache_control"] = _MARK
+        body["cache_control"] = _CACHE_CONTROL
     elif body["messages"] and body["messages"][-1]["content"]:
         content = body["messages"][-1]["content"]
-        content[-1] = {**content[-1], "cache_control": _MARK}
+        content[-1] = {**content[-1], "cache_control": _CACHE_CONTROL}

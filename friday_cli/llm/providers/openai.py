@@ -1,4 +1,4 @@
-"""OpenAI's two wires: the Responses API, and Chat Completions as most other services and local servers speak it."""
+"""Providers for OpenAI's two APIs: Responses, and Chat Completions, which most other services and local servers use."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request
 
-from ..transport import Transport, events_of
+from ..transport import Transport, get_transport
 from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
-from ..transport.model_suggestions import name_near
-from .openai_chat import ChatStream, chat_body
-from .openai_parts import SERVICES, OpenAIQuirks, Price, require, taken_ids, usage_of
-from .openai_responses import ResponsesFold, responses_body
+from ..transport.model_suggestions import suggest_models
+from .openai_chat import ChatStream, chat_request
+from .openai_parts import SERVICES, CostFunction, OpenAIQuirks, reported_usage, require_content, used_call_ids
+from .openai_responses import ResponsesStream, responses_request
 
-__all__ = ["SERVICES", "OpenAIChat", "OpenAIQuirks", "OpenAIResponses", "Price"]
+__all__ = ["SERVICES", "CostFunction", "OpenAIChat", "OpenAIQuirks", "OpenAIResponses"]
 
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning")
 
 
 class _OpenAIProvider(ABC):
-    """What both wires have in common: one POST, its events folded into one message.
+    """Common part of both APIs: one POST whose events become one message.
 
-    `window` and `max_output` are tokens; `quirks` default to those of the service called `name`; `price` gives US
-    dollars for the usage of one request, None where unknown.
+    `window` and `max_output` are tokens. `quirks` default to those of the service called `name`. `price` returns the
+    cost of one request's usage in US dollars, None if unknown.
     """
 
     path: str
@@ -46,11 +46,11 @@ class _OpenAIProvider(ABC):
         window: int,
         max_output: int,
         quirks: OpenAIQuirks | None = None,
-        price: Price | None = None,
+        price: CostFunction | None = None,
         transport: Transport = "http",
     ) -> None:
         self.name, self.model, self.window, self.max_output = name, model, window, max_output
-        self.lane = endpoint.lane
+        self.rate_limit_key = endpoint.rate_limit_key
         self._endpoint = msgspec.structs.replace(endpoint, sdk="openai")
         self._transport: Transport = "sdk" if endpoint.platform else transport
         self._quirks = SERVICES.get(name, OpenAIQuirks()) if quirks is None else quirks
@@ -60,87 +60,87 @@ class _OpenAIProvider(ABC):
         return f"{type(self).__name__}({self.name}/{self.model})"
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None where the price is not known."""
+        """US dollars for `usage`; None if the price is not known."""
         return self._price(usage) if self._price else None
 
     async def list_models(self) -> list[dict[str, Any]]:
-        """The models this key can use, as the service describes them. Raises ProviderError."""
+        """The models that this key can use, as the service's JSON. Raises ProviderError."""
         from ..transport.sdk import list_models
 
         return await list_models(self._endpoint)
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Ends with exactly one `Done`, or raises `ProviderError` and nothing else (cancellation aside)."""
-        fold = self._fold(request)
+        """The reply in chunks, then exactly one `ReplyDone`. Raises only ProviderError (and CancelledError)."""
+        reply = self._new_stream(request)
         try:
-            send = events_of(self._transport)
+            send = get_transport(self._transport)
             async with aclosing(send(self._endpoint, self.path, self._body(request))) as events:
                 async for event in events:
-                    for chunk in fold.feed(event):
+                    for chunk in reply.feed(event):
                         yield chunk
         except Exception as error:
             failed = from_exception(self._endpoint, error)
-            if not (fold.ended and failed.transient):
-                failed.usage = failed.usage or self._spent(fold, request)
-                await name_near(self._endpoint, self.model, failed)
+            if not (reply.ended and failed.transient):
+                failed.usage = failed.usage or self._failed_usage(reply, request)
+                await suggest_models(self._endpoint, self.model, failed)
                 raise failed from (None if failed is error else error)
-        yield self._done(fold, request)
+        yield self._finish(reply, request)
 
-    def _done(self, fold: ChatStream | ResponsesFold, request: Request) -> ReplyDone:
+    def _finish(self, reply: ChatStream | ResponsesStream, request: Request) -> ReplyDone:
         service = self._endpoint.service
-        if not fold.ended:
+        if not reply.ended:
             message = f"{service} ended its reply before it was complete ({self._endpoint.host})."
-            raise ProviderError("truncated", message, usage=self._spent(fold, request))
+            raise ProviderError("truncated", message, usage=self._failed_usage(reply, request))
         try:
-            parts = fold.parts()
-            searches = fold.searches()
-            usage = usage_of(fold.usage, request, parts, self._price, searches=len(searches))
-            require(parts, fold.stop, service, usage)
+            parts = reply.parts()
+            searches = reply.searches()
+            usage = reported_usage(reply.usage, request, parts, self._price, searches=len(searches))
+            require_content(parts, reply.stop, service, usage)
         except Exception as error:
             failed = from_exception(self._endpoint, error)
-            failed.usage = failed.usage or self._spent(fold, request)
+            failed.usage = failed.usage or self._failed_usage(reply, request)
             raise failed from (None if failed is error else error)
-        return ReplyDone(Message("assistant", parts), usage, fold.stop, fold.note, searches)
+        return ReplyDone(Message("assistant", parts), usage, reply.stop, reply.note, searches)
 
-    def _spent(self, fold: ChatStream | ResponsesFold, request: Request) -> Usage | None:
-        """What a failed attempt has cost: as reported, else an estimate once some of the reply had come."""
-        fold.ended = False
+    def _failed_usage(self, reply: ChatStream | ResponsesStream, request: Request) -> Usage | None:
+        """Usage of a failed attempt: as reported, else estimated if a part of the reply arrived."""
+        reply.ended = False
         try:
-            parts = fold.parts()
-            if not (parts or fold.usage):
+            parts = reply.parts()
+            if not (parts or reply.usage):
                 return None
-            return usage_of(fold.usage, request, parts, self._price, searches=len(fold.searches()))
-        except Exception:  # the failure being told of counts for more than what it cost
+            return reported_usage(reply.usage, request, parts, self._price, searches=len(reply.searches()))
+        except Exception:  # reporting the original failure is more important than its usage
             return None
 
     @property
     def _origin(self) -> str:
-        """Whose blocks go back unchanged; a change of the model ends that."""
+        """Marks reasoning and opaque blocks: they are sent back only to the provider and model that made them."""
         return f"{self.name}/{self.model}"
 
     @abstractmethod
     def _body(self, request: Request) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _fold(self, request: Request) -> ChatStream | ResponsesFold: ...
+    def _new_stream(self, request: Request) -> ChatStream | ResponsesStream: ...
 
 
 class OpenAIChat(_OpenAIProvider):
-    """A service that speaks Chat Completions below its `base_url`."""
+    """A service with Chat Completions below its `base_url`."""
 
     path = "/chat/completions"
 
     def _body(self, request: Request) -> dict[str, Any]:
-        return chat_body(request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin)
+        return chat_request(request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin)
 
-    def _fold(self, request: Request) -> ChatStream:
-        return ChatStream(self._endpoint, self._origin, taken_ids(request))
+    def _new_stream(self, request: Request) -> ChatStream:
+        return ChatStream(self._endpoint, self._origin, used_call_ids(request))
 
 
 class OpenAIResponses(_OpenAIProvider):
-    """A service that speaks the Responses API.
+    """A service with the Responses API.
 
-    `web_search` adds the service's own search where no tool of that name is given.
+    `web_search` adds the service's built-in search if no tool has that name.
     """
 
     path = "/responses"
@@ -154,7 +154,7 @@ class OpenAIResponses(_OpenAIProvider):
         window: int,
         max_output: int,
         quirks: OpenAIQuirks | None = None,
-        price: Price | None = None,
+        price: CostFunction | None = None,
         transport: Transport = "http",
         web_search: bool = False,
     ) -> None:
@@ -165,7 +165,7 @@ class OpenAIResponses(_OpenAIProvider):
         self._web_search = web_search
 
     async def count_tokens(self, request: Request) -> int:
-        """Input tokens of `request` as the service counts them. Raises ProviderError."""
+        """Input tokens of `request`, counted by the service. Raises ProviderError."""
         from ..transport.sdk import count_tokens
 
         body = self._body(request)
@@ -173,10 +173,10 @@ class OpenAIResponses(_OpenAIProvider):
         return await count_tokens(self._endpoint, f"{self.path}/input_tokens", kept)
 
     def _body(self, request: Request) -> dict[str, Any]:
-        return responses_body(
+        return responses_request(
             request, self.model, quirks=self._quirks, max_output=self.max_output, origin=self._origin,
             web_search=self._web_search,
         )  # fmt: skip
 
-    def _fold(self, request: Request) -> ResponsesFold:
-        return ResponsesFold(self._endpoint, self._origin, taken_ids(request))
+    def _new_stream(self, request: Request) -> ResponsesStream:
+        return ResponsesStream(self._endpoint, self._origin, used_call_ids(request))

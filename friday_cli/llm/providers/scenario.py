@@ -1,4 +1,4 @@
-"""Scenarios for the scripted provider: what a file says, checked, with the line of each mistake."""
+"""Loads and validates scenario files for the scripted provider; errors name the line and field."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
 
 class _ScenarioEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Part of a scenario; a key that is not in it is a mistake."""
+    """Base of all parts of a scenario: an unknown key is an error."""
 
 
 class ScriptedFailure(_ScenarioEntry, frozen=True):
-    """How a request fails; `retry_after` in seconds."""
+    """The error of a request; `retry_after` in seconds."""
 
     kind: ErrorKind
     message: str = "scripted failure"
@@ -30,7 +30,7 @@ class ScriptedFailure(_ScenarioEntry, frozen=True):
 
 
 class ScriptedCall(_ScenarioEntry, frozen=True):
-    """A tool call. `raw` is argument text as a model would send it, malformed or not, in place of `arguments`."""
+    """A tool call. `raw` is argument text as sent by a model, which may be malformed; it replaces `arguments`."""
 
     name: str
     arguments: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class ScriptedCall(_ScenarioEntry, frozen=True):
 
 
 class ScriptedUsage(_ScenarioEntry, frozen=True):
-    """Tokens of a turn; see `core.messages.Usage`."""
+    """Tokens of a turn; see `core.protocol.messages.Usage`."""
 
     input: _Count = 0
     output: _Count = 0
@@ -49,7 +49,7 @@ class ScriptedUsage(_ScenarioEntry, frozen=True):
     cached: bool = True
 
 
-class Price(_ScenarioEntry, frozen=True):
+class ScriptedPrice(_ScenarioEntry, frozen=True):
     """US dollars per million tokens."""
 
     input: float = 0.0
@@ -59,10 +59,10 @@ class Price(_ScenarioEntry, frozen=True):
 
 
 class ScriptedTurn(_ScenarioEntry, frozen=True):
-    """One reply, or one failure after `truncate_after` chunks. `delay_s` passes before the first chunk.
+    """One reply, or one failure after `truncate_after` chunks. `delay_s` seconds pass before the first chunk.
 
-    `chunks` is how the text is cut: into so many pieces, or into exactly these, which then are the text. `when` makes
-    the turn a rule. `stubborn` sends the calls even where the request forbids tools; else `wrap_up` is said there.
+    `chunks` splits the text: a number of pieces, or a list of pieces, which replaces `text`. `when` makes the turn a
+    rule. `stubborn` sends the calls even if the request forbids tools; otherwise the reply is then `wrap_up`.
     """
 
     text: str = ""
@@ -82,10 +82,10 @@ class ScriptedTurn(_ScenarioEntry, frozen=True):
 
 
 class AgentScript(_ScenarioEntry, frozen=True):
-    """What the agents of one pattern say. `repeat` and `otherwise` tell what comes after the last turn.
+    """The turns of the agents that match one pattern. `repeat` and `otherwise` define the replies after the last turn.
 
-    `count` tells what chooses a turn of the list: the requests made so far, or the replies already in the history
-    (which goes on rightly in a resumed session, and repeats a failure for ever).
+    `count` selects the next turn: by the number of requests so far, or by the number of replies in the history (which
+    is right in a resumed session, but repeats a failure for ever).
     """
 
     turns: tuple[ScriptedTurn, ...] = ()
@@ -96,9 +96,9 @@ class AgentScript(_ScenarioEntry, frozen=True):
 
 
 class Scenario(_ScenarioEntry, frozen=True):
-    """A whole play. `window` and `max_output` are tokens; without `price` no cost is known.
+    """A scenario. `window` and `max_output` are tokens; without `price` the cost is unknown.
 
-    `strict` makes a request that nothing was written for fail instead of being answered with "done".
+    `strict`: a request without a turn fails; otherwise the reply is "done".
     """
 
     agents: dict[str, AgentScript]
@@ -106,17 +106,17 @@ class Scenario(_ScenarioEntry, frozen=True):
     badge: str = "scripted"
     window: _Count = 200_000
     max_output: _Count = 32_000
-    price: Price | None = None
+    price: ScriptedPrice | None = None
     strict: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any], *, path: str = "scenario") -> Scenario:
-        """The scenario in a dict of the file's form; an agent may be a bare list of turns. Raises `FileError`."""
-        return _check(_plain(data, path), path, {})
+        """The scenario from a dict in the form of the file; an agent can be a list of turns. Raises FileError."""
+        return _validate(_json_data(data, path), path, {})
 
     @classmethod
     def load(cls, path: str) -> Scenario:
-        """Read a .yaml, .yml, .json or .toml file. Raises `FileError` with line and field where they are known."""
+        """Read a .yaml, .yml, .json or .toml file. Raises FileError, with line and field if they are known."""
         try:
             with open(path, encoding="utf-8-sig") as f:
                 text = f.read()
@@ -129,16 +129,16 @@ class Scenario(_ScenarioEntry, frozen=True):
         if not isinstance(data, dict):
             raise FileError(path, "a scenario is a table with the key `agents`")
         name = os.path.splitext(os.path.basename(path))[0]
-        return _check({"name": name} | _plain(data, path), path, lines)
+        return _validate({"name": name} | _json_data(data, path), path, lines)
 
     def script(self, agent: str) -> AgentScript | None:
-        """The script with the most exact pattern for an agent's path, None where none fits."""
-        fits = [(rank, script) for pattern, script in self.agents.items() if (rank := _rank(pattern, agent))]
-        return max(fits, key=lambda fit: fit[0])[1] if fits else None
+        """The script with the most specific pattern for an agent's path, None if no pattern matches."""
+        matches = [(rank, script) for pattern, script in self.agents.items() if (rank := _specificity(pattern, agent))]
+        return max(matches, key=lambda match: match[0])[1] if matches else None
 
 
-def _rank(pattern: str, agent: str) -> int:
-    """How exact a pattern is for a path, 0 where it does not fit: whole names count most, then a fixed depth."""
+def _specificity(pattern: str, agent: str) -> int:
+    """How specific a pattern is for a path, 0 if it does not match. Literal names count most, then a fixed depth."""
     if pattern == "*":
         return 1
     wanted, steps = pattern.split("."), agent.split(".")
@@ -152,13 +152,13 @@ def _rank(pattern: str, agent: str) -> int:
     return 2 + 2 * sum(w != "*" for w in wanted) + (not deep)
 
 
-def _plain(data: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The data as JSON knows it: dates become text, what has no end or no JSON is refused."""
+def _json_data(data: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The data as JSON values: dates become text; recursive data and other types are errors."""
     try:
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(data)))
+        converted: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(data)))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as e:
-        raise FileError(path, f"holds something that is no plain data ({e})") from e
-    return plain
+        raise FileError(path, f"contains data that cannot be written as JSON ({e})") from e
+    return converted
 
 
 def _toml(path: str, text: str) -> Any:
@@ -168,31 +168,31 @@ def _toml(path: str, text: str) -> Any:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         at = re.search(r"\(at line (\d+)", str(e))
-        raise FileError(path, f"is no TOML: {e}", line=int(at[1]) if at else 0) from e
+        raise FileError(path, f"is not valid TOML: {e}", line=int(at[1]) if at else 0) from e
 
 
 def _yaml(path: str, text: str, lines: dict[str, int]) -> Any:
-    """The document; `lines` gets the line of every field by its dotted path."""
+    """The document. Adds the line of every field, by its dotted path, to `lines`."""
     import yaml
 
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
-        _note_lines(path, node, "", lines, set())
+        _collect_lines(path, node, "", lines, set())
         return loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
-        raise FileError(path, f"is no YAML: {e.problem}", line=mark.line + 1 if mark else 0) from e
+        raise FileError(path, f"is not valid YAML: {e.problem}", line=mark.line + 1 if mark else 0) from e
     except (yaml.YAMLError, RecursionError, ValueError) as e:
-        raise FileError(path, f"is no YAML: {' '.join(str(e).split())}") from e
+        raise FileError(path, f"is not valid YAML: {' '.join(str(e).split())}") from e
 
 
-def _note_lines(path: str, node: Any, field: str, lines: dict[str, int], seen: set[int]) -> None:
-    """Fill `lines`. Aliases are refused: with them a small file can be endless."""
+def _collect_lines(path: str, node: Any, field: str, lines: dict[str, int], seen: set[int]) -> None:
+    """Fill `lines`. Aliases are an error: with them a small file can expand without limit."""
     if node is None:
         return
     if id(node) in seen:
-        raise FileError(path, "an alias (`*name`) is not read here", line=lines.get(field, 0), field=field)
+        raise FileError(path, "aliases (`*name`) are not supported", line=lines.get(field, 0), field=field)
     seen.add(id(node))
     if isinstance(node.value, str):
         return
@@ -202,16 +202,16 @@ def _note_lines(path: str, node: Any, field: str, lines: dict[str, int], seen: s
         below = f"{field}[{index}]" if key is None else f"{field}.{key.value}".lstrip(".")
         lines[below] = (value if key is None else key).start_mark.line + 1
         if below in names:
-            raise FileError(path, "is there twice", line=lines[below], field=below)
+            raise FileError(path, "duplicate key", line=lines[below], field=below)
         names.add(below)
-        _note_lines(path, value, below, lines, seen)
+        _collect_lines(path, value, below, lines, seen)
 
 
-def _check(data: dict[str, Any], path: str, lines: dict[str, int]) -> Scenario:
-    """Every part on its own, so that a mistake can be named with its agent and turn."""
+def _validate(data: dict[str, Any], path: str, lines: dict[str, int]) -> Scenario:
+    """Convert each part by itself, so that an error can name the agent and the turn."""
     agents = data.pop("agents", None)
     if not isinstance(agents, dict):
-        raise FileError(path, "a scenario needs it: agent paths with their turns", field="agents")
+        raise FileError(path, "is required: a table of agent paths with their turns", field="agents")
     scripts: dict[str, AgentScript] = {}
     for pattern, entry in agents.items():
         field = f"agents.{pattern}"

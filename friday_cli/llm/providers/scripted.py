@@ -1,21 +1,21 @@
-"""A model that plays a scenario: same requests, same replies. For demos, tests and trying out profiles.
+"""A model that plays a scenario: the same requests get the same replies. For tests, demos and trying out profiles.
 
-A scenario is a YAML or TOML file (`scripted:PATH` as the model name) or a dict. Turns are keyed by agent path:
+A scenario is a YAML, JSON or TOML file (the model name is `scripted:PATH`) or a dict. Turns are keyed by agent path:
 
     badge: scripted
     agents:
-      a:                                   # the root; `a.1` a child, `a.*` any child of it, `a.**` any below, `*` all
+      a:                                   # root agent; `a.1` its child, `a.*` any child, `a.**` any descendant, `*` all
         - text: Two helpers first.
           calls: [{name: delegate_task, arguments: {profile: researcher, task: look}}]
         - text: "They found: {results}"    # also {results[0]}, {task}, {last}
       "*":
         turns:
-          - {when: "count", text: "42"}    # a rule: used whenever the last message has this text, before the list
+          - {when: "count", text: "42"}    # a rule: used first, whenever the last message contains this text
           - {fail: {kind: rate, message: slow down, retry_after: 1}}
         repeat: last
 
-Each request takes the next turn of its agent's list, a failed one too. The most exact path pattern wins. All keys are
-in `friday_cli.llm.providers.scenario`.
+Each request uses the next turn of its agent's list; a failed request uses one too. The most specific path pattern
+wins. All keys are documented in `friday_cli.llm.providers.scenario`.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from .scenario import AgentScript, Scenario, ScriptedCall, ScriptedTurn
 
 __all__ = ["Scenario", "ScriptedProvider"]
 
-_SLOT = re.compile(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
-_NOTHING = AgentScript(wrap_up="done")
+_PLACEHOLDER = re.compile(r"\{(?:results(?:\[(-?\d{1,4})\])?|(task)|(last))\}")
+_NO_SCRIPT = AgentScript(wrap_up="done")
 
 
 class ScriptedProvider:
-    """Plays a `Scenario`. `count` is the number of requests so far; with `record` they are kept in `requests`."""
+    """Plays a `Scenario`. `count` is the number of requests so far; `record` stores them in `requests`."""
 
     name = "scripted"
-    lane = "scripted"
+    rate_limit_key = "scripted"
 
     def __init__(self, scenario: Scenario | Mapping[str, Any], *, record: bool = False) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
@@ -65,16 +65,16 @@ class ScriptedProvider:
         self.count = 0
         self.requests: list[Request] = []
         self._record = record
-        self._asked: Counter[str] = Counter()
-        self._taken: Counter[str] = Counter()
+        self._request_counts: Counter[str] = Counter()
+        self._turn_counts: Counter[str] = Counter()
 
     @classmethod
     def from_file(cls, path: str, *, record: bool = False) -> ScriptedProvider:
-        """The provider behind the model name `scripted:PATH`. Raises `FileError`."""
+        """The provider for the model name `scripted:PATH`. Raises FileError."""
         return cls(Scenario.load(path), record=record)
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None where the scenario has no price."""
+        """US dollars for `usage`; None if the scenario has no price."""
         price = self.scenario.price
         if price is None:
             return None
@@ -82,20 +82,20 @@ class ScriptedProvider:
         return (usage.input * price.input + usage.output * price.output + cache) / 1_000_000
 
     async def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of the agent's next turn; raises `ProviderError` where the turn says so."""
+        """The chunks of the agent's next turn, then ReplyDone. Raises ProviderError if the turn has `fail`."""
         self.count += 1
         if self._record:
             self.requests.append(request)
-        script = self.scenario.script(request.agent) or _NOTHING
-        turn = _filled_turn(self._turn(script, request), request)
+        script = self.scenario.script(request.agent) or _NO_SCRIPT
+        turn = _fill_turn(self._turn(script, request), request)
         if turn.wrap_up is None:
-            turn = msgspec.structs.replace(turn, wrap_up=_filled(script.wrap_up, request))
+            turn = msgspec.structs.replace(turn, wrap_up=_fill(script.wrap_up, request))
         async for chunk in self.play(turn, request):
             yield chunk
 
     async def play(self, turn: ScriptedTurn, request: Request) -> AsyncGenerator[Chunk, None]:
-        """The chunks of one turn as it is, without filling its slots; raises `ProviderError` where the turn says so."""
-        self._asked[request.agent] += 1
+        """The chunks of one turn, with placeholders unchanged. Raises ProviderError if the turn has `fail`."""
+        self._request_counts[request.agent] += 1
         message = self._message(turn, request)
         usage = self._usage(turn, request, message)
         await asyncio.sleep(turn.delay_s)
@@ -113,17 +113,17 @@ class ScriptedProvider:
         yield ReplyDone(message, usage, stop, turn.note)
 
     def _turn(self, script: AgentScript, request: Request) -> ScriptedTurn:
-        last = _words(request.messages[-1]) if request.messages else ""
+        last = _message_text(request.messages[-1]) if request.messages else ""
         listed = []
         for turn in script.turns:
             if turn.when is None:
                 listed.append(turn)
             elif turn.when in last:
                 return turn
-        index = self._taken[request.agent]
+        index = self._turn_counts[request.agent]
         if script.count == "history":
             index = sum(m.role == "assistant" for m in request.messages)
-        self._taken[request.agent] += 1
+        self._turn_counts[request.agent] += 1
         if index < len(listed):
             return listed[index]
         if script.repeat and listed:
@@ -141,13 +141,13 @@ class ScriptedProvider:
         parts: list[AnyPart] = [Thinking(turn.thinking, "scripted")] if turn.thinking else []
         parts += [Text(text)] if text else []
         before = sum(len(m.calls) for m in request.messages)
-        stem = f"call_{request.agent.replace('.', '_')}_{self._asked[request.agent]}"
+        stem = f"call_{request.agent.replace('.', '_')}_{self._request_counts[request.agent]}"
         parts += [_call(c, c.id or f"{stem}_{before + i}") for i, c in enumerate(calls, 1)]
         return Message("assistant", tuple(parts))
 
     def _usage(self, turn: ScriptedTurn, request: Request, message: Message) -> Usage:
         if (u := turn.usage) is not None:
-            usage = Usage(u.input, u.cache_read, u.cache_write, u.output, u.reasoning, None, u.cached)
+            usage = Usage(u.input, u.cache_read, u.cache_write, u.output, u.reasoning, cached=u.cached)
         else:
             usage = Usage(
                 estimate_request(request), output=estimate_message(message), cost_usd=None, cached=False, estimated=True
@@ -162,7 +162,7 @@ def _call(call: ScriptedCall, call_id: str) -> ToolCall:
 
 
 def _chunks(turn: ScriptedTurn, message: Message) -> Iterator[Chunk]:
-    """The reply in pieces: thinking whole, the text as the turn cuts it (by words where it is slow), then the calls."""
+    """The chunks of a reply: thinking in one chunk, the text as the turn splits it, then the calls."""
     for part in message.parts:
         if isinstance(part, Thinking):
             yield ThinkingChunk(part.text)
@@ -173,6 +173,7 @@ def _chunks(turn: ScriptedTurn, message: Message) -> Iterator[Chunk]:
 
 
 def _pieces(turn: ScriptedTurn, text: str) -> Iterable[str]:
+    """The text split as `chunks` says; without `chunks`, by words if there is a delay between chunks."""
     if isinstance(turn.chunks, tuple) and text == "".join(turn.chunks):
         return turn.chunks
     if isinstance(turn.chunks, int) and turn.chunks > 0:
@@ -181,49 +182,47 @@ def _pieces(turn: ScriptedTurn, text: str) -> Iterable[str]:
     return re.findall(r"\s*\S+\s*", text) if turn.chunk_delay_s else (text,)
 
 
-def _words(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return "\n".join([message.text, *(r.text for r in message.results)]).strip("\n")
 
 
-def _filled_turn(turn: ScriptedTurn, request: Request) -> ScriptedTurn:
-    """`turn` with all its slots filled."""
+def _fill_turn(turn: ScriptedTurn, request: Request) -> ScriptedTurn:
+    """`turn` with all placeholders replaced."""
     text = turn.text if isinstance(turn.chunks, int) else "".join(turn.chunks)
     return msgspec.structs.replace(
         turn,
-        text=_filled(text, request),
-        thinking=_filled(turn.thinking, request),
-        wrap_up=None if turn.wrap_up is None else _filled(turn.wrap_up, request),
-        calls=tuple(
-            msgspec.structs.replace(call, arguments=_filled_in(call.arguments, request)) for call in turn.calls
-        ),
+        text=_fill(text, request),
+        thinking=_fill(turn.thinking, request),
+        wrap_up=None if turn.wrap_up is None else _fill(turn.wrap_up, request),
+        calls=tuple(msgspec.structs.replace(call, arguments=_fill_all(call.arguments, request)) for call in turn.calls),
     )
 
 
-def _filled(text: str, request: Request) -> str:
-    """`text` with its slots filled; one that has nothing to put in stays as it is, to be seen."""
+def _fill(text: str, request: Request) -> str:
+    """`text` with its placeholders replaced. A placeholder without a value stays visible."""
     if "{" not in text:
         return text
     results = next((m.results for m in reversed(request.messages) if m.role == "tool"), ())
     task = next((m.text for m in request.messages if m.role == "user"), "")
 
-    def fill(found: re.Match[str]) -> str:
+    def value(found: re.Match[str]) -> str:
         if found[2]:
             return task
         if found[3]:
-            return _words(request.messages[-1]) if request.messages else ""
+            return _message_text(request.messages[-1]) if request.messages else ""
         if found[1] is None:
             return "\n".join(r.text for r in results)
         index = int(found[1])
         return results[index].text if -len(results) <= index < len(results) else found[0]
 
-    return _SLOT.sub(fill, text)
+    return _PLACEHOLDER.sub(value, text)
 
 
-def _filled_in(value: Any, request: Request) -> Any:
+def _fill_all(value: Any, request: Request) -> Any:
     if isinstance(value, str):
-        return _filled(value, request)
+        return _fill(value, request)
     if isinstance(value, dict):
-        return {key: _filled_in(item, request) for key, item in value.items()}
+        return {key: _fill_all(item, request) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled_in(item, request) for item in value]
+        return [_fill_all(item, request) for item in value]
     return value

@@ -1,11 +1,11 @@
-"""The way to a model service: bytes and HTTP in, raw event dicts and `ProviderError` out.
+"""Transports to model services: they turn HTTP responses into event dicts and failures into `ProviderError`.
 
-Providers share this room; nothing in it knows what an event means. `events_of(transport)` gives the function
+All providers share this package; it does not know the meaning of an event. `get_transport(name)` returns the function
 
     events(endpoint, path, body) -> AsyncGenerator[dict, None]
 
-which POSTs `body` as JSON and yields each server-sent event as the dict it carries. Where the dict names no `type`,
-the event's own name is put there; the closing `[DONE]` of Chat Completions is yielded as `{"type": "[DONE]"}`.
+which POSTs `body` as JSON and yields the dict of each server-sent event. A dict without `type` gets the event's name
+as its type. The final `[DONE]` of Chat Completions is yielded as `{"type": "[DONE]"}`.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from .endpoint import Endpoint
 
 Transport = Literal["http", "sdk"]
 
-__all__ = ["Endpoint", "Events", "Transport", "aclose_all", "events_of"]
+__all__ = ["Endpoint", "Events", "Transport", "aclose_all", "get_transport"]
 
 
 class Events(Protocol):
-    """A transport. Raises `ProviderError` and nothing else (cancellation aside); closes its connection on every way out."""
+    """A transport. Raises only `ProviderError` (and CancelledError). Always releases its connection."""
 
     def __call__(self, endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]: ...
 
 
-def events_of(transport: Transport) -> Events:
-    """The transport of that name: `http` over httpx2 directly, `sdk` through the official SDK of the endpoint."""
+def get_transport(transport: Transport) -> Events:
+    """The transport of that name: `http` sends requests itself, `sdk` uses the official SDK of the endpoint."""
     if transport == "sdk":
-        from .sdk import events as over_sdk
+        from .sdk import events as sdk_events
 
-        return over_sdk
-    from .http import events as over_http
+        return sdk_events
+    from .http import events as http_events
 
-    return over_http
+    return http_events
 
 
 async def aclose_all() -> None:
-    """Close every kept connection of the running event loop (call once before the loop ends)."""
+    """Close all idle connections of the running event loop (call once before the loop ends)."""
     from .http import aclose_all as close
 
     await close()

@@ -1,4 +1,4 @@
-"""Where a model service is and how to speak to it; knows its secrets and keeps them to itself."""
+"""The address, headers and timeouts of a model service. Its `repr` never shows a secret."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SECRET_TEXT = pattern(
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """A model service. All durations are seconds.
 
-    `service` is its name in messages; `headers` go with every request, the key included; `key_name` is the variable
-    or config key that a refused key is blamed on. `idle_s` bounds the wait for any byte, `event_idle_s` the wait for
-    an event that is no ping. `sdk` and `platform` say which client class of which SDK the `sdk` transport uses, with
-    `options` as its further arguments (region, project, resource, API version...). `models` are ids known of it, for an
-    error that names near ones.
+    `service` is its name in messages. `headers` are sent with every request and include the key. `key_name` is the
+    variable or config key that an authentication error names. `idle_s` limits the wait for any byte, `event_idle_s`
+    the wait for an event other than a ping. `sdk` and `platform` select the SDK's client class for the `sdk`
+    transport; `options` are its further arguments (region, project, resource, API version). `models` are known model
+    ids, for suggestions in an error.
     """
 
     service: str
@@ -52,7 +52,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
 
     @property
     def address(self) -> SplitResult:
-        """The parts of the base URL; all empty where it is none."""
+        """The parts of the base URL; all empty if it is not a URL."""
         try:
             return urlsplit(self.base_url)
         except ValueError:
@@ -60,7 +60,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
 
     @property
     def host(self) -> str:
-        """Host and port as a person writes them, without user name and password; the platform where there is no URL."""
+        """Host and port without user name and password; the platform's name if there is no URL."""
         return self.address.netloc.rpartition("@")[2] or self.platform or self.service
 
     @property
@@ -69,18 +69,18 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return f"{self.address.scheme}://{self.host}"
 
     def url(self, path: str) -> str:
-        """The address of `path` below the base; a query in the base stays behind it."""
-        base, mark, query = self.base_url.partition("?")
-        return base.rstrip("/") + path + mark + query
+        """The URL of `path` below the base URL. The query of the base URL is kept at the end."""
+        base, separator, query = self.base_url.partition("?")
+        return base.rstrip("/") + path + separator + query
 
     @staticmethod
     def is_secret(header: str) -> bool:
-        """Whether a header of this name is likely to carry a secret."""
+        """Whether a header of this name probably contains a secret."""
         return _SECRET_NAME().search(header) is not None
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Every value that must not be shown, longest first."""
+        """All values that must not be shown, longest first."""
         found = [v for k, v in self.headers.items() if _SECRET_NAME().search(k)]
         found += [v for k, v in self.options.items() if isinstance(v, str) and _SECRET_NAME().search(k)]
         found += [v for v in (self.address.password, self.address.query) if v]
@@ -88,14 +88,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return tuple(sorted({v for v in found if len(v) > 5}, key=len, reverse=True))
 
     @property
-    def lane(self) -> str:
-        """Equal for endpoints that share a rate limit: the service and a short hash of the key, never the key."""
+    def rate_limit_key(self) -> str:
+        """The same text for endpoints that share a rate limit: the service and a short hash of the key."""
         material = "\0".join((self.origin, self.platform, *self.secrets))
         return f"{self.service}-{hashlib.sha256(material.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the service is on this machine; no proxy is asked for it."""
+        """Whether the service runs on this machine. Such a service is never reached through a proxy."""
         host = self.address.hostname or ""
         try:
             return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -103,7 +103,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
             return False
 
     def redact(self, text: str) -> str:
-        """`text` with this endpoint's secrets, and whatever looks like a key, replaced."""
+        """`text` with this endpoint's secrets, and anything that looks like a key, replaced by `[key]`."""
         for secret in self.secrets:
             text = text.replace(secret, "[key]")
         return _SECRET_TEXT().sub("[key]", text)

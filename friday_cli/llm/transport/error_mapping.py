@@ -1,4 +1,7 @@
-"""What went wrong with a request, as one `ProviderError` with the right kind and one clear line."""
+"""Maps a failed request to a `ProviderError` with a kind, a one-line message and a hint.
+
+The codes are those of Anthropic ("Errors"), OpenAI ("Error codes"), Google, AWS and common gateways.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 from friday_cli.core.protocol.errors import TRANSIENT, ErrorKind, ProviderError
 
 from .endpoint import Endpoint
-from .text import is_html, plain, title_of
+from .text import html_title, is_html, one_line
 
 _CODES: dict[str, ErrorKind] = {
     "insufficient_quota": "quota", "billing_error": "quota", "billing_hard_limit_reached": "quota",
@@ -46,18 +49,18 @@ _STATUSES: dict[int, ErrorKind] = {
     401: "auth", 402: "quota", 403: "auth", 404: "not_found", 408: "server", 409: "server", 413: "context",
     425: "server", 429: "rate", 498: "server", 499: "server", 502: "server", 503: "overloaded", 529: "overloaded",
 }  # fmt: skip
-_OVERRULE = frozenset(("quota", "context", "refusal", "overloaded"))
-"""Kinds that a code in the body may name against the HTTP status (429 for a spent quota, 400 for a full context)."""
-_FULL = (
+_BODY_WINS = frozenset(("quota", "context", "refusal", "overloaded"))
+"""Kinds for which a code in the body overrides the HTTP status (429 for a used-up quota, 400 for a full context)."""
+_CONTEXT_PHRASES = (
     "prompt is too long", "context length", "context window", "context_length", "maximum context", "too many tokens",
     "input is too long", "exceeds the maximum number of tokens", "exceed context limit", "context size",
     "maximum prompt length", "input length and `max_tokens` exceed", "reduce the length of the messages",
 )  # fmt: skip
-_SPENT = (
+_QUOTA_PHRASES = (
     "credit balance is too low", "exceeded your current quota", "insufficient credits", "insufficient balance",
     "spend limit", "spending limit", "billing hard limit", "out of credits", "usage limits",
 )  # fmt: skip
-_SAYING: dict[str, str] = {
+_DESCRIPTIONS: dict[str, str] = {
     "rate": "is limiting the rate of requests",
     "overloaded": "is overloaded",
     "server": "had an internal error",
@@ -67,20 +70,20 @@ _SAYING: dict[str, str] = {
     "context": "refused: the conversation is larger than the model's context",
     "refusal": "refused the request for its content",
 }
-_UNREADY = {
+_RETRYABLE = {
     408: "gave up waiting for the request",
-    409: "could not take the request now",
-    425: "could not take the request now",
+    409: "could not accept the request now",
+    425: "could not accept the request now",
 }
-"""What a status below 500 says where the request may be sent again."""
+"""Descriptions of the statuses below 500 after which the request can be retried."""
 
 
-class Unreachable(Exception):
-    """No connection could be made; says why."""
+class ConnectFailed(Exception):
+    """No connection could be made; the message gives the reason."""
 
 
-class Refused(Exception):
-    """An HTTP answer that is no success, with the beginning of its body."""
+class HTTPStatusError(Exception):
+    """An HTTP response other than a success, with the beginning of its body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(f"status {status}")
@@ -90,11 +93,11 @@ class Refused(Exception):
 def from_status(
     endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes | str | Mapping[str, Any]
 ) -> ProviderError:
-    """The error for an HTTP answer that is no success. `headers` must look names up without regard to case."""
+    """The error for an HTTP response other than a success. The lookup in `headers` must ignore case."""
     if 300 <= status < 400:
         return _redirected(endpoint, status, headers)
-    data, detail = _read(body)
-    kind, detail = _judge(_error_in(data), status, detail)
+    data, detail = _parse_body(body)
+    kind, detail = _classify(_error_in(data), status, detail)
     if headers.get("x-should-retry", "").lower() == "false" and kind in TRANSIENT:
         kind = "quota" if kind == "rate" else "invalid"
     elif headers.get("x-should-retry", "").lower() == "true" and kind == "invalid":
@@ -103,41 +106,43 @@ def from_status(
 
 
 def from_error(endpoint: Endpoint, error: Any, *, status: int = 0) -> ProviderError:
-    """The error that a service reports inside a stream with status 200: an `error` event or the `error` in one."""
-    kind, detail = _judge(_error_in(error), status, "")
+    """The error that a service reports inside a stream with status 200: an `error` event, or a field `error`."""
+    kind, detail = _classify(_error_in(error), status, "")
     return _error(endpoint, kind, status, detail, retry_after({}, error))
 
 
 def from_exception(endpoint: Endpoint, error: BaseException) -> ProviderError:
-    """The error for anything a client library, a decoder or this room may raise."""
+    """The error for any exception of an HTTP library, a decoder or this package."""
     from .idle_timeout import StreamIdle
 
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, BaseExceptionGroup):
         return from_exception(endpoint, error.exceptions[0])
-    if isinstance(error, Refused):
+    if isinstance(error, HTTPStatusError):
         return from_status(endpoint, error.status, error.headers, error.body)
     name, host = endpoint.service, endpoint.host
     if isinstance(error, StreamIdle):
         return ProviderError("stall", f"{name} sent no {error.what} for {error.seconds:g} s ({host}).")
-    if isinstance(error, Unreachable):
+    if isinstance(error, ConnectFailed):
         return _unreachable(endpoint, error)
     if "httpx2" in sys.modules and (found := _from_httpx2(endpoint, error)) is not None:
         return found
     if isinstance(error, UnicodeEncodeError) or type(error).__name__ == "LocalProtocolError":  # of h11
-        return bad_header(endpoint, "")
+        return invalid_header(endpoint, "")
     if isinstance(error, ValueError):
-        return ProviderError("garbled", f"{name} sent something that cannot be read ({host}).")
+        return ProviderError("garbled", f"{name} sent data that cannot be decoded ({host}).")
     if isinstance(error, OSError | EOFError) or type(error).__name__ == "RemoteProtocolError":  # of h11
-        return ProviderError("network", f"The connection to {name} was lost ({host}): {_words(endpoint, error)}.")
+        return ProviderError(
+            "network", f"The connection to {name} was lost ({host}): {_exception_text(endpoint, error)}."
+        )
     if isinstance(error, ImportError):
-        return ProviderError("config", f"{name}: {_words(endpoint, error)}.")
-    return ProviderError("garbled", f"{name}: {type(error).__name__}: {_words(endpoint, error)} ({host}).")
+        return ProviderError("config", f"{name}: {_exception_text(endpoint, error)}.")
+    return ProviderError("garbled", f"{name}: {type(error).__name__}: {_exception_text(endpoint, error)} ({host}).")
 
 
 def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | None:
-    """The error for one of httpx2, which only a process that has loaded it can have raised."""
+    """The error for an exception of httpx2; None for any other exception."""
     import httpx2
 
     name, host = endpoint.service, endpoint.host
@@ -146,32 +151,37 @@ def _from_httpx2(endpoint: Endpoint, error: BaseException) -> ProviderError | No
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol):
         return ProviderError(
             "config",
-            f"{name}: base_url is no http or https address.",
-            hint="Set base_url to one, such as https://host/v1.",
+            f"{name}: base_url is not an http or https URL.",
+            hint="Set base_url to a URL such as https://host/v1.",
         )
     if isinstance(error, httpx2.LocalProtocolError) and "header" in str(error).lower():
-        return bad_header(endpoint, "")
+        return invalid_header(endpoint, "")
     if isinstance(error, httpx2.TimeoutException):
-        return ProviderError("stall", f"{name} did not take or send anything in time ({host}).")
+        return ProviderError("stall", f"{name} did not accept or send data in time ({host}).")
     if isinstance(error, httpx2.DecodingError):
-        return ProviderError("garbled", f"{name} sent something that cannot be read ({host}).")
+        return ProviderError("garbled", f"{name} sent data that cannot be decoded ({host}).")
     if isinstance(error, httpx2.HTTPError | httpx2.StreamError):
-        return ProviderError("network", f"The connection to {name} was lost ({host}): {_words(endpoint, error)}.")
+        return ProviderError(
+            "network", f"The connection to {name} was lost ({host}): {_exception_text(endpoint, error)}."
+        )
     return None
 
 
-def bad_header(endpoint: Endpoint, name: str) -> ProviderError:
-    """The error for a configured header that cannot be sent; its value is not told."""
+def invalid_header(endpoint: Endpoint, name: str) -> ProviderError:
+    """The error for a configured header with invalid characters. The message does not contain its value."""
     where = f"the header {name!r}" if name and not endpoint.is_secret(name) else endpoint.key_name or "the key"
     return ProviderError(
         "config",
-        f"{endpoint.service}: {where} holds characters that no HTTP header may have.",
-        hint="Set it again, without line breaks or letters outside ASCII.",
+        f"{endpoint.service}: {where} contains characters that are not allowed in an HTTP header.",
+        hint="Set it again, without line breaks or non-ASCII characters.",
     )
 
 
 def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
-    """Seconds until a retry makes sense, as the service says it; None where it says nothing usable."""
+    """Seconds to wait before a retry, as reported by the service; None if it reports nothing valid.
+
+    Read from `retry-after-ms`, `retry-after` (seconds or an HTTP date) and Google's `retryDelay`.
+    """
     for key, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(key, "").strip()
         if not text:
@@ -179,7 +189,7 @@ def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
         try:
             seconds = float(text) * unit
         except ValueError:
-            seconds = _until(text, headers.get("date", ""))
+            seconds = _seconds_until(text, headers.get("date", ""))
         if math.isfinite(seconds) and seconds >= 0:
             return seconds
     error = _error_in(body)
@@ -191,7 +201,7 @@ def retry_after(headers: Mapping[str, str], body: Any = None) -> float | None:
     return None
 
 
-def _until(text: str, now: str) -> float:
+def _seconds_until(text: str, now: str) -> float:
     from email.utils import parsedate_to_datetime
 
     try:
@@ -205,21 +215,21 @@ def _until(text: str, now: str) -> float:
     return max(0.0, when - start)
 
 
-def _read(body: bytes | str | Mapping[str, Any]) -> tuple[Any, str]:
-    """The JSON of a body, or None, and the words to show where there is no better message."""
+def _parse_body(body: bytes | str | Mapping[str, Any]) -> tuple[Any, str]:
+    """The JSON of a body (None if it is not JSON), and the message to use if the JSON has none."""
     if isinstance(body, Mapping):
         return dict(body), ""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     if is_html(text):
-        return None, title_of(text)
+        return None, html_title(text)
     try:
         return json.loads(text), ""
     except (ValueError, RecursionError):
-        return None, plain(text)
+        return None, one_line(text)
 
 
 def _error_in(data: Any) -> dict[str, Any]:
-    """The dict that describes the error, wherever a service puts it."""
+    """The dict that describes the error; services put it in different places."""
     if isinstance(data, list) and data:
         data = data[0]
     if not isinstance(data, dict):
@@ -235,8 +245,8 @@ def _error_in(data: Any) -> dict[str, Any]:
     return data
 
 
-def _judge(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKind, str]:
-    """Kind and message of an error: a code of the body counts where the status does not say enough."""
+def _classify(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKind, str]:
+    """Kind and message of an error. The codes in the body are used where the HTTP status is not specific enough."""
     message = error.get("message")
     if isinstance(message, str) and message.strip():
         detail = message
@@ -250,34 +260,36 @@ def _judge(error: dict[str, Any], status: int, detail: str) -> tuple[ErrorKind, 
         status = numbers[0] if numbers else 0
     lower = detail.lower()
     found: list[ErrorKind] = [_CODES[c] for c in codes if c in _CODES]
-    if any("spend_limit" in c or "insufficient" in c for c in codes) or any(words in lower for words in _SPENT):
+    if any("spend_limit" in c or "insufficient" in c for c in codes) or any(
+        phrase in lower for phrase in _QUOTA_PHRASES
+    ):
         found.insert(0, "quota")
-    told: ErrorKind = _STATUSES.get(status) or ("server" if status >= 500 else "invalid" if status else "server")
+    by_status: ErrorKind = _STATUSES.get(status) or ("server" if status >= 500 else "invalid" if status else "server")
     for kind in found:
-        if kind in _OVERRULE and told != "auth":
+        if kind in _BODY_WINS and by_status != "auth":
             return kind, detail
-    if told == "invalid" or (not status and found[:1] == ["invalid"]):
-        if any(words in lower for words in _FULL):
+    if by_status == "invalid" or (not status and found[:1] == ["invalid"]):
+        if any(phrase in lower for phrase in _CONTEXT_PHRASES):
             return "context", detail
         return next((k for k in found if k not in TRANSIENT), "invalid"), detail
-    return (found[0] if found and not status else told), detail
+    return (found[0] if found and not status else by_status), detail
 
 
 def _error(endpoint: Endpoint, kind: ErrorKind, status: int, detail: str, after: float | None) -> ProviderError:
     name, number = endpoint.service, f" ({status})" if status else ""
     hint = ""
     if kind == "auth":
-        blamed = endpoint.key_name or "the configured credentials"
-        saying = f"refused the credentials: {blamed}" if status != 403 else f"does not allow this to {blamed}"
+        credentials = endpoint.key_name or "the configured credentials"
+        what = f"refused the credentials: {credentials}" if status != 403 else f"does not allow this to {credentials}"
         hint = "Check that key; it was not changed." if endpoint.key_name else "Check them; they were not changed."
     else:
-        saying = _SAYING[kind]
+        what = _DESCRIPTIONS[kind]
     if kind == "not_found":
         hint = f"Check the model's name and the base_url ({endpoint.host})."
-    if kind == "server" and status in _UNREADY:
-        saying = _UNREADY[status]
-    detail = plain(endpoint.redact(detail)).rstrip(".")
-    message = f"{name} {saying}{number}" + (f": {detail}." if detail else ".")
+    if kind == "server" and status in _RETRYABLE:
+        what = _RETRYABLE[status]
+    detail = one_line(endpoint.redact(detail)).rstrip(".")
+    message = f"{name} {what}{number}" + (f": {detail}." if detail else ".")
     return ProviderError(kind, message, hint=hint, status=status, retry_after=after)
 
 
@@ -287,11 +299,11 @@ def _redirected(endpoint: Endpoint, status: int, headers: Mapping[str, str]) -> 
     try:
         target = urlsplit(headers.get("location", "")).netloc.rpartition("@")[2] or endpoint.host
     except ValueError:
-        target = "an address that cannot be read"
+        target = "an invalid URL"
     return ProviderError(
         "config",
-        f"{endpoint.service} ({endpoint.host}) redirects to {plain(target, 100)} ({status}); the key was not sent there.",
-        hint="Set base_url to the address that answers itself.",
+        f"{endpoint.service} ({endpoint.host}) redirects to {one_line(target, 100)} ({status}); the key was not sent there.",
+        hint="Set base_url to the URL that does not redirect.",
         status=status,
     )
 
@@ -299,23 +311,23 @@ def _redirected(endpoint: Endpoint, status: int, headers: Mapping[str, str]) -> 
 def _unreachable(endpoint: Endpoint, error: Exception) -> ProviderError:
     proxy = proxy_for(endpoint)
     through = f" through the proxy {proxy}" if proxy else ""
-    why = _words(endpoint, error)
+    why = _exception_text(endpoint, error)
     hint = "Check the network" + (", the proxy" if proxy else "") + " and base_url."
     if "CERTIFICATE" in why.upper():
-        hint = "Set SSL_CERT_FILE to the certificates of your network."
+        hint = "Set SSL_CERT_FILE to a file with the CA certificates of your network."
     return ProviderError("network", f"Cannot reach {endpoint.service} at {endpoint.host}{through}: {why}.", hint=hint)
 
 
-def _words(endpoint: Endpoint, error: BaseException) -> str:
-    """What an exception says, or its name where it says nothing."""
+def _exception_text(endpoint: Endpoint, error: BaseException) -> str:
+    """The message of an exception or of its cause; the exception's name if neither has one."""
     cause: BaseException | None = error
     while cause is not None and not str(cause).strip():
         cause = cause.__cause__ or cause.__context__
-    return plain(endpoint.redact(str(cause)), 200).rstrip(".") if cause is not None else type(error).__name__
+    return one_line(endpoint.redact(str(cause)), 200).rstrip(".") if cause is not None else type(error).__name__
 
 
 def proxy_for(endpoint: Endpoint) -> str:
-    """The proxy from the environment that requests to this endpoint pass, without its password; "" for none."""
+    """The proxy from the environment for this endpoint, without user name and password; "" for none."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
 

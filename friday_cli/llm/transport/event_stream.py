@@ -1,4 +1,4 @@
-"""From the bytes of an answer to event dicts; the same for every transport."""
+"""Parses the bytes of a response into event dicts; shared by all transports."""
 
 from __future__ import annotations
 
@@ -14,70 +14,70 @@ from . import error_mapping
 from .endpoint import Endpoint
 from .idle_timeout import IdleTimeout, StreamIdle
 from .sse import ServerEvent, SSEParser
-from .text import deeper_than, is_html, plain, title_of
+from .text import deeper_than, html_title, is_html, one_line
 
-ENDS = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed", "[DONE]"))
-"""Events after which nothing is awaited any more."""
-AFTER_END_S = 0.25
-"""How long an ended answer may take to close, so that its connection can be used again."""
+FINAL_EVENTS = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed", "[DONE]"))
+"""Types of the events that end a reply."""
+CLOSE_GRACE_S = 0.25
+"""Seconds to wait for the end of the response after a final event, so that its connection can be reused."""
 REPLY_LIMIT = 256 * 1024 * 1024
-"""Bytes of one answer; what floods beyond it is no reply."""
+"""Maximum bytes of one response."""
 DEPTH_LIMIT = 200
-"""Levels of nesting that an event may have: what walks through values calls itself, and Python allows 1,000 calls."""
-_SNIFFED = 4096
+"""Maximum levels of nesting in an event: code that walks through values is recursive, and Python's limit is 1,000."""
+_SNIFF_BYTES = 4096
 
 
-async def events_in(
-    endpoint: Endpoint, chunks: AsyncIterator[bytes], watch: IdleTimeout
+async def parse_events(
+    endpoint: Endpoint, chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """The events in `chunks`, whatever the content type claims.
+    """The events in `chunks`, independent of the response's content type.
 
-    Raises ProviderError for an error event, for bytes that are no event stream and for a broken event, and lets what
-    the connection raises pass.
+    Raises ProviderError for an error event, an invalid event, and bytes that are not an event stream. Exceptions of
+    the connection pass through.
     """
     parser, head, total, seen, ended = SSEParser(), b"", 0, False, False
     chunk: bytes | None = b""
     while chunk is not None:
         try:
-            chunk = await _next(chunks, watch)
+            chunk = await _next(chunks, idle_timeout)
         except StreamIdle:
             if ended:
                 return
             raise
         total += len(chunk or b"")
         if total > REPLY_LIMIT:
-            raise ProviderError("garbled", f"{endpoint.service} sent more than {REPLY_LIMIT >> 20} MB in one answer.")
-        if not seen and len(head) < _SNIFFED:
-            head += (chunk or b"")[:_SNIFFED]
+            raise ProviderError("garbled", f"{endpoint.service} sent more than {REPLY_LIMIT >> 20} MB in one reply.")
+        if not seen and len(head) < _SNIFF_BYTES:
+            head += (chunk or b"")[:_SNIFF_BYTES]
         for sent in parser.feed(chunk) if chunk is not None else parser.close():
             event = _event(endpoint, sent, last=chunk is None)
             if event is None:
                 continue
             seen = True
-            judged(endpoint, event, watch)
+            check_event(endpoint, event, idle_timeout)
             yield event
-            if not ended and event.get("type") in ENDS:
+            if not ended and event.get("type") in FINAL_EVENTS:
                 ended = True
-                watch.shorten(AFTER_END_S)
+                idle_timeout.shorten(CLOSE_GRACE_S)
     if not seen:
-        raise _no_reply(endpoint, head)
+        raise _no_events(endpoint, head)
 
 
-def judged(endpoint: Endpoint, event: dict[str, Any], watch: IdleTimeout) -> None:
-    """Raise the ProviderError that an event reports; let any other event but a ping count as a sign of life."""
+def check_event(endpoint: Endpoint, event: dict[str, Any], idle_timeout: IdleTimeout) -> None:
+    """Raise the ProviderError that an event reports. Any other event except a ping resets the event timeout."""
     if _is_error(event):
         raise error_mapping.from_error(endpoint, event)
     if event.get("type") != "ping":
-        watch.event()
+        idle_timeout.event()
 
 
-async def _next(chunks: AsyncIterator[bytes], watch: IdleTimeout) -> bytes | None:
-    with watch.waiting():
+async def _next(chunks: AsyncIterator[bytes], idle_timeout: IdleTimeout) -> bytes | None:
+    with idle_timeout.waiting():
         return await anext(chunks, None)
 
 
 def _event(endpoint: Endpoint, sent: ServerEvent, *, last: bool) -> dict[str, Any] | None:
-    """The dict of an event, or None where it carries none. A half event at the end of the stream counts as not sent."""
+    """The dict of an event, None if it has none. An incomplete event at the end of the stream is ignored."""
     data = sent.data.strip()
     if data == "[DONE]":
         return {"type": "[DONE]"}
@@ -88,7 +88,7 @@ def _event(endpoint: Endpoint, sent: ServerEvent, *, last: bool) -> dict[str, An
     except ValueError:
         if last:
             return None
-        raise ProviderError("garbled", f"{endpoint.service} sent an event that is no JSON.") from None
+        raise ProviderError("garbled", f"{endpoint.service} sent an event that is not JSON.") from None
     if not isinstance(value, dict):
         return None
     if sent.name not in ("", "message") and not isinstance(value.get("type"), str):
@@ -97,7 +97,7 @@ def _event(endpoint: Endpoint, sent: ServerEvent, *, last: bool) -> dict[str, An
 
 
 def decode(text: str) -> Any:
-    """JSON as services write it: NaN, control characters and single surrogates pass. Raises ValueError."""
+    """Decode JSON as services write it: NaN, control characters and lone surrogates are accepted. Raises ValueError."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -111,23 +111,23 @@ def decode(text: str) -> Any:
 
 
 def _is_error(event: dict[str, Any]) -> bool:
-    """Whether an event reports that the request failed: `error` by type, or an error object at its top."""
+    """Whether an event reports a failed request: its type is `error`, or it has a top-level `error`."""
     return event.get("type") == "error" or bool(
         event.get("error") and not str(event.get("type")).startswith("response.")
     )
 
 
-def _no_reply(endpoint: Endpoint, head: bytes) -> ProviderError:
-    """The error for an answer with status 200 that held no event: nothing, a web page or a document."""
+def _no_events(endpoint: Endpoint, head: bytes) -> ProviderError:
+    """The error for a response with status 200 and no event: an empty body, a web page or a JSON document."""
     text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     name = endpoint.service
     if not text:
-        return ProviderError("empty", f"{name} sent an empty answer ({endpoint.host}).")
+        return ProviderError("empty", f"{name} sent an empty response ({endpoint.host}).")
     if is_html(text):
-        title = title_of(text)
+        title = html_title(text)
         return ProviderError(
             "garbled",
-            f"{name} sent a web page in place of a reply ({endpoint.host})" + (f": {title}." if title else "."),
+            f"{name} sent a web page instead of a reply ({endpoint.host})" + (f": {title}." if title else "."),
             hint="Check base_url.",
         )
     if text[0] in "{[":
@@ -139,9 +139,9 @@ def _no_reply(endpoint: Endpoint, head: bytes) -> ProviderError:
             return error_mapping.from_error(endpoint, value)
         return ProviderError(
             "config",
-            f"{name} answered with one JSON document, not with a stream ({endpoint.host}).",
+            f"{name} sent one JSON document instead of a stream ({endpoint.host}).",
             hint="This server does not seem to stream; check base_url and `api`.",
         )
     if text.startswith((":", "event:", "data:", "id:", "retry:")):
-        return ProviderError("empty", f"{name} sent a stream without any event ({endpoint.host}).")
-    return ProviderError("garbled", f"{name} sent no event stream: {plain(endpoint.redact(text), 80)}")
+        return ProviderError("empty", f"{name} sent a stream without events ({endpoint.host}).")
+    return ProviderError("garbled", f"{name} did not send an event stream: {one_line(endpoint.redact(text), 80)}")

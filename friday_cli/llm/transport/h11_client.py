@@ -1,7 +1,8 @@
-"""HTTP/1.1 by h11 over asyncio itself, where the environment has no say in how a service is reached.
+"""A small HTTP/1.1 client on asyncio and h11, for services that are reached without a proxy (decision 016).
 
-httpx2 does the same and much more, but importing it takes a third of a short run, and its layers as long per token as
-all of Friday; so it serves what needs more than a connection: proxies, and the certificate stores of macOS and Windows.
+httpx2 can do the same and more, but its import takes a third of a short run, and its layers cost as much processor
+time per token as the rest of Friday. It is used where more than a connection is needed: proxies, and the certificate
+stores of macOS and Windows.
 """
 
 from __future__ import annotations
@@ -18,40 +19,41 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from .endpoint import Endpoint
-from .error_mapping import Unreachable
+from .error_mapping import ConnectFailed
 
 if TYPE_CHECKING:
     import h11
 
-IDLE = 32
-"""Connections to one service that are kept for the next request."""
-IDLE_S = 60.0
-UNREAD = 256 * 1024
-"""Bytes that may lie here unread; then the service has to wait."""
-BATCH = 64
-"""Pieces of an answer handed on at once; between two batches others on the event loop get their turn."""
+MAX_KEEPALIVE_CONNECTIONS = 32
+"""Maximum idle connections kept for one origin."""
+KEEPALIVE_EXPIRY_S = 60.0
+"""Seconds after which an idle connection is not used again."""
+READ_BUFFER_BYTES = 256 * 1024
+"""Unread bytes after which reading from the socket pauses."""
+MAX_CHUNKS_PER_READ = 64
+"""Maximum body chunks joined in one read. After so many, other tasks of the event loop run first."""
 
-_idle: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, list[Connection]]] = WeakKeyDictionary()
+_idle_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, list[Connection]]] = WeakKeyDictionary()
 
 
-def serves(endpoint: Endpoint) -> bool:
-    """Whether a plain connection is all that this endpoint needs."""
+def supports(endpoint: Endpoint) -> bool:
+    """Whether this client can reach the endpoint: a valid http(s) URL, no proxy, and certificate files for https."""
     address = endpoint.address
     try:
-        whole = bool(address.hostname) and address.port != 0 and "@" not in address.netloc
-    except ValueError:  # no port
+        valid = bool(address.hostname) and address.port != 0 and "@" not in address.netloc
+    except ValueError:  # invalid port
         return False
-    if not whole or not endpoint.base_url.isascii() or not endpoint.base_url.isprintable() or " " in endpoint.base_url:
+    if not valid or not endpoint.base_url.isascii() or not endpoint.base_url.isprintable() or " " in endpoint.base_url:
         return False
     if address.scheme == "http" and endpoint.is_loopback:
         return True
     if sys.platform != "linux" or any(name.lower().endswith("_proxy") and v for name, v in os.environ.items()):
         return False
-    return address.scheme == "http" or (address.scheme == "https" and any(_trusted()))
+    return address.scheme == "http" or (address.scheme == "https" and any(_ca_paths()))
 
 
 class Response:
-    """An answer whose head has come; `headers` by lower-case name."""
+    """A response whose headers have arrived; `headers` are keyed by lower-case name."""
 
     def __init__(self, connection: Connection, head: h11.Response, origin: str) -> None:
         self.status_code = head.status_code
@@ -60,33 +62,33 @@ class Response:
         self._origin = origin
 
     async def aiter_bytes(self) -> AsyncIterator[bytes]:
-        """The body, in pieces as they come. Raises OSError, h11.RemoteProtocolError, or ValueError where it cannot be
-        unpacked."""
-        coding = self.headers.get("content-encoding", "identity")
-        if coding not in ("identity", ""):
-            unpack = zlib.decompressobj(47)  # gzip or zlib, whichever it is
+        """The decompressed body in chunks. Raises OSError, h11.RemoteProtocolError, or ValueError if it cannot be
+        decompressed."""
+        encoding = self.headers.get("content-encoding", "identity")
+        if encoding not in ("identity", ""):
+            decompressor = zlib.decompressobj(47)  # gzip or zlib, detected from the header
         while (data := await self._connection.read_chunk()) is not None:
-            if coding in ("identity", ""):
+            if encoding in ("identity", ""):
                 yield data
                 continue
             try:
-                yield unpack.decompress(data)
+                yield decompressor.decompress(data)
             except zlib.error as error:
                 raise ValueError(str(error)) from None
 
     async def aclose(self) -> None:
-        """Keep the connection for the next request, or close it at once where the answer is not over."""
-        waiting = _idle.setdefault(asyncio.get_running_loop(), {}).setdefault(self._origin, [])
-        if len(waiting) < IDLE and self._connection.release():
-            waiting.append(self._connection)
+        """Keep the connection for the next request; close it if the response is incomplete."""
+        idle = _idle_connections.setdefault(asyncio.get_running_loop(), {}).setdefault(self._origin, [])
+        if len(idle) < MAX_KEEPALIVE_CONNECTIONS and self._connection.release():
+            idle.append(self._connection)
         else:
             self._connection.close()
 
 
 async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[str, str]) -> Response:
-    """Send a POST and wait for the head of its answer.
+    """Send a POST and wait for the response headers.
 
-    Raises Unreachable when there is no connection, OSError or h11.ProtocolError when it breaks.
+    Raises ConnectFailed if there is no connection, OSError or h11.ProtocolError if the connection fails later.
     """
     import h11
 
@@ -94,7 +96,7 @@ async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[st
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     fields = {"host": _host(endpoint), **headers, "accept-encoding": "identity", "content-length": str(len(content))}
     request = h11.Request(method="POST", target=target, headers=list(fields.items()))
-    connection = _rested(endpoint.origin) or await _connected(endpoint)
+    connection = _take_idle(endpoint.origin) or await _connect(endpoint)
     try:
         return Response(connection, await connection.send_request(request, content), endpoint.origin)
     except BaseException:
@@ -104,10 +106,10 @@ async def post(endpoint: Endpoint, url: str, content: bytes, headers: Mapping[st
 
 async def aclose_all() -> None:
     """Close the idle connections of the running loop."""
-    for waiting in _idle.pop(asyncio.get_running_loop(), {}).values():
-        for connection in waiting:
+    for idle in _idle_connections.pop(asyncio.get_running_loop(), {}).values():
+        for connection in idle:
             connection.close()
-    await asyncio.sleep(0)  # a transport lets go of its socket in the next round of the loop
+    await asyncio.sleep(0)  # a transport closes its socket in the next iteration of the loop
 
 
 def _host(endpoint: Endpoint) -> str:
@@ -115,18 +117,18 @@ def _host(endpoint: Endpoint) -> str:
     return endpoint.host.removesuffix(default)
 
 
-def _rested(origin: str) -> Connection | None:
-    """A connection from before that is still good."""
-    waiting = _idle.get(asyncio.get_running_loop(), {}).get(origin, [])
-    while waiting:
-        connection = waiting.pop()
+def _take_idle(origin: str) -> Connection | None:
+    """Remove and return an idle connection that can be reused, None if there is none."""
+    idle = _idle_connections.get(asyncio.get_running_loop(), {}).get(origin, [])
+    while idle:
+        connection = idle.pop()
         if connection.is_reusable():
             return connection
         connection.close()
     return None
 
 
-async def _connected(endpoint: Endpoint) -> Connection:
+async def _connect(endpoint: Endpoint) -> Connection:
     address = endpoint.address
     secure = address.scheme == "https"
     try:
@@ -135,16 +137,16 @@ async def _connected(endpoint: Endpoint) -> Connection:
                 Connection,
                 address.hostname or "",
                 address.port or (443 if secure else 80),
-                ssl=_context(*_trusted()) if secure else None,
-                happy_eyeballs_delay=0.25,  # where IPv6 is dead, IPv4 is tried a quarter of a second later
+                ssl=_ssl_context(*_ca_paths()) if secure else None,
+                happy_eyeballs_delay=0.25,  # try IPv4 after a quarter of a second if IPv6 does not connect
             )
-    except (OSError, UnicodeError) as error:  # TimeoutError and those of TLS are among them
-        raise Unreachable(str(error) or "no answer in time") from error
+    except (OSError, UnicodeError) as error:  # OSError includes TimeoutError and TLS errors
+        raise ConnectFailed(str(error) or "no answer in time") from error
     return connection
 
 
-def _trusted() -> tuple[str | None, str | None]:
-    """File and folder of the certificates that are trusted, as httpx2 finds them; none where that takes more looking."""
+def _ca_paths() -> tuple[str | None, str | None]:
+    """File and folder of the trusted CA certificates, found as httpx2 finds them; (None, None) if there are none."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if file or folder:
         return (file, None) if file else (None, folder)
@@ -157,14 +159,14 @@ def _trusted() -> tuple[str | None, str | None]:
 
 
 @cache
-def _context(file: str | None, folder: str | None) -> ssl.SSLContext:
+def _ssl_context(file: str | None, folder: str | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=file, capath=folder)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 class Connection(asyncio.Protocol):
-    """One connection; h11 keeps the rules of the protocol, this moves the bytes."""
+    """One HTTP/1.1 connection: h11 implements the protocol, this class moves the bytes."""
 
     def __init__(self) -> None:
         import h11
@@ -173,51 +175,52 @@ class Connection(asyncio.Protocol):
         self._h11 = h11
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._came = asyncio.Event()
-        self._lost = False
+        self._readable = asyncio.Event()
+        self._closed = False
         self._error: Exception | None = None
         self._unread = 0
-        self._over: bool | Exception = False
-        self._rests_since: float | None = None
+        self._body_complete = False
+        self._body_error: Exception | None = None
+        self._idle_since: float | None = None
 
-    # ---- what the event loop calls --------------------------------------------------
+    # ---- callbacks of the event loop ------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        if self._rests_since is not None:  # nobody asked: the service says good-bye
+        if self._idle_since is not None:  # unsolicited bytes on an idle connection: the server is closing it
             self.close()
             return
         self._http.receive_data(data)
         self._unread += len(data)
-        if self._unread > UNREAD and self._transport is not None:
+        if self._unread > READ_BUFFER_BYTES and self._transport is not None:
             self._transport.pause_reading()
-        self._came.set()
+        self._readable.set()
 
     def eof_received(self) -> None:
-        self._lost = True
+        self._closed = True
         if self._http.their_state is self._h11.SEND_RESPONSE:
             self._error = ConnectionError("Server disconnected without sending a response.")
         else:
-            self._http.receive_data(b"")  # h11 knows whether this is the end of the body
-        self._came.set()
+            self._http.receive_data(b"")  # h11 decides whether this completes the body
+        self._readable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None or not self._lost:
+        if exc is not None or not self._closed:
             self._error = exc or ConnectionError("The connection was closed.")
-        self._lost = True
-        self._came.set()
+        self._closed = True
+        self._readable.set()
 
-    # ---- one request after the other ------------------------------------------------
+    # ---- the request and its response -----------------------------------------------
 
     async def send_request(self, request: h11.Request, content: bytes) -> h11.Response:
-        """Send a request; gives the head of its answer."""
+        """Send a request and wait for the response headers. Raises OSError or h11.ProtocolError."""
         assert self._transport is not None
-        self._rests_since, self._over = None, False
-        parts = (request, self._h11.Data(data=content), self._h11.EndOfMessage())
-        self._transport.write(b"".join(self._http.send(part) or b"" for part in parts))
+        self._idle_since, self._body_complete, self._body_error = None, False, None
+        events = (request, self._h11.Data(data=content), self._h11.EndOfMessage())
+        self._transport.write(b"".join(self._http.send(event) or b"" for event in events))
         while True:
             event = self._http.next_event()
             if isinstance(event, self._h11.Response):
@@ -226,56 +229,56 @@ class Connection(asyncio.Protocol):
                 await self._wait_for_data()
 
     async def read_chunk(self) -> bytes | None:
-        """What has come of the answer's body, waiting where there is nothing; None at its end."""
-        pieces: list[bytes] = []
-        while not self._over and len(pieces) < BATCH:
+        """The next bytes of the response body; None at its end. Raises OSError or h11.RemoteProtocolError."""
+        chunks: list[bytes] = []
+        while not self._body_complete and self._body_error is None and len(chunks) < MAX_CHUNKS_PER_READ:
             try:
                 event = self._http.next_event()
             except self._h11.RemoteProtocolError as error:
-                self._over = error
+                self._body_error = error
                 break
             if isinstance(event, self._h11.Data):
-                pieces.append(event.data)
+                chunks.append(event.data)
             elif event is not self._h11.NEED_DATA:
-                self._over = True
-            elif pieces:
+                self._body_complete = True
+            elif chunks:
                 break
             else:
                 await self._wait_for_data()
-        if len(pieces) == BATCH:
+        if len(chunks) == MAX_CHUNKS_PER_READ:
             await asyncio.sleep(0)
-        if not pieces and isinstance(self._over, Exception):  # only after what came before it
-            raise self._over
-        return b"".join(pieces) if pieces else None
+        if not chunks and self._body_error is not None:  # only after the data that came before the error
+            raise self._body_error
+        return b"".join(chunks) if chunks else None
 
     async def _wait_for_data(self) -> None:
-        """Wait until something has come. Raises OSError when nothing can come any more."""
+        """Wait for data from the server. Raises OSError if the connection has failed."""
         assert self._transport is not None
-        self._came.clear()
-        if self._unread > UNREAD:
+        self._readable.clear()
+        if self._unread > READ_BUFFER_BYTES:
             self._transport.resume_reading()
         self._unread = 0
-        if not self._lost:
-            await self._came.wait()
+        if not self._closed:
+            await self._readable.wait()
         if self._error is not None:
             raise self._error
 
     def release(self) -> bool:
-        """Make ready for the next request; False where there can be none."""
+        """Prepare for the next request. False if the connection cannot be reused."""
         done = self._http.our_state is self._http.their_state is self._h11.DONE
-        if not done or self._lost or self._http.trailing_data[0]:
+        if not done or self._closed or self._http.trailing_data[0]:
             return False
         self._http.start_next_cycle()
-        self._rests_since = self._loop.time()
+        self._idle_since = self._loop.time()
         return True
 
     def is_reusable(self) -> bool:
-        """Whether a connection that rested can be used."""
-        young = self._rests_since is not None and self._loop.time() - self._rests_since < IDLE_S
-        return young and not self._lost and self._transport is not None and not self._transport.is_closing()
+        """Whether an idle connection is still open and has not expired."""
+        fresh = self._idle_since is not None and self._loop.time() - self._idle_since < KEEPALIVE_EXPIRY_S
+        return fresh and not self._closed and self._transport is not None and not self._transport.is_closing()
 
     def close(self) -> None:
-        """Let go of it at once."""
-        self._lost = True
+        """Close the connection immediately."""
+        self._closed = True
         if self._transport is not None:
             self._transport.abort()

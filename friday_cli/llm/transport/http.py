@@ -1,4 +1,7 @@
-"""The plain transport: one POST, over `direct` where that will do and else over httpx2; connections are kept alive."""
+"""The `http` transport: a POST over `h11_client` if that supports the endpoint, else over httpx2.
+
+Both keep connections alive.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,36 @@ from friday_cli.core.protocol.errors import ProviderError
 
 from . import error_mapping, h11_client
 from .endpoint import Endpoint
-from .event_stream import events_in
+from .event_stream import parse_events
 from .idle_timeout import IdleTimeout
-from .text import whole_json
+from .text import replace_surrogates_in
 
 if TYPE_CHECKING:
     import httpx2
 
 ERROR_BODY = 64 * 1024
-"""Bytes read of an answer that tells of an error."""
+"""Maximum bytes read from an error response."""
 ERROR_BODY_S = 10.0
-"""Seconds they may take."""
+"""Maximum seconds to read them."""
 
-_AGENT = f"friday-cli/{__version__}"
+_USER_AGENT = f"friday-cli/{__version__}"
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, httpx2.AsyncClient]] = WeakKeyDictionary()
 
 
 async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-    """POST `body` and yield each event of the answer; see `friday_cli.llm.transport`."""
-    watch = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
+    """POST `body` and yield each event of the response; see `friday_cli.llm.transport`."""
+    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
     response: h11_client.Response | httpx2.Response | None = None
     try:
         check_headers(endpoint)
-        post = h11_client.post if h11_client.serves(endpoint) else _post
-        with watch.waiting():
+        post = h11_client.post if h11_client.supports(endpoint) else _post
+        with idle_timeout.waiting():
             response = await post(endpoint, endpoint.url(path), encode(body), _headers(endpoint))
         if not 200 <= response.status_code < 300:
-            raise error_mapping.from_status(endpoint, response.status_code, response.headers, await head_of(response))
-        async with aclosing(events_in(endpoint, response.aiter_bytes(), watch)) as found:
+            raise error_mapping.from_status(
+                endpoint, response.status_code, response.headers, await read_error_body(response)
+            )
+        async with aclosing(parse_events(endpoint, response.aiter_bytes(), idle_timeout)) as found:
             async for event in found:
                 yield event
     except ProviderError:
@@ -50,7 +55,7 @@ async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGe
     except Exception as error:
         raise error_mapping.from_exception(endpoint, error) from error
     finally:
-        watch.close()
+        idle_timeout.close()
         if response is not None:
             await response.aclose()
 
@@ -62,7 +67,7 @@ async def _post(endpoint: Endpoint, url: str, content: bytes, headers: dict[str,
 
 
 def client(endpoint: Endpoint) -> httpx2.AsyncClient:
-    """The client of the running loop for this endpoint's origin; proxies and certificates come from the environment."""
+    """The running loop's client for this endpoint's origin. Proxies and certificates come from the environment."""
     import httpx2
 
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
@@ -74,36 +79,36 @@ def client(endpoint: Endpoint) -> httpx2.AsyncClient:
             trust_env=secure or not endpoint.is_loopback,
             verify=secure,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60.0),
-            headers={"user-agent": _AGENT},
-            event_hooks={"response": [_refuse]},
+            headers={"user-agent": _USER_AGENT},
+            event_hooks={"response": [_raise_for_status]},
         )
     return found
 
 
 async def aclose_all() -> None:
-    """Close the connections of the running loop."""
+    """Close the idle connections of the running loop."""
     await h11_client.aclose_all()
     clients = _clients.pop(asyncio.get_running_loop(), {})
     await asyncio.gather(*(c.aclose() for c in clients.values()), return_exceptions=True)
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """`body` as JSON; what UTF-8 cannot hold is replaced."""
+    """`body` as JSON; characters that UTF-8 cannot encode are replaced."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
-        return msgspec.json.encode(whole_json(body))
+        return msgspec.json.encode(replace_surrogates_in(body))
 
 
 def timeout(endpoint: Endpoint) -> httpx2.Timeout:
-    """Only connecting is timed by httpx2; a `Watch` does the rest, since it survives a sleep of the machine."""
+    """A timeout for connecting only. `IdleTimeout` limits the rest, because it tolerates a suspended machine."""
     import httpx2
 
     return httpx2.Timeout(None, connect=endpoint.connect_s)
 
 
-async def head_of(response: h11_client.Response | httpx2.Response) -> bytes:
-    """The first bytes of an error's body; fewer where they do not come."""
+async def read_error_body(response: h11_client.Response | httpx2.Response) -> bytes:
+    """The first `ERROR_BODY` bytes of an error response, or those that arrived before an error or the time limit."""
     head = b""
     try:
         async with asyncio.timeout(ERROR_BODY_S):
@@ -111,27 +116,27 @@ async def head_of(response: h11_client.Response | httpx2.Response) -> bytes:
                 head += chunk
                 if len(head) >= ERROR_BODY:
                     break
-    except Exception:  # the status tells enough; what its body breaks on does not matter
+    except Exception:  # the status is enough; a failure while reading the body does not matter
         pass
     return head[:ERROR_BODY]
 
 
 def check_headers(endpoint: Endpoint) -> None:
-    """Raise ProviderError for a header that cannot be sent, before a library quotes its value."""
+    """Raise ProviderError for an invalid header, before a library raises an error that quotes its value."""
     for name, value in endpoint.headers.items():
         if not (name + value).isascii() or not (name + value.replace("\t", " ")).isprintable():
-            raise error_mapping.bad_header(endpoint, name)
+            raise error_mapping.invalid_header(endpoint, name)
 
 
-async def _refuse(response: httpx2.Response) -> None:
-    """Turn an answer that is no success into an error here, since an SDK trips over a body that breaks off.
+async def _raise_for_status(response: httpx2.Response) -> None:
+    """Raise HTTPStatusError here, because an SDK fails differently when an error body is incomplete.
 
-    A 401 passes: an SDK may know how to get new credentials.
+    A 401 is let through: an SDK may be able to renew its credentials.
     """
     if response.status_code >= 300 and response.status_code != 401:
-        raise error_mapping.Refused(response.status_code, response.headers, await head_of(response))
+        raise error_mapping.HTTPStatusError(response.status_code, response.headers, await read_error_body(response))
 
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
-    own = {name.lower(): value for name, value in endpoint.headers.items()}
-    return {"user-agent": _AGENT, "content-type": "application/json", "accept": "text/event-stream", **own}
+    configured = {name.lower(): value for name, value in endpoint.headers.items()}
+    return {"user-agent": _USER_AGENT, "content-type": "application/json", "accept": "text/event-stream", **configured}

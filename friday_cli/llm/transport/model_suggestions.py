@@ -1,4 +1,4 @@
-"""What to add where a service does not know a model: the names of its models that are near."""
+"""Adds model names to the hint of an error that says that a model does not exist."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from collections.abc import Collection
 from friday_cli.core.protocol.errors import ProviderError
 
 from .endpoint import Endpoint
-from .text import plain
+from .text import one_line
 
-NEAR_S = 5.0
-"""Seconds that asking for the service's list may take: a failure is being told of."""
-_FEW, _LONGEST = 8, 120
+LIST_S = 5.0
+"""Maximum seconds to get the service's list of models; the error waits for it."""
+_MAX_LISTED, _MAX_NAME = 8, 120
 
 
-async def name_near(endpoint: Endpoint, model: str, error: ProviderError) -> None:
-    """Put names near to `model` before the hint of an error that says that there is no such model.
+async def suggest_models(endpoint: Endpoint, model: str, error: ProviderError) -> None:
+    """Prepend names similar to `model` to the hint of a `not_found` error.
 
-    They are of the list that the service gives to this key, else of the models known of it (`endpoint.models`).
+    They come from the list that the service offers to this key, or from `endpoint.models` if there is none.
     """
     if error.kind != "not_found":
         return
     listed = await _listed(endpoint)
     if model in (listed or endpoint.models):
-        return  # the name is right: something else is not there
-    if words := _words(model, listed, endpoint.models):
-        error.hint = f"{words} {error.hint}".strip()
+        return  # the model exists: something else was not found
+    if suggestion := _suggestion(model, listed, endpoint.models):
+        error.hint = f"{suggestion} {error.hint}".strip()
 
 
 async def _listed(endpoint: Endpoint) -> list[str]:
-    """The ids of the service's own list, nothing where it gives none."""
+    """The model ids that the service lists; empty if it gives no list."""
     from . import sdk
 
     try:
-        found = await sdk.list_models(endpoint, seconds=NEAR_S)
+        found = await sdk.list_models(endpoint, seconds=LIST_S)
     except ProviderError:
         return []
-    return [name for row in found if isinstance(name := row.get("id"), str) and 0 < len(name) <= _LONGEST]
+    return [name for row in found if isinstance(name := row.get("id"), str) and 0 < len(name) <= _MAX_NAME]
 
 
-def _words(model: str, listed: Collection[str], known: Collection[str]) -> str:
+def _suggestion(model: str, listed: Collection[str], known: Collection[str]) -> str:
     import difflib
 
-    names = {plain(name): name for name in (listed or known)}
+    names = {one_line(name): name for name in (listed or known)}
     lower = {shown.lower(): shown for shown in names}
     near = [lower[name] for name in difflib.get_close_matches(model.lower(), list(lower), 3, 0.6)]
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"It has: {', '.join(names)}." if listed and len(names) <= _FEW else ""
+    return f"It has: {', '.join(names)}." if listed and len(names) <= _MAX_LISTED else ""

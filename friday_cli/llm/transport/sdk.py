@@ -1,7 +1,7 @@
-"""The second transport: the official SDKs, for the platforms and credentials that only they know.
+"""The `sdk` transport: the official SDKs, for the platforms and credentials that only they support.
 
-They are imported here, on first use, and nowhere else. They build and sign the request and open the stream; their
-retries are off and their accumulators unused: the bytes go through the same `reading` as those of `http`.
+They are imported only here, on first use. An SDK builds and signs the request and opens the stream. Its retries are
+off and its accumulators are not used: the bytes go through `event_stream`, as those of the `http` transport.
 """
 
 from __future__ import annotations
@@ -20,51 +20,53 @@ from friday_cli.core.protocol.errors import ProviderError
 
 from . import error_mapping, http
 from .endpoint import Endpoint
-from .event_stream import AFTER_END_S, ENDS, events_in, judged
+from .event_stream import CLOSE_GRACE_S, FINAL_EVENTS, check_event, parse_events
 from .idle_timeout import IdleTimeout, StreamIdle
-from .text import plain, whole_json
+from .text import one_line, replace_surrogates_in
 
 if TYPE_CHECKING:
     import httpx2
 
 MODELS_LIMIT = 2000
-"""Models listed at most."""
+"""Maximum models in a listing."""
 LIST_S = 30.0
-"""Seconds a listing or a count may take."""
+"""Maximum seconds for a listing or a token count."""
 
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, tuple[httpx2.AsyncClient, Any]]]
 _clients = WeakKeyDictionary()
 
 
 async def events(endpoint: Endpoint, path: str, body: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
-    """POST `body` through the SDK and yield each event of the answer; see `friday_cli.llm.transport`."""
-    watch = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
+    """POST `body` through the SDK and yield each event of the response; see `friday_cli.llm.transport`."""
+    idle_timeout = IdleTimeout(endpoint.idle_s, endpoint.event_idle_s)
     response: Any = None
     try:
         await _load(endpoint.sdk)
         sdk = client(endpoint)
-        with watch.waiting():
+        with idle_timeout.waiting():
             response = await _open(endpoint, sdk, path, _encodable(body))
         if endpoint.platform == "bedrock":
-            found = _decoded(endpoint, response, watch)
+            found = _sdk_events(endpoint, response, idle_timeout)
         else:
-            found = events_in(endpoint, response.aiter_bytes(), watch)
+            found = parse_events(endpoint, response.aiter_bytes(), idle_timeout)
         async with aclosing(found):
             async for event in found:
                 yield event
     except ProviderError:
         raise
     except Exception as error:
-        raise failure(endpoint, error, opened=response is not None) from error
+        raise provider_error(endpoint, error, opened=response is not None) from error
     finally:
-        watch.close()
+        idle_timeout.close()
         if response is not None:
             await _close(response)
 
 
 async def list_models(endpoint: Endpoint, *, seconds: float = LIST_S) -> list[dict[str, Any]]:
-    """The models the service offers to this key, as it describes them (`id` at least). Raises ProviderError, also where the
-    service takes longer than `seconds`; the time in which the SDK is loaded does not count."""
+    """The models that the service offers to this key, as JSON with at least `id`.
+
+    Raises ProviderError, also if the service needs more than `seconds`. The import time of the SDK is not included.
+    """
     try:
         await _load(endpoint.sdk)
         async with asyncio.timeout(seconds):
@@ -80,11 +82,11 @@ async def list_models(endpoint: Endpoint, *, seconds: float = LIST_S) -> list[di
     except ProviderError:
         raise
     except Exception as error:
-        raise failure(endpoint, error) from error
+        raise provider_error(endpoint, error) from error
 
 
 async def count_tokens(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
-    """Input tokens of a request as the service counts them (`path` is its counting address). Raises ProviderError."""
+    """Input tokens of a request, counted by the service at `path`. Raises ProviderError."""
     try:
         await _load(endpoint.sdk)
         async with asyncio.timeout(LIST_S):
@@ -92,16 +94,16 @@ async def count_tokens(endpoint: Endpoint, path: str, body: dict[str, Any]) -> i
             answer = await client(endpoint).post(path, body=_encodable(body), cast_to=object, options=options)
         count = answer.get("input_tokens") if isinstance(answer, dict) else None
         if not isinstance(count, int):
-            raise ProviderError("garbled", f"{endpoint.service} did not tell a count of tokens.")
+            raise ProviderError("garbled", f"{endpoint.service} did not report a token count.")
         return count
     except ProviderError:
         raise
     except Exception as error:
-        raise failure(endpoint, error) from error
+        raise provider_error(endpoint, error) from error
 
 
 def client(endpoint: Endpoint) -> Any:
-    """The SDK's client for this endpoint on the running loop, over the same connections as `http`."""
+    """The SDK client for this endpoint on the running loop; it uses the same httpx2 client as `http`."""
     http.check_headers(endpoint)
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     options = sorted(endpoint.options.items())
@@ -114,17 +116,17 @@ def client(endpoint: Endpoint) -> Any:
         except Exception as error:
             raise ProviderError(
                 "config",
-                f"{endpoint.service}: {plain(endpoint.redact(str(error))).rstrip('.')}.",
+                f"{endpoint.service}: {one_line(endpoint.redact(str(error))).rstrip('.')}.",
                 hint=_extra_hint(error),
             ) from error
         clients[key] = known
     return known[1]
 
 
-def failure(endpoint: Endpoint, error: BaseException, *, opened: bool = False) -> ProviderError:
-    """The error for what an SDK raises, the same as `http` gives for the same answer.
+def provider_error(endpoint: Endpoint, error: BaseException, *, opened: bool = False) -> ProviderError:
+    """The error for an exception of an SDK; the same as that of `http` for the same response.
 
-    Before the answer is `opened`, what is no matter of the connection is one of credentials or settings.
+    Before the response is `opened`, an error that is not about the connection is about credentials or settings.
     """
     response, body = getattr(error, "response", None), getattr(error, "body", None)
     status = getattr(error, "status_code", None)
@@ -134,30 +136,30 @@ def failure(endpoint: Endpoint, error: BaseException, *, opened: bool = False) -
         text = body if isinstance(body, str | dict) else _text_of(response)
         return error_mapping.from_status(endpoint, status, response.headers, text)
     if type(error).__name__ in ("APIConnectionError", "APITimeoutError") and error.__cause__ is not None:
-        return failure(endpoint, error.__cause__, opened=opened)
+        return provider_error(endpoint, error.__cause__, opened=opened)
     if isinstance(error, TimeoutError):
         return ProviderError("stall", f"{endpoint.service} did not answer in time ({endpoint.host}).")
     origin = type(error).__module__.partition(".")[0]
     if isinstance(body, dict):
         return error_mapping.from_error(endpoint, body)
-    ours = origin in ("anthropic", "openai", "google", "botocore") or isinstance(error, TypeError | ImportError)
-    if ours and not opened:
-        words = plain(endpoint.redact(str(error) or type(error).__name__)).rstrip(".")
+    local = origin in ("anthropic", "openai", "google", "botocore") or isinstance(error, TypeError | ImportError)
+    if local and not opened:
+        text = one_line(endpoint.redact(str(error) or type(error).__name__)).rstrip(".")
         if getattr(error, "retryable", False):
-            return ProviderError("network", f"{endpoint.service}: {words}.")
-        return ProviderError("config", f"{endpoint.service}: {words}.", hint=_extra_hint(error))
+            return ProviderError("network", f"{endpoint.service}: {text}.")
+        return ProviderError("config", f"{endpoint.service}: {text}.", hint=_extra_hint(error))
     return error_mapping.from_exception(endpoint, error)
 
 
 async def _load(package: str) -> None:
-    """Import an SDK beside the loop, which has others to serve in the second that it takes."""
+    """Import an SDK in a thread: it takes about a second, which must not block the event loop."""
     if package not in sys.modules:
         await asyncio.to_thread(importlib.import_module, package)
 
 
 def _build(endpoint: Endpoint, connection: httpx2.AsyncClient) -> Any:
-    """The SDK's client. A bearer in the headers is the key of a platform too, under the name it has there."""
-    given: dict[str, Any] = {
+    """Create the SDK client. For a cloud platform a bearer token in the headers becomes its `api_key` argument."""
+    arguments: dict[str, Any] = {
         "http_client": connection,
         "max_retries": 0,
         "timeout": http.timeout(endpoint),
@@ -165,40 +167,40 @@ def _build(endpoint: Endpoint, connection: httpx2.AsyncClient) -> Any:
     }
     bearer = _bearer(endpoint)
     if endpoint.platform and bearer:
-        given["api_key"] = bearer
-        given["default_headers"] = {k: v for k, v in endpoint.headers.items() if k.lower() != "authorization"}
+        arguments["api_key"] = bearer
+        arguments["default_headers"] = {k: v for k, v in endpoint.headers.items() if k.lower() != "authorization"}
     if endpoint.base_url:
-        given["base_url"] = endpoint.base_url
-    given |= endpoint.options
-    return _openai(endpoint, given, bearer) if endpoint.sdk == "openai" else _anthropic(endpoint, given, bearer)
+        arguments["base_url"] = endpoint.base_url
+    arguments |= endpoint.options
+    return _openai(endpoint, arguments, bearer) if endpoint.sdk == "openai" else _anthropic(endpoint, arguments, bearer)
 
 
-def _anthropic(endpoint: Endpoint, given: dict[str, Any], bearer: str) -> Any:
+def _anthropic(endpoint: Endpoint, arguments: dict[str, Any], bearer: str) -> Any:
     import anthropic
 
     if endpoint.platform == "":
-        given["auth_token"] = bearer or "none"
-    elif endpoint.platform == "vertex" and "api_key" in given:
-        given["access_token"] = given.pop("api_key")
+        arguments["auth_token"] = bearer or "none"
+    elif endpoint.platform == "vertex" and "api_key" in arguments:
+        arguments["access_token"] = arguments.pop("api_key")
     classes = {
         "bedrock": "AsyncAnthropicBedrock",
         "mantle": "AsyncAnthropicBedrockMantle",
         "vertex": "AsyncAnthropicVertex",
         "foundry": "AsyncAnthropicFoundry",
     }
-    return getattr(anthropic, classes.get(endpoint.platform, "AsyncAnthropic"))(**given)
+    return getattr(anthropic, classes.get(endpoint.platform, "AsyncAnthropic"))(**arguments)
 
 
-def _openai(endpoint: Endpoint, given: dict[str, Any], bearer: str) -> Any:
+def _openai(endpoint: Endpoint, arguments: dict[str, Any], bearer: str) -> Any:
     import openai
 
     if endpoint.platform == "azure":
         if endpoint.base_url and endpoint.address.path in ("", "/"):
-            given["azure_endpoint"] = given.pop("base_url")
-        return openai.AsyncAzureOpenAI(**given)
+            arguments["azure_endpoint"] = arguments.pop("base_url")
+        return openai.AsyncAzureOpenAI(**arguments)
     if endpoint.platform == "":
-        given.setdefault("api_key", bearer or "none")
-    return openai.AsyncOpenAI(**given)
+        arguments.setdefault("api_key", bearer or "none")
+    return openai.AsyncOpenAI(**arguments)
 
 
 def _bearer(endpoint: Endpoint) -> str:
@@ -209,7 +211,7 @@ def _bearer(endpoint: Endpoint) -> str:
 
 
 def _auth(endpoint: Endpoint) -> dict[str, Any]:
-    """Headers of each request: no made-up key is sent where none is configured."""
+    """Extra headers of each request: they stop the SDK from sending a placeholder key if none is configured."""
     if endpoint.platform or any(name.lower() == "authorization" for name in endpoint.headers):
         return {}
     if endpoint.sdk == "openai":
@@ -222,7 +224,7 @@ def _auth(endpoint: Endpoint) -> dict[str, Any]:
 
 
 async def _open(endpoint: Endpoint, sdk: Any, path: str, body: dict[str, Any]) -> Any:
-    """The opened answer: a plain HTTP response, or the SDK's event iterator where the bytes are no event stream."""
+    """Send the request: an HTTP response, or the SDK's event iterator for Bedrock's binary event stream."""
     options: Any = {"headers": {"Accept": "text/event-stream", **_auth(endpoint)}, "follow_redirects": False}
     options["timeout"] = http.timeout(endpoint)
     if endpoint.platform == "bedrock":
@@ -235,13 +237,15 @@ async def _open(endpoint: Endpoint, sdk: Any, path: str, body: dict[str, Any]) -
     return await sdk.post(path, body=body, cast_to=httpx2.Response, options=options, stream=True)
 
 
-async def _decoded(endpoint: Endpoint, stream: Any, watch: IdleTimeout) -> AsyncGenerator[dict[str, Any], None]:
-    """The events of a stream whose framing only the SDK reads."""
+async def _sdk_events(
+    endpoint: Endpoint, stream: Any, idle_timeout: IdleTimeout
+) -> AsyncGenerator[dict[str, Any], None]:
+    """The events of a stream that only the SDK can decode."""
     items: AsyncIterator[Any] = aiter(stream)
     ended = seen = False
     while True:
         try:
-            with watch.waiting():
+            with idle_timeout.waiting():
                 event = await anext(items, None)
         except StreamIdle:
             if ended:
@@ -251,13 +255,13 @@ async def _decoded(endpoint: Endpoint, stream: Any, watch: IdleTimeout) -> Async
             break
         if isinstance(event, dict):
             seen = True
-            judged(endpoint, event, watch)
+            check_event(endpoint, event, idle_timeout)
             yield event
-            if not ended and event.get("type") in ENDS:
+            if not ended and event.get("type") in FINAL_EVENTS:
                 ended = True
-                watch.shorten(AFTER_END_S)
+                idle_timeout.shorten(CLOSE_GRACE_S)
     if not seen:
-        raise ProviderError("empty", f"{endpoint.service} sent an empty answer ({endpoint.host}).")
+        raise ProviderError("empty", f"{endpoint.service} sent an empty response ({endpoint.host}).")
 
 
 async def _close(response: Any) -> None:
@@ -265,11 +269,11 @@ async def _close(response: Any) -> None:
 
 
 def _encodable(body: dict[str, Any]) -> dict[str, Any]:
-    """`body`, with what UTF-8 cannot hold replaced."""
+    """`body` with characters that UTF-8 cannot encode replaced."""
     try:
         msgspec.json.encode(body)
     except UnicodeEncodeError:
-        cleaned: dict[str, Any] = whole_json(body)
+        cleaned: dict[str, Any] = replace_surrogates_in(body)
         return cleaned
     return body
 
@@ -277,7 +281,7 @@ def _encodable(body: dict[str, Any]) -> dict[str, Any]:
 def _text_of(response: Any) -> str:
     try:
         return str(response.text)
-    except Exception:  # a body that was never read or cannot be decoded; the status tells enough
+    except Exception:  # the body was not read or cannot be decoded; the status is enough
         return ""
 
 
@@ -285,5 +289,5 @@ def _extra_hint(error: BaseException) -> str:
     text = str(error)
     for library, extra in (("boto", "anthropic[bedrock]"), ("google-auth", "anthropic[vertex]")):
         if library in text or (isinstance(error, ImportError) and library.split("-")[0] in text):
-            return f"Install {extra} beside Friday."
+            return f"Install {extra} in Friday's Python environment."
     return ""

@@ -1,11 +1,11 @@
-"""Server-sent events from bytes, as the WHATWG describes them, forgiving where services stray from it."""
+"""Parses server-sent events (WHATWG HTML Standard, "Server-sent events"); tolerates deviations of services."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 EVENT_LIMIT = 64 * 1024 * 1024
-"""Bytes one event may have; a stream that goes on without an end of line is no reply."""
+"""Maximum size of one event in bytes; it bounds the memory that an unterminated line can take."""
 
 
 class EventTooLong(ValueError):
@@ -13,16 +13,16 @@ class EventTooLong(ValueError):
 
 
 class ServerEvent(NamedTuple):
-    """One event: its name ("" when unnamed) and its data lines, joined."""
+    """One event: its name ("" if it has none) and its data lines, joined."""
 
     name: str
     data: str
 
 
 class SSEParser:
-    """Takes bytes as they come, split anywhere; each byte is looked at once.
+    """An incremental parser: chunks may be split at any byte, and each byte is read once.
 
-    Lines end with LF, CRLF or CR and nothing else (U+2028 is text). Bytes that are no UTF-8 become U+FFFD.
+    Lines end with LF, CRLF or CR only (U+2028 is text). Invalid UTF-8 becomes U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class SSEParser:
         self._first = True
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that `chunk` completes."""
+        """The events that `chunk` completes. Raises EventTooLong."""
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -51,19 +51,19 @@ class SSEParser:
         last = rest.pop()
         done: list[ServerEvent] = []
         for line in (bytes(self._line), *rest):
-            self._take(line, done)
+            self._process_line(line, done)
         self._line = bytearray(last)
         return done
 
     def close(self) -> list[ServerEvent]:
-        """What was waiting for its empty line when the stream ended."""
+        """The event that was incomplete when the stream ended, if any."""
         done: list[ServerEvent] = []
-        self._take(bytes(self._line), done)
-        self._take(b"", done)
+        self._process_line(bytes(self._line), done)
+        self._process_line(b"", done)
         self._line = bytearray()
         return done
 
-    def _take(self, line: bytes, done: list[ServerEvent]) -> None:
+    def _process_line(self, line: bytes, done: list[ServerEvent]) -> None:
         if self._first:
             self._first = False
             line = line.removeprefix(b"\xef\xbb\xbf")

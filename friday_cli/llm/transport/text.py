@@ -1,4 +1,4 @@
-"""Text that came over a wire: made whole, made plain."""
+"""Cleans text from model services: surrogates, control characters, HTML pages."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ _TITLE = pattern(r"<title[^>]*>(.*?)</title>", re.I | re.S)
 _SURROGATE = pattern("[\ud800-\udfff]")
 
 
-def plain(text: str, limit: int = 300) -> str:
-    """`text` on one line without control, bidi or zero-width characters, at most `limit` characters long."""
+def one_line(text: str, limit: int = 300) -> str:
+    """`text` as one line of at most `limit` characters, without control, bidi or zero-width characters."""
     words = "".join(c if c.isprintable() else " " for c in text[: limit * 8]).split()
     line = " ".join(words)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def is_html(text: str) -> bool:
-    """Whether `text` is a web page and not an answer."""
+    """Whether `text` is a web page."""
     return _HTML().match(text) is not None
 
 
-def title_of(page: str) -> str:
-    """The title of a web page without markup, or ""."""
+def html_title(page: str) -> str:
+    """The title of a web page without markup; "" if it has none."""
     found = _TITLE().search(page[:20_000])
-    return plain(re.sub(r"<[^>]*>|&\w+;", " ", found.group(1)), 80) if found else ""
+    return one_line(re.sub(r"<[^>]*>|&\w+;", " ", found.group(1)), 80) if found else ""
 
 
-def whole(text: str) -> str:
-    """`text` with surrogate pairs joined and single surrogates replaced, so that it can be written as UTF-8."""
+def replace_surrogates(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced, so that it can be encoded as UTF-8."""
     if not _SURROGATE().search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def whole_json(value: Any) -> Any:
-    """`value` with `whole` applied to every string in it, keys included."""
+def replace_surrogates_in(value: Any) -> Any:
+    """`value` with `replace_surrogates` applied to every string in it, including dict keys."""
     if isinstance(value, str):
-        return whole(value)
+        return replace_surrogates(value)
     if isinstance(value, dict):
-        return {whole_json(k): whole_json(v) for k, v in value.items()}
+        return {replace_surrogates_in(k): replace_surrogates_in(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [whole_json(v) for v in value]
+        return [replace_surrogates_in(v) for v in value]
     return value
 
 
 def deeper_than(value: Any, limit: int) -> bool:
-    """Whether JSON is nested in more than `limit` levels."""
+    """Whether a JSON value has more than `limit` levels of nesting."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -63,8 +63,8 @@ def deeper_than(value: Any, limit: int) -> bool:
     return any(isinstance(node, dict | list) for node in level)
 
 
-class Pieces:
-    """A text that comes in pieces, which some services cut in the middle of a surrogate pair."""
+class StreamedText:
+    """Joins the pieces of a streamed text. Some services split a surrogate pair between two pieces."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -72,12 +72,12 @@ class Pieces:
         self.size = 0
 
     def add(self, piece: str) -> str:
-        """Take a piece; what can be shown now (a half character waits for its other half)."""
+        """Append a piece and return the text that can be shown now; half a surrogate pair is held back."""
         piece = self._held + piece
         self._held = ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._held = piece[:-1], piece[-1]
-        piece = whole(piece)
+        piece = replace_surrogates(piece)
         if piece:
             self._parts.append(piece)
             self.size += len(piece)
@@ -85,7 +85,7 @@ class Pieces:
 
     @property
     def text(self) -> str:
-        """All of it so far; half a character at the end shows as U+FFFD."""
+        """The text so far; half a surrogate pair at the end shows as U+FFFD."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return (self._parts[0] if self._parts else "") + ("\ufffd" if self._held else "")

@@ -1,4 +1,4 @@
-"""The arguments of a tool call, read the way every provider needs it."""
+"""Parses the JSON arguments of tool calls, for all providers."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ import msgspec
 
 from friday_cli.core.protocol.messages import ToolCall
 
-from .text import deeper_than, whole, whole_json
+from .text import deeper_than, replace_surrogates, replace_surrogates_in
 
 DEPTH_LIMIT = 100
-"""Levels of nesting that arguments may have."""
+"""Maximum levels of nesting in arguments."""
 RAW_LIMIT = 64 * 1024
-"""Characters kept of arguments that cannot be read."""
+"""Characters kept of arguments that cannot be parsed."""
+INCOMPLETE_CALL = "the reply reached its output limit before the arguments were complete; the call was not run"
+"""The error of a call whose arguments were cut off at the output limit."""
 _KINDS = {list: "an array", str: "a string", bool: "true or false", int: "a number", float: "a number"}
 
 
 def call_of(call_id: str, name: str, text: str) -> ToolCall:
-    """The call with the arguments in `text`, or with `error` and `raw` where they are no JSON object."""
+    """The call with the arguments in `text`; with `error` and `raw` if they are not a JSON object."""
     arguments, error = parse_arguments(text)
-    return ToolCall(call_id, name, arguments, error, whole(text[:RAW_LIMIT]) if error else "")
+    return ToolCall(call_id, name, arguments, error, replace_surrogates(text[:RAW_LIMIT]) if error else "")
 
 
 def as_text(arguments: Any) -> str:
-    """JSON text of arguments that a service sent as a value."""
-    return msgspec.json.encode(whole_json(arguments)).decode()
+    """JSON text of arguments that a service sent as a JSON value instead of a string."""
+    return msgspec.json.encode(replace_surrogates_in(arguments)).decode()
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
-    """The arguments and "", or {} and the reason, in words for the model, why they cannot be read.
+    """The arguments and "", or {} and an error message for the model.
 
-    No text at all means no arguments. Raw control characters in strings are taken; null, arrays, strings, NaN,
-    numbers beyond 64 bits, a key twice, trailing text and nesting beyond `DEPTH_LIMIT` are not.
+    Empty text means no arguments. Raw control characters in strings are accepted. Not accepted: null, arrays,
+    strings, NaN, numbers beyond 64 bits, duplicate keys, trailing text and nesting beyond `DEPTH_LIMIT`.
     """
     if not text.strip():
         return {}, ""
@@ -45,28 +47,28 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     except RecursionError:
         deep, value = True, None
     except json.JSONDecodeError as error:
-        return {}, f"the arguments are no valid JSON: {error.msg} at character {error.pos} of {len(text)}"
+        return {}, f"the arguments are not valid JSON: {error.msg} at character {error.pos} of {len(text)}"
     except ValueError as error:
-        return {}, f"the arguments cannot be used: {whole(str(error))}"
+        return {}, f"the arguments cannot be used: {replace_surrogates(str(error))}"
     if deep:
         return {}, f"the arguments are nested deeper than {DEPTH_LIMIT} levels"
     if not isinstance(value, dict):
         kind = "null" if value is None else _KINDS[type(value)]
         return {}, f"the arguments must be a JSON object, not {kind}"
-    return (whole_json(value) if "\\ud" in text.lower() or whole(text) != text else value), ""
+    return (replace_surrogates_in(value) if "\\ud" in text.lower() or replace_surrogates(text) != text else value), ""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:80]!r} stands twice in one object")
+        duplicate = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {duplicate[:80]!r} appears twice in one object")
     return found
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _float(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Names of tools and calls as a service takes them, whatever a model or another service has called them."""
+"""Tool names and call ids that a service accepts, for those invented by a model or assigned by another service."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import hashlib
 import re
 
 
-def wire_name(name: str) -> str:
-    """A tool's name of letters, digits, `_` and `-`, 64 at most; a model may have made up any."""
+def api_tool_name(name: str) -> str:
+    """A tool name of letters, digits, `_` and `-`, at most 64 characters; a model can invent any name."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def wire_id(call_id: str, good: re.Pattern[str], *, short: bool = False) -> str:
-    """A call's id: itself where it is `good`, else one made of it, the same for the same id; a `short` one has nine places."""
-    if good.fullmatch(call_id):
+def api_call_id(call_id: str, valid: re.Pattern[str], *, short: bool = False) -> str:
+    """A call id: unchanged if it matches `valid`, else a stable hash of it (nine characters if `short`)."""
+    if valid.fullmatch(call_id):
         return call_id
     digest = hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()
     return digest[:9] if short else f"call_{digest[:24]}"

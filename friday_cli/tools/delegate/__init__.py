@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Protocol
 
 import msgspec
 
@@ -15,6 +15,7 @@ from friday_cli.core.protocol.agent_path import depth_of, is_under
 from friday_cli.core.protocol.displays import DelegationDisplay, TableDisplay
 from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.format import is_demo, pluralize
+from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import Output, Tool, ToolContext, tool
 from friday_cli.core.protocol.workspace import Workspace
 from friday_cli.core.subagents.node import AgentRun, AgentSummary, SubagentTask
@@ -43,41 +44,53 @@ SAME_TASK = 0.8
 """Similarity above which a delegated task counts as the whole task of the agent."""
 
 
-async def _keep(workspace: Any) -> None:
-    """Default `cancel_workspace`: do nothing."""
+class DelegationHost(Protocol):
+    """What the delegation tools of one agent need of the session."""
+
+    def allow_spawn(self, path: str, call_id: str, specs: Sequence[SubagentTask]) -> AbstractAsyncContextManager[None]:
+        """Inside, the agent `path` may start `specs`. Raises ToolError if these are too many or too expensive."""
+        ...
+
+    async def create_workspace(self, path: str) -> Workspace:
+        """A workspace of its own for a new child of the agent `path`. Raises ToolError."""
+        ...
+
+    async def cancel_workspace(self, workspace: Workspace) -> None:
+        """Remove a workspace whose child was not started."""
+        ...
+
+    async def summarize(self, path: str, known: AgentSummary) -> str | None:
+        """A summary of a long result for the agent `path`; None: show its beginning and end instead."""
+        ...
+
+    def worktree_report(self, path: str) -> str:
+        """What an ended agent changed in its worktree; "" if it has none."""
+        ...
+
+    def pending_note(self, path: str) -> str:
+        """Tells that changes in an agent's worktree wait for a decision; "" if none do."""
+        ...
 
 
 class DelegateSettings(msgspec.Struct, frozen=True):
-    """What the delegation tools of one agent need.
-
-    `targets`: the profiles it may delegate to, one per line. `allow_spawn(path, call_id, tasks)`: a context in which new
-    agents may be started; raises ToolError if they are too many or too expensive. `create_workspace(path)`: a Workspace in
-    a new worktree for a child of that agent; raises ToolError. `cancel_workspace(workspace)`: remove it if the child did
-    not start. `shorten(path, summary)`: a summary of a long result, None to truncate it. `max_batch`: tasks per call.
-    `result_chars`: characters of a result shown at once. `isolated`: profiles that always work in a worktree.
-    `worktree(path)`: the state of the worktree, for the report. `pending(path)`: a note if its changes need a decision, "".
-    """
+    """`targets`: the profiles that the agent may delegate to, one per line; `isolated`: those whose agents always get a
+    workspace of their own. `max_batch`: tasks in one call. `result_chars`: characters of a result that are shown at once."""
 
     targets: str
-    allow_spawn: Callable[[str, str, Sequence[SubagentTask]], AbstractAsyncContextManager[None]]
-    create_workspace: Callable[[str], Awaitable[Any]]
-    shorten: Callable[[str, AgentSummary], Awaitable[str | None]]
+    isolated: frozenset[str] = frozenset()
     max_batch: int = 10
     result_chars: int = 24_000
-    isolated: frozenset[str] = frozenset()
-    cancel_workspace: Callable[[Any], Awaitable[None]] = _keep
-    worktree: Callable[[str], str] = lambda path: ""
-    pending: Callable[[str], str] = lambda path: ""
 
 
-def delegate_tools(tree: SubagentTree, settings: DelegateSettings) -> list[Tool]:
+def delegate_tools(tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> list[Tool]:
     """The delegation tools of one agent."""
-    return _DelegationTools(tree, settings).tools()
+    return _DelegationTools(tree, host, settings).tools()
 
 
 class _DelegationTools:
-    def __init__(self, tree: SubagentTree, settings: DelegateSettings) -> None:
+    def __init__(self, tree: SubagentTree, host: DelegationHost, settings: DelegateSettings) -> None:
         self._tree = tree
+        self._host = host
         self._settings = settings
         self._whole_task_count = 0
 
@@ -152,7 +165,7 @@ class _DelegationTools:
             self._refuse_whole_task(ctx.agent, args.task)
             spec = self._spec(args, ctx)
             try:
-                async with self._settings.allow_spawn(ctx.agent, ctx.call_id, [spec]):
+                async with self._host.allow_spawn(ctx.agent, ctx.call_id, [spec]):
                     spec = await self._with_workspace(ctx, args, spec)
                     node = self._tree.spawn(ctx.agent, spec)
             finally:
@@ -175,7 +188,7 @@ class _DelegationTools:
         started: list[AgentRun | ToolError] = []
         prepared: list[SubagentTask | ToolError] = []
         try:
-            async with self._settings.allow_spawn(ctx.agent, ctx.call_id, specs):
+            async with self._host.allow_spawn(ctx.agent, ctx.call_id, specs):
                 for task, spec in zip(args.tasks, specs, strict=False):
                     try:
                         prepared.append(await self._with_workspace(ctx, task, spec))
@@ -204,12 +217,12 @@ class _DelegationTools:
         return Output(text, TableDisplay(("id", "profile", "status", "task"), rows))
 
     def _status(self, known: AgentSummary) -> str:
-        pending = self._settings.pending(known.path)
+        pending = self._host.pending_note(known.path)
         return f"{_status_text(known)}; {pending}" if pending else _status_text(known)
 
     async def _result(self, ctx: ToolContext, args: ResultArguments) -> Output:
         known = self._own_sub_agent(ctx, args.id)
-        if known.stop_reason is None:
+        if known.end is None:
             return Output(f"{known.path} ({known.profile}) has no result yet: {known.status}.")
         return Output(self._report(known, args.offset), DelegationDisplay((known.path,)))
 
@@ -220,7 +233,7 @@ class _DelegationTools:
 
     async def _cancel(self, ctx: ToolContext, args: CancelArguments) -> Output:
         known = self._own_sub_agent(ctx, args.id)
-        if known.stop_reason is not None:
+        if known.end is not None:
             return Output(f"{known.path} has already ended: {_status_text(known)}.")
         count = await self._tree.stop_for(ctx.agent, known.path, args.mode)
         after = self._own_sub_agent(ctx, args.id)
@@ -245,13 +258,13 @@ class _DelegationTools:
         """`spec` with a new worktree, if the call or the profile asks for isolation. Raises ToolError."""
         if not task.isolation and spec.profile not in self._settings.isolated:
             return spec
-        return msgspec.structs.replace(spec, workspace=await self._settings.create_workspace(ctx.agent))
+        return msgspec.structs.replace(spec, workspace=await self._host.create_workspace(ctx.agent))
 
     async def _cancel_unused_workspaces(self, specs: Sequence[SubagentTask | ToolError]) -> None:
         """Remove the worktrees in which no child was started."""
         for spec in specs:
             if isinstance(spec, SubagentTask) and spec.workspace is not None:
-                await self._settings.cancel_workspace(spec.workspace)
+                await self._host.cancel_workspace(spec.workspace)
 
     def _spawn(self, ctx: ToolContext, spec: SubagentTask | ToolError) -> AgentRun | ToolError:
         if isinstance(spec, ToolError):
@@ -267,8 +280,8 @@ class _DelegationTools:
             return _in_background(node)
         known = node.summary
         summary = None
-        if len(known.result) > self._settings.result_chars:
-            summary = await self._settings.shorten(ctx.agent, known)
+        if known.end and len(known.end.text) > self._settings.result_chars:
+            summary = await self._host.summarize(ctx.agent, known)
         return self._report(known, summary=summary)
 
     def _refuse_whole_task(self, path: str, task: str) -> None:
@@ -282,20 +295,21 @@ class _DelegationTools:
 
     def _report(self, known: AgentSummary, offset: int = 0, *, summary: str | None = None) -> str:
         """A result as its parent reads it: the text, the status, and what the harness recorded."""
+        end = known.end or RunResult(known.status, "done")  # resumed by a person meanwhile
         lines = [f"## Result from {known.profile!r} ({known.path}): {_status_text(known)}"]
-        if known.error:
-            lines.append(f"error: {_quote(known.error)}")
+        if end.error:
+            lines.append(f"error: {_quote(end.error)}")
         if summary is None:
-            lines.append(_excerpt(_quote(known.result), known.path, offset, self._settings.result_chars))
+            lines.append(_excerpt(_quote(end.text), known.path, offset, self._settings.result_chars))
         else:
             lines.append(_quote(summary))
             lines.append(
-                f"[truncated: this is a summary of {len(known.result)} characters; "
+                f"[truncated: this is a summary of {len(end.text)} characters; "
                 f"get_delegation_result(id={known.path!r}) returns all]"
             )
-        if known.findings:
+        if end.findings:
             lines.append("\nFindings:")
-        for finding in known.findings:
+        for finding in end.findings:
             mark = "seen by the harness" if finding.seen else "NOT seen by the harness"
             lines.append(f"- {_quote(finding.claim)}\n  Evidence: {_quote(finding.evidence)} [{mark}]")
         lines.append(
@@ -304,7 +318,7 @@ class _DelegationTools:
         )
         lines.append("Receipt, made by the harness and not by the sub-agent:")
         lines += [f"- {line}" for line in known.receipt.lines()]
-        if worktree := self._settings.worktree(known.path):
+        if worktree := self._host.worktree_report(known.path):
             lines.append(worktree)
         if descendants := self._tree.below(known.path):
             lines.append(
@@ -332,10 +346,7 @@ def _cost(known: AgentSummary) -> str:
 
 
 def _status_text(known: AgentSummary) -> str:
-    if known.stop_reason is None or known.stop_reason in ("done", known.status):
-        return known.status
-    whose = f" of {known.limit_of}" if known.limit_of and known.limit_of != known.path else ""
-    return f"{known.status} ({known.stop_reason}{whose})"
+    return known.end.summary(known.path) if known.end else known.status
 
 
 def _excerpt(text: str, path: str, offset: int, limit: int) -> str:

@@ -213,7 +213,7 @@ async def _command(context: ToolContext, search: SearchQuery, hidden: bool) -> l
         context=search.context,
         hidden=hidden,
         ignore=not ignored,
-        name=globs.body(name, braces=True) if name else "",
+        name=globs.to_regex(name, braces=True) if name else "",
     )
     package, home = __name__.rpartition(".")[0], Path(__file__).parents[3]
     return [sys.executable, "-I", "-S", "-c", _SCAN.format(f"{package}.scan"), str(home), json.dumps(request)]
@@ -246,12 +246,12 @@ def _ripgrep(search: SearchQuery, hidden: bool, ignored: bool) -> list[str]:
 
 
 def _matcher(glob: str) -> Callable[[str], object] | None:
-    if not glob or glob in ("*", "**", "**/*") or globs.plain(glob):
+    if not glob or glob in ("*", "**", "**/*") or globs.is_simple(glob):
         return None
     if ".." in glob.split("/"):
         raise ToolError("A pattern cannot contain '..'.", hint="Set `path` to the folder to search.")
     try:
-        return globs.compiled(glob).fullmatch
+        return globs.compile_glob(glob).fullmatch
     except ValueError as error:
         raise ToolError(f"{glob!r} is not a file name pattern: {error}.") from None
 

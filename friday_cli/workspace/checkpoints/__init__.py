@@ -1,4 +1,4 @@
-"""What files held before agents changed them, kept outside the workspace, and the way back."""
+"""Saves the content of files before agents change them, outside the workspace, and plans how to restore it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place for contents by their sha256: private, written whole or not at all, the oldest removed where it grows too large."""
+"""A store of file contents by sha256: private, written atomically, the oldest contents removed above a size limit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MEGABYTE = 1_000_000
 
 
 class Blobs:
-    """The contents that one session keeps in `folder`, made when first needed. Above `most` bytes the oldest go.
+    """The contents that one session stores in `folder`, which is created when first needed. Above `most` bytes the oldest
+    contents are removed.
 
-    Every call blocks, and may raise OSError.
+    Every call blocks and may raise OSError.
     """
 
     def __init__(self, folder: Path, *, most: int) -> None:
@@ -31,7 +32,7 @@ class Blobs:
         self._size: int | None = None
 
     def put(self, data: bytes, *, durable: bool = True) -> str:
-        """Keep `data`; its sha256. If `durable`, it survives a power cut when this returns."""
+        """Store `data` and return its sha256. With `durable` it survives a power failure once this returns."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / digest
         try:
@@ -58,11 +59,11 @@ class Blobs:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        self._grown(len(data), digest)
+        self._limit_size(len(data), digest)
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """What has this sha256; None where it is not kept any more, or is damaged."""
+        """The content with this sha256; None if it is not stored or damaged."""
         try:
             data = (self.folder / digest).read_bytes()
         except OSError:
@@ -70,11 +71,11 @@ class Blobs:
         return data if hashlib.sha256(data).hexdigest() == digest else None
 
     def has(self, digest: str) -> bool:
-        """Whether something with this sha256 is kept."""
+        """Whether a content with this sha256 is stored."""
         return (self.folder / digest).is_file()
 
-    def take(self, other: Path, digests: Iterable[str]) -> None:
-        """Keep what the folder `other` of another session keeps of these; the two share the disk space."""
+    def copy_from(self, other: Path, digests: Iterable[str]) -> None:
+        """Add those of `digests` that the folder `other` of another session has; hard links share the disk space."""
         for digest in digests:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
@@ -85,8 +86,8 @@ class Blobs:
                 with contextlib.suppress(OSError):
                     shutil.copyfile(other / digest, self.folder / digest)
 
-    def _grown(self, size: int, newest: str) -> None:
-        """Count `size` more bytes, and remove the oldest contents where that is too much."""
+    def _limit_size(self, size: int, newest: str) -> None:
+        """Count `size` more bytes, and remove the oldest contents above the limit."""
         if self._size is None:
             self._size = sum(found for _, found, _ in _files(self.folder))
         else:
@@ -101,27 +102,27 @@ class Blobs:
                 self._size -= found
 
 
-def prune(place: Path, *, most: int, live: Callable[[str], bool]) -> int:
-    """Remove the oldest contents of all sessions below `place` while they take more than `most` bytes, none of those that
-    are `live`; gives how many went."""
-    folders = [f for f in place.iterdir() if f.is_dir() and not f.is_symlink()] if place.is_dir() else []
+def prune(parent: Path, *, most: int, live: Callable[[str], bool]) -> int:
+    """Remove the oldest contents of all sessions below `parent` until they take at most `most` bytes, except those of
+    `live` sessions. Returns the number of removed contents."""
+    folders = [f for f in parent.iterdir() if f.is_dir() and not f.is_symlink()] if parent.is_dir() else []
     found = [row for folder in folders for row in _files(folder)]
-    taken, gone = sum(size for _, size, _ in found), 0
-    spared = {folder.name for folder in folders if live(folder.name)} if taken > most else set()
+    used, removed = sum(size for _, size, _ in found), 0
+    spared = {folder.name for folder in folders if live(folder.name)} if used > most else set()
     for _, size, path in sorted(found):
-        if taken <= most:
+        if used <= most:
             break
         if path.parent.name not in spared:
             path.unlink(missing_ok=True)
-            taken, gone = taken - size, gone + 1
+            used, removed = used - size, removed + 1
     for folder in folders:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # where nothing is left in it
-    return gone
+            folder.rmdir()  # only if it is empty
+    return removed
 
 
 def _sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush the entries of a folder to the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -130,7 +131,7 @@ def _sync(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[tuple[float, int, Path]]:
-    """Time, size and path of each content."""
+    """Modification time, size and path of each content."""
     rows = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -142,5 +143,5 @@ def _files(folder: Path) -> list[tuple[float, int, Path]]:
 
 
 def blobs_of(session: str, settings: Settings, env: Mapping[str, str] | None = None) -> Blobs:
-    """Where the earlier contents of a session's files are kept."""
+    """The store for the files of a session."""
     return Blobs(data_dir(env) / "checkpoints" / session, most=settings.checkpoints.megabytes * MEGABYTE)

@@ -1,4 +1,4 @@
-"""What stands at a path just now, and how a path is written down so that it can be found again."""
+"""The present state of a path, and the encoding of paths in events."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from friday_cli.core.protocol.receipt import KeptFile
 from ..fs import safe_files
 
 HASHED = 256_000_000
-"""Bytes of a file up to which its sha256 is worked out."""
+"""Largest file whose sha256 is computed, in bytes."""
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """`mode` is the st_mode (0: nothing is there), `digest` the sha256 of what it holds (of a link: of where it leads; ""
-    for folders, devices and what is huge), `data` that itself where it is not larger than asked for."""
+    """`mode` is the st_mode (0: the path does not exist), `digest` the sha256 of the content (of a link: of its target; ""
+    for folders, devices and files above `HASHED`), `data` the content if it is not larger than requested, `size` in
+    bytes, `hard_links` the number of names."""
 
     mode: int = 0
     digest: str = ""
     data: bytes | None = None
     size: int = 0
-    names: int = 1
+    hard_links: int = 1
 
     @property
     def kind(self) -> int:
-        """File, link, folder ..., 0 for nothing."""
+        """The file type bits of `mode`: file, link, folder ...; 0 if it does not exist."""
         return stat.S_IFMT(self.mode)
 
-    def holds(self, mode: int, digest: str) -> bool:
-        """Whether it is of the kind of `mode` and holds what has this sha256."""
+    def has_content(self, mode: int, digest: str) -> bool:
+        """Whether it is of the kind of `mode` and its content has this sha256."""
         return self.kind == stat.S_IFMT(mode) and self.digest == digest
 
 
-NOTHING = FileState()
+ABSENT = FileState()
+"""The state of a path that does not exist."""
 
 
 def file_state(root: Path, path: Path, *, most: int) -> FileState:
-    """What stands at `path` below `root`, no link on the way followed; at most `most` bytes of it. Raises OSError."""
+    """The state of `path` below `root`, with `data` up to `most` bytes. No link in the path is followed. Raises OSError."""
     try:
-        with safe_files.parent(root, path) as folder:
+        with safe_files.open_parent(root, path) as folder:
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
                 data = os.fsencode(os.readlink(path.name, dir_fd=folder))
                 return FileState(found.st_mode, hashlib.sha256(data).hexdigest(), data, len(data))
             if not stat.S_ISREG(found.st_mode) or found.st_size > HASHED:
-                return FileState(found.st_mode, size=found.st_size, names=found.st_nlink)
+                return FileState(found.st_mode, size=found.st_size, hard_links=found.st_nlink)
             fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with os.fdopen(fd, "rb") as file:
                 if found.st_size > most:
@@ -58,11 +60,11 @@ def file_state(root: Path, path: Path, *, most: int) -> FileState:
                 data = file.read()
             return FileState(found.st_mode, hashlib.sha256(data).hexdigest(), data, len(data), found.st_nlink)
     except (FileNotFoundError, NotADirectoryError):
-        return NOTHING
+        return ABSENT
 
 
-def named(label: str) -> tuple[str, str]:
-    """A label as JSON can hold it, and its bytes in hex where that is not the same."""
+def encode_path(label: str) -> tuple[str, str]:
+    """A label as valid UTF-8, and its bytes in hex if that is not lossless ("" if it is)."""
     raw = os.fsencode(label)
     try:
         return raw.decode("utf-8"), ""
@@ -70,6 +72,6 @@ def named(label: str) -> tuple[str, str]:
         return raw.decode("utf-8", "backslashreplace"), raw.hex()
 
 
-def place(root: Path, kept: KeptFile) -> Path:
-    """Where the file is that was written down, in the session whose folder is `root`."""
+def decode_path(root: Path, kept: KeptFile) -> Path:
+    """The path of a recorded file, in the session whose folder is `root`."""
     return Path(os.path.normpath(root / (os.fsdecode(bytes.fromhex(kept.raw)) if kept.raw else kept.path)))

@@ -1,4 +1,4 @@
-"""Keeps what a file holds before it is changed, and says so in the log, before anything happens to it."""
+"""Saves the content of a file before it is changed, and records that in the log first."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ from friday_cli.core.protocol.receipt import KeptFile
 
 from ..fs.transaction import LINK, FileContent
 from .blobs import MEGABYTE, Blobs
-from .file_state import NOTHING, FileState, file_state, named
+from .file_state import ABSENT, FileState, encode_path, file_state
 from .snapshot import Snapshot, SnapshotChange
 
 ROWS = 500
 """Files in one event."""
-
-
 PERSON = "person"
-"""Who a command that the person typed belongs to."""
+"""The agent name of commands that the user typed."""
+_NOT_SAVED = "it could not be saved"
 
 
 class PendingChange(msgspec.Struct, frozen=True):
-    """A change that is about to be made: what the file will hold, None: it will be gone."""
+    """A change that is about to be made: the new content, None for a deletion."""
 
     root: Path
     path: Path
@@ -37,124 +36,126 @@ class PendingChange(msgspec.Struct, frozen=True):
 
 
 class CheckpointRecorder:
-    """Looks after the files of one workspace. `label` is how it names a path; what is larger than `most` bytes is not kept.
-    `base` knows what files held before a command ran; None: what commands change is not kept."""
+    """Records the changes of one workspace's files in `log` and saves the old contents in `blobs`. `label` names a path;
+    files above `most` bytes are not saved. `snapshot` has the state before a command; None: changes of commands are not
+    recorded."""
 
     def __init__(
-        self, blobs: Blobs, base: Snapshot | None, log: Log, *, label: Callable[[Path], str], most: int
+        self, blobs: Blobs, snapshot: Snapshot | None, log: Log, *, label: Callable[[Path], str], most: int
     ) -> None:
         self.blobs = blobs
         self.most = most
-        self._base = base
+        self._snapshot = snapshot
         self._log = log
         self._label = label
-        self._told = self._said = False
-        self._looking = asyncio.Lock()
+        self._failure_reported = self._problem_reported = False
+        self._snapshot_lock = asyncio.Lock()
 
-    async def before(self, agent: str, coming: Sequence[PendingChange]) -> tuple[KeptFile, ...]:
-        """Keep what these files hold now; `agent` is who changes them, "" for the person. It survives a power cut when this
-        returns. Never fails: what cannot be kept is said in the log, and the change goes on."""
-        found = tuple([await asyncio.to_thread(self._keep, change) for change in coming])
-        await self.note(agent, found, "tool" if agent else "person", durable=True)
-        return found
+    async def save_before(self, agent: str, pending: Sequence[PendingChange]) -> tuple[KeptFile, ...]:
+        """Save the present content of these files; `agent` is about to change them, "" for the user. It survives a power
+        failure once this returns. Does not fail: a content that cannot be saved is reported in the log."""
+        kept = tuple([await asyncio.to_thread(self._save_pending, change) for change in pending])
+        await self.record(agent, kept, "tool" if agent else "person", durable=True)
+        return kept
 
-    async def undone(self, agent: str, kept: Sequence[KeptFile]) -> None:
-        """Nothing came of the changes that `before` was told of."""
-        void = tuple(msgspec.structs.replace(k, after=k.before, new_mode=k.mode) for k in kept)
-        await self.note(agent, void, "tool" if agent else "person")
+    async def changes_failed(self, agent: str, kept: Sequence[KeptFile]) -> None:
+        """Record that the changes announced to `save_before` were not made."""
+        unchanged = tuple(msgspec.structs.replace(k, after=k.before, new_mode=k.mode) for k in kept)
+        await self.record(agent, unchanged, "tool" if agent else "person")
 
-    async def wrote(self, coming: Sequence[PendingChange]) -> None:
-        """The changes that `before` was told of were made."""
-        if self._base is not None and self._base.taken:
-            async with self._looking:
-                for change in coming:
-                    await asyncio.to_thread(self._base.wrote, change.path)
+    async def changes_made(self, made: Sequence[PendingChange]) -> None:
+        """Update the snapshot with the changes announced to `save_before`."""
+        if self._snapshot is not None and self._snapshot.ready:
+            async with self._snapshot_lock:
+                for change in made:
+                    await asyncio.to_thread(self._snapshot.file_written, change.path)
 
-    async def begins(self, other: str) -> None:
-        """A command is about to run. What changed until now is the person's doing, or that of the agent `other`, of which
-        a command is running."""
-        if self._base is not None and (not other or other == PERSON or not self._base.taken):
-            async with self._looking:
-                await asyncio.to_thread(self._base.update)
-                await self._say_problem()
+    async def command_started(self, other: str) -> None:
+        """Call before a command starts. Changes until now were made by the user, or by the agent `other` if one of its
+        commands is running."""
+        if self._snapshot is not None and (not other or other == PERSON or not self._snapshot.ready):
+            async with self._snapshot_lock:
+                await asyncio.to_thread(self._snapshot.update)
+                await self._report_problem()
         else:
-            await self.ended(other)
+            await self.command_ended(other)
 
-    async def ended(self, agent: str) -> None:
-        """A command of `agent` ran: keep what the files held that are not as they were."""
-        if self._base is None:
+    async def command_ended(self, agent: str) -> None:
+        """Record the files that a command of `agent` changed, and save their old contents."""
+        if self._snapshot is None:
             return
-        async with self._looking:
-            found = await asyncio.to_thread(self._base.differences)
-            await self._say_problem()
+        async with self._snapshot_lock:
+            found = await asyncio.to_thread(self._snapshot.differences)
+            await self._report_problem()
             if agent == PERSON:
                 return
             for first in range(0, len(found), ROWS):
                 rows = await asyncio.to_thread(self._rows, found[first : first + ROWS])
-                await self.note(agent, rows, "command")
+                await self.record(agent, rows, "command")
 
     async def close(self) -> None:
-        """Forget what commands are compared with."""
-        if self._base is not None:
-            async with self._looking:
-                await asyncio.to_thread(self._base.close)
+        """Drop the snapshot."""
+        if self._snapshot is not None:
+            async with self._snapshot_lock:
+                await asyncio.to_thread(self._snapshot.close)
 
-    async def _say_problem(self) -> None:
-        if self._base is not None and self._base.problem and not self._said:
-            self._said = True
-            text = f"What commands change here cannot be rewound: {self._base.problem}."
+    async def _report_problem(self) -> None:
+        if self._snapshot is not None and self._snapshot.problem and not self._problem_reported:
+            self._problem_reported = True
+            text = f"What commands change here cannot be rewound: {self._snapshot.problem}."
             await self._log.emit("a", Notice(text, "info"))
 
     def _rows(self, found: Sequence[SnapshotChange]) -> tuple[KeptFile, ...]:
         rows = []
-        for one in found:
-            kept = self.keep(self._label(one.path), one.before, one.after.digest, one.after.mode, durable=False)
-            rows.append(msgspec.structs.replace(kept, lost=one.lost) if one.lost else kept)
+        for change in found:
+            after = change.after
+            kept = self.save(self._label(change.path), change.before, after.digest, after.mode, durable=False)
+            rows.append(msgspec.structs.replace(kept, lost=change.lost) if change.lost else kept)
         return tuple(rows)
 
-    async def note(
+    async def record(
         self, agent: str, kept: Sequence[KeptFile], by: Literal["tool", "command", "person"], *, durable: bool = False
     ) -> None:
-        """Write into the log what was kept."""
+        """Write the saved files to the log."""
         if not kept:
             return
         await self._log.emit(agent or "a", Checkpoint(tuple(kept), by), durable=durable)
-        failed = next((k for k in kept if k.lost.startswith("it could not be kept")), None)
-        if failed is not None and not self._told:
-            self._told = True
-            text = f"Checkpoints: {failed.path}: {failed.lost}. A rewind cannot bring it back."
+        failed = next((k for k in kept if k.lost.startswith(_NOT_SAVED)), None)
+        if failed is not None and not self._failure_reported:
+            self._failure_reported = True
+            text = f"Checkpoints: {failed.path}: {failed.lost}. A rewind cannot restore it."
             await self._log.emit("a", Notice(text, "warning"))
 
-    def keep(self, label: str, sight: FileState, digest: str, mode: int, *, durable: bool = True) -> KeptFile:
-        """The row of a file that held what `sight` saw, and will hold, or holds, something else. Blocks."""
+    def save(self, label: str, before: FileState, digest: str, mode: int, *, durable: bool = True) -> KeptFile:
+        """Save the content `before` of a file that gets, or has, a new content (`digest`, `mode`). Blocks."""
         lost = ""
-        if stat.S_ISREG(sight.mode) and sight.data is None:
+        if stat.S_ISREG(before.mode) and before.data is None:
             lost = f"it was larger than {self.most // MEGABYTE} MB"
-        elif sight.data is None and sight.mode:
-            lost = "it was no file"
-        elif sight.data is not None and (sight.digest, sight.mode) != (digest, mode):
+        elif before.data is None and before.mode:
+            lost = "it was not a file"
+        elif before.data is not None and (before.digest, before.mode) != (digest, mode):
             try:
-                self.blobs.put(sight.data, durable=durable)
+                self.blobs.put(before.data, durable=durable)
             except OSError as error:
-                lost = f"it could not be kept: {error.strerror}"
-        path, raw = named(label)
-        return KeptFile(path, sight.digest, digest, sight.mode, mode, raw, lost)
+                lost = f"{_NOT_SAVED}: {error.strerror}"
+        path, raw = encode_path(label)
+        return KeptFile(path, before.digest, digest, before.mode, mode, raw, lost)
 
-    def _keep(self, change: PendingChange) -> KeptFile:
+    def _save_pending(self, change: PendingChange) -> KeptFile:
         label, new = self._label(change.path), change.new
         digest = "" if new is None else hashlib.sha256(new.data).hexdigest()
         try:
-            sight = file_state(change.root, change.path, most=self.most)
+            before = file_state(change.root, change.path, most=self.most)
         except OSError as error:
-            path, raw = named(label)
-            words = f"it could not be kept: {error.strerror}"
-            return KeptFile(path, "", digest, stat.S_IFREG, _mode(new, NOTHING), raw, words)
-        return self.keep(label, sight, digest, _mode(new, sight))
+            path, raw = encode_path(label)
+            lost = f"{_NOT_SAVED}: {error.strerror}"
+            return KeptFile(path, "", digest, stat.S_IFREG, _new_mode(new, ABSENT), raw, lost)
+        return self.save(label, before, digest, _new_mode(new, before))
 
 
-def _mode(new: FileContent | None, sight: FileState) -> int:
-    """The st_mode of what a file will be; its rights are 0 where nobody can tell yet."""
+def _new_mode(new: FileContent | None, before: FileState) -> int:
+    """The st_mode that a file will have; its permission bits are 0 if they are not known yet."""
     if new is None or new.mode == LINK:
         return 0 if new is None else stat.S_IFLNK
-    kept = stat.S_IMODE(sight.mode) if stat.S_ISREG(sight.mode) else 0
-    return stat.S_IFREG | (kept if new.rights is None else new.rights)
+    permissions = stat.S_IMODE(before.mode) if stat.S_ISREG(before.mode) else 0
+    return stat.S_IFREG | (permissions if new.rights is None else new.rights)

@@ -1,4 +1,4 @@
-"""What has to be done so that files hold again what they held, and what stands in the way."""
+"""Plans how files get their earlier content back, and finds the conflicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -16,33 +16,32 @@ from friday_cli.core.text.diff import difference
 
 from ..fs.transaction import FILE, LINK, PROGRAM, FileContent, FileWrite, read_content
 from .blobs import MEGABYTE, Blobs
-from .file_history import RecordedChange, broken, follows
-from .file_state import NOTHING, FileState, file_state, place
+from .file_history import RecordedChange, interrupted, is_original, is_result
+from .file_state import ABSENT, FileState, decode_path, file_state
 
 COMPARED = 1_000_000
-"""Bytes of a file up to which its changed lines are counted and shown."""
+"""Largest file whose changed lines are counted and shown, in bytes."""
 
 
 class WritableFolders(Protocol):
-    """Where files may be put: a workspace."""
+    """The folders in which files may be restored: a workspace."""
 
     root: Path
 
-    def above(self, path: Path) -> Path | None:
-        """The root that `path` lies below, None where it may not be written."""
+    def root_of(self, path: Path) -> Path | None:
+        """The root that contains `path`, None if it may not be written."""
         ...
 
 
 class RestoreConflict(msgspec.Struct, frozen=True):
-    """A file that is not what the agents left, and why."""
+    """A file that no longer has the content that the agents left, or that cannot be restored, and the reason."""
 
     path: str
     reason: str
 
 
 class RestorePlan(msgspec.Struct, frozen=True):
-    """`steps` bring `files` back. `conflicts` are left alone unless they were to be overwritten; `lost` cannot be brought
-    back at all."""
+    """`steps` restore `files`. `conflicts` are not touched unless they are forced; `lost` cannot be restored."""
 
     steps: tuple[FileWrite, ...] = ()
     files: tuple[FileChange, ...] = ()
@@ -53,123 +52,135 @@ class RestorePlan(msgspec.Struct, frozen=True):
 def plan(
     wanted: Sequence[list[RecordedChange]], folders: WritableFolders, blobs: Blobs, *, most: int, force: bool = False
 ) -> RestorePlan:
-    """How each file gets what it held before the first of its changes. With `force` over what others changed since, too.
+    """Plan to give each file the content it had before the first of its changes. `force` overwrites later changes of
+    others; without it they are conflicts. Files above `most` bytes are conflicts too, because they cannot be saved first.
 
-    Nothing is changed yet. Blocks.
+    Changes nothing. Blocks.
     """
-    made: dict[str, FileWrite] = {}
+    planned: dict[str, FileWrite] = {}
     conflicts: list[RestoreConflict] = []
     lost: list[RestoreConflict] = []
-    for changes in sorted(wanted, key=lambda c: c[0].kept.mode != 0):  # what goes comes first: a folder may go with it
+    for changes in sorted(wanted, key=lambda c: c[0].kept.mode != 0):  # deletions first: they may free a folder's name
         first = changes[0].kept
         try:
-            step = _step(
-                changes, folders, blobs, most, force, {step.path for step in made.values() if step.new is None}
-            )
+            deleted = {step.path for step in planned.values() if step.new is None}
+            target = _find_target(first, folders, deleted, most)
+            step = None if target.is_restored(first) else _step(changes, target, blobs, None if force else most)
         except _ContentLost as error:
             lost.append(RestoreConflict(first.path, str(error)))
         except _ChangedSince as error:
             conflicts.append(RestoreConflict(first.path, str(error)))
         except (OSError, ToolError) as error:
-            words = error.message.rstrip(".") if isinstance(error, ToolError) else str(error.strerror)
-            lost.append(RestoreConflict(first.path, words))
+            reason = error.message.rstrip(".") if isinstance(error, ToolError) else str(error.strerror)
+            lost.append(RestoreConflict(first.path, reason))
         else:
             if step is not None:
-                made[first.path] = step
-    rows = sorted(made.items(), key=lambda item: (item[1].new is not None, -len(item[1].path.parts), item[0]))
+                planned[first.path] = step
+    rows = sorted(planned.items(), key=lambda item: (item[1].new is not None, -len(item[1].path.parts), item[0]))
     files = tuple(row(name, step.old, step.new) for name, step in rows)
     return RestorePlan(tuple(step for _, step in rows), files, tuple(conflicts), tuple(lost))
 
 
 class _ContentLost(Exception):
-    """Why a file cannot be brought back."""
+    """Why a file cannot be restored."""
 
 
 class _ChangedSince(Exception):
-    """Why a file is not overwritten unasked."""
+    """Why a file is not overwritten without confirmation."""
 
 
-def _step(
-    changes: list[RecordedChange],
-    folders: WritableFolders,
-    blobs: Blobs,
-    most: int,
-    force: bool,
-    gone: Collection[Path],
-) -> FileWrite | None:
-    first, last = changes[0].kept, changes[-1]
-    path = place(folders.root, first)
-    root = folders.above(path)
+class _RestoreTarget(NamedTuple):
+    """A file to restore: its path below `root`, and its present state."""
+
+    root: Path
+    path: Path
+    state: FileState
+
+    def is_restored(self, first: KeptFile) -> bool:
+        """Whether the file already has the content and permissions that it had before the change `first`."""
+        same_permissions = _permissions(self.state.mode) == _permissions(first.mode)
+        return self.state.has_content(first.mode, first.before) and same_permissions and not first.lost
+
+
+def _find_target(kept: KeptFile, folders: WritableFolders, deleted: Collection[Path], most: int) -> _RestoreTarget:
+    """Where a recorded file is restored. A folder that `deleted` leaves empty counts as absent."""
+    path = decode_path(folders.root, kept)
+    root = folders.root_of(path)
     if root is None:
         raise _ContentLost("it lies outside the folders of this session")
-    sight = file_state(root, path, most=most)
-    if sight.kind == stat.S_IFDIR and _empties(path, gone):
-        sight = NOTHING
-    if sight.kind in (0, stat.S_IFREG, stat.S_IFLNK):
-        if sight.holds(first.mode, first.before) and _rights(sight.mode) == _rights(first.mode) and not first.lost:
-            return None
-    else:
-        raise _ContentLost("a folder is in its place" if sight.kind == stat.S_IFDIR else "it is no file any more")
+    state = file_state(root, path, most=most)
+    if state.kind == stat.S_IFDIR and _empties(path, deleted):
+        state = ABSENT
+    if state.kind not in (0, stat.S_IFREG, stat.S_IFLNK):
+        raise _ContentLost("a folder has its name" if state.kind == stat.S_IFDIR else "it is no longer a file")
+    return _RestoreTarget(root, path, state)
+
+
+def _step(changes: list[RecordedChange], target: _RestoreTarget, blobs: Blobs, most: int | None) -> FileWrite:
+    """The write that restores a file. With `most` (bytes) the file must not have changed since, and be savable."""
+    first, state = changes[0].kept, target.state
     if first.lost:
         raise _ContentLost(first.lost)
-    if not force:
-        _require_unchanged(changes, last, sight, most)
-    here = read_content(root, path) if sight.mode else None
-    if here is not None:
-        here = msgspec.structs.replace(here, rights=_rights(sight.mode) if here.mode != LINK else None)
-    return FileWrite(path, here, _before(first, blobs))
+    if most is not None:
+        _require_unchanged(changes, state, most)
+    current = read_content(target.root, target.path) if state.mode else None
+    if current is not None:
+        current = msgspec.structs.replace(current, rights=_permissions(state.mode) if current.mode != LINK else None)
+    return FileWrite(target.path, current, _content_before(first, blobs))
 
 
-def _empties(folder: Path, gone: Collection[Path]) -> bool:
-    """Whether nothing would be in a folder without these files, and something is now."""
-    found = [Path(where, name) for where, _, names in os.walk(folder) for name in names]
+def _empties(folder: Path, deleted: Collection[Path]) -> bool:
+    """Whether a folder contains files, and only those in `deleted`."""
+    found = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
     links = [
-        Path(where, name) for where, names, _ in os.walk(folder) for name in names if Path(where, name).is_symlink()
+        Path(parent, name) for parent, names, _ in os.walk(folder) for name in names if Path(parent, name).is_symlink()
     ]
-    return bool(found) and all(path in gone for path in (*found, *links))
+    return bool(found) and all(path in deleted for path in (*found, *links))
 
 
-def _require_unchanged(changes: list[RecordedChange], last: RecordedChange, sight: FileState, most: int) -> None:
-    left = follows(sight.digest, sight.mode, last.kept)
-    if not left and not (not last.sure and follows(sight.digest, sight.mode, last.kept, before=True)):
-        raise _ChangedSince("it was deleted since" if not sight.mode else "it was changed since")
-    if broken(changes):
-        raise _ChangedSince("somebody else changed it between two changes of the agents")
-    if sight.names > 1:
-        raise _ChangedSince("it has several names (hard links), of which only this one would change")
-    if sight.kind == stat.S_IFREG and sight.size > most:
-        raise _ChangedSince(f"it is larger than {most // MEGABYTE} MB, so this could not be taken back")
+def _require_unchanged(changes: list[RecordedChange], state: FileState, most: int) -> None:
+    """Raise _ChangedSince unless the file has the content that the last change left, and can be saved first."""
+    last = changes[-1]
+    not_made = not last.confirmed and is_original(state.digest, state.mode, last.kept)
+    if not is_result(state.digest, state.mode, last.kept) and not not_made:
+        raise _ChangedSince("it was deleted since" if not state.mode else "it was changed since")
+    if interrupted(changes):
+        raise _ChangedSince("it was changed by something else between two changes of the agents")
+    if state.hard_links > 1:
+        raise _ChangedSince("it has several names (hard links), and only this one would change")
+    if state.kind == stat.S_IFREG and state.size > most:
+        raise _ChangedSince(f"it is larger than {most // MEGABYTE} MB, so this could not be undone")
 
 
-def _before(kept: KeptFile, blobs: Blobs) -> FileContent | None:
+def _content_before(kept: KeptFile, blobs: Blobs) -> FileContent | None:
     if not kept.mode:
         return None
     data = blobs.get(kept.before)
     if data is None:
-        raise _ContentLost("what it held is not kept any more")
+        raise _ContentLost("its earlier content is no longer stored")
     if stat.S_ISLNK(kept.mode):
         return FileContent(LINK, data)
     return FileContent(PROGRAM if kept.mode & stat.S_IXUSR else FILE, data, stat.S_IMODE(kept.mode))
 
 
-def _rights(mode: int) -> int:
+def _permissions(mode: int) -> int:
     return 0 if stat.S_ISLNK(mode) else stat.S_IMODE(mode)
 
 
 def row(path: str, old: FileContent | None, new: FileContent | None) -> FileChange:
-    """What a step does to a file, in figures where it is a text that can be compared."""
+    """The effect of a step on a file, with line counts if it is text that can be compared."""
     before, after = text_of(old.data if old else b""), text_of(new.data if new else b"")
     added = removed = 0
     if before is not None and after is not None:
         _, added, removed = difference(before, after)
-    seen = "comes back" if old is None else "goes" if new is None else ""
+    seen = "restored" if old is None else "deleted" if new is None else ""
     if before is None or after is None:
         seen = f"{seen}, binary".lstrip(", ")
     return FileChange(path, added, removed, seen=seen)
 
 
 def text_of(data: bytes) -> str | None:
-    """Bytes as a text that can be compared; None for what is none, or is large."""
+    """Bytes as text that can be compared; None if they are not text or above `COMPARED` bytes."""
     if len(data) > COMPARED or b"\0" in data:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What agents made of files, one difference by agent and file: from what was kept to what is there now."""
+"""The differences that agents made to files, one for each agent and file, from the saved content to the present one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from friday_cli.core.protocol.receipt import KeptFile
 from friday_cli.core.text.diff import difference
 
 from .blobs import Blobs
-from .file_history import FileHistory, RecordedChange, follows, same
-from .file_state import NOTHING, FileState, file_state, place
+from .file_history import FileHistory, RecordedChange, is_original, is_result, same_content
+from .file_state import ABSENT, FileState, decode_path, file_state
 from .restore_plan import WritableFolders, text_of
 
 
 class FileDiff(msgspec.Struct, frozen=True):
-    """What one agent did to one file and nobody accepted or took back yet.
+    """The changes of one agent to one file that were neither accepted nor undone.
 
-    `key` names the file to `put_back` and `accept`. `by` says how it is known: by a file tool, or seen after a command.
-    `diff` is unified, without its head, its length limited; `remark` says why there is none ("binary", "not kept", ...).
-    `newest` tells that nobody changed the file after this agent, `yours` that it holds something else by now.
+    `key` identifies the file for `put_back` and `accept`. `by` tells whether a file tool or a command made the changes.
+    `diff` is a unified diff without header, limited in length; `remark` says why there is none ("binary", "not kept",
+    ...). `newest` is True if no other agent changed the file later, `yours` if its content is a different one by now.
     """
 
     agent: str
@@ -38,34 +38,34 @@ class FileDiff(msgspec.Struct, frozen=True):
     yours: bool = False
 
 
-def standing(ledger: FileHistory) -> dict[str, list[RecordedChange]]:
-    """The changes of each file that were neither accepted nor taken back, by its key."""
-    found = {key: _standing(changes, ledger.accepted.get(key, 0)) for key, changes in ledger.files.items()}
+def pending_changes(history: FileHistory) -> dict[str, list[RecordedChange]]:
+    """The changes of each file that were neither accepted nor undone, by file key."""
+    found = {key: _pending(changes, history.accepted.get(key, 0)) for key, changes in history.files.items()}
     return {key: changes for key, changes in found.items() if changes}
 
 
-def _standing(changes: Sequence[RecordedChange], accepted: int) -> list[RecordedChange]:
-    left: list[RecordedChange] = []
+def _pending(changes: Sequence[RecordedChange], accepted: int) -> list[RecordedChange]:
+    pending: list[RecordedChange] = []
     undone: dict[tuple[str, int], list[RecordedChange]] = {}
     for change in changes:
         kept = change.kept
         if change.seq <= accepted:
             continue
         if change.by != "person":
-            left = [*left, change]
+            pending = [*pending, change]
             continue
-        back = next((i for i, c in enumerate(left) if follows(kept.after, kept.new_mode, c.kept, before=True)), None)
-        again = undone.pop((kept.after, stat.S_IFMT(kept.new_mode)), None)
-        if back is not None:
-            undone[kept.before, stat.S_IFMT(kept.mode)] = left
-            left = left[:back]
-        elif again is not None:
-            left = again
-    return left
+        target = next((i for i, c in enumerate(pending) if is_original(kept.after, kept.new_mode, c.kept)), None)
+        redone = undone.pop((kept.after, stat.S_IFMT(kept.new_mode)), None)
+        if target is not None:
+            undone[kept.before, stat.S_IFMT(kept.mode)] = pending
+            pending = pending[:target]
+        elif redone is not None:
+            pending = redone
+    return pending
 
 
-def strands(changes: Sequence[RecordedChange]) -> list[list[RecordedChange]]:
-    """Changes of one file, those of the same agent in a row together."""
+def by_agent(changes: Sequence[RecordedChange]) -> list[list[RecordedChange]]:
+    """The changes of one file, consecutive changes of the same agent grouped."""
     found: list[list[RecordedChange]] = []
     for change in changes:
         if found and found[-1][-1].agent == change.agent:
@@ -75,69 +75,79 @@ def strands(changes: Sequence[RecordedChange]) -> list[list[RecordedChange]]:
     return found
 
 
-def review(ledger: FileHistory, folders: WritableFolders, blobs: Blobs, *, most: int) -> list[FileDiff]:
-    """One row for each agent and file, agents in the order of their paths. Blocks; what cannot be read is a remark."""
+def review(history: FileHistory, folders: WritableFolders, blobs: Blobs, *, most: int) -> list[FileDiff]:
+    """One row for each agent and file, ordered by agent path. A file that cannot be read gets a remark. Blocks."""
     rows: list[FileDiff] = []
-    for key, changes in standing(ledger).items():
-        here = _here(folders, changes[-1].kept, most)
+    for key, changes in pending_changes(history).items():
+        current = _current_state(folders, changes[-1].kept, most)
         first = changes[0].kept
-        if here is not None and here.holds(first.mode, first.before) and here.mode == first.mode and not first.lost:
-            continue  # all of it is gone again
-        found = strands(changes)
-        for at, strand in enumerate(found):
-            newest = at + 1 == len(found)
-            after = here if newest else _kept(found[at + 1][0].kept, blobs)
-            rows.append(_row(key, strand, _kept(strand[0].kept, blobs), after, newest))
-    return sorted(_joined(rows), key=lambda row: ([int(n) for n in row.agent.split(".")[1:]], row.path))
+        undone = current is not None and current.has_content(first.mode, first.before) and current.mode == first.mode
+        if undone and not first.lost:
+            continue
+        groups = by_agent(changes)
+        for at, group in enumerate(groups):
+            newest = at + 1 == len(groups)
+            after = current if newest else _state_before(groups[at + 1][0].kept, blobs)
+            rows.append(_row(key, group, _state_before(group[0].kept, blobs), after, newest))
+    return sorted(_merged(rows), key=lambda row: ([int(n) for n in row.agent.split(".")[1:]], row.path))
 
 
-def _here(folders: WritableFolders, kept: KeptFile, most: int) -> FileState | None:
-    path = place(folders.root, kept)
-    root = folders.above(path)
+def _current_state(folders: WritableFolders, kept: KeptFile, most: int) -> FileState | None:
+    path = decode_path(folders.root, kept)
+    root = folders.root_of(path)
     try:
         return None if root is None else file_state(root, path, most=most)
     except OSError:
         return None
 
 
-def _kept(kept: KeptFile, blobs: Blobs) -> FileState | None:
-    """What a file held before a change; None where that is not known any more."""
+def _state_before(kept: KeptFile, blobs: Blobs) -> FileState | None:
+    """The state of a file before a change; None if its content is not stored."""
     if not kept.mode:
-        return NOTHING
+        return ABSENT
     data = None if kept.lost else blobs.get(kept.before)
     return None if data is None else FileState(kept.mode, kept.before, data, len(data))
 
 
 def _row(
-    key: str, strand: Sequence[RecordedChange], before: FileState | None, after: FileState | None, newest: bool
+    key: str, changes: Sequence[RecordedChange], before: FileState | None, after: FileState | None, newest: bool
 ) -> FileDiff:
-    first, last = strand[0].kept, strand[-1].kept
+    first, last = changes[0].kept, changes[-1].kept
     kind: Literal["made", "changed", "deleted"] = "changed" if first.mode else "made"
     if not last.new_mode:
         kind = "deleted"
-    yours = newest and after is not None and not follows(after.digest, after.mode, last)
-    diff, added, removed, remark = _compared(before, after)
-    by = tuple(dict.fromkeys(change.by for change in strand))
+    yours = newest and after is not None and not is_result(after.digest, after.mode, last)
+    diff, added, removed, remark = _compare(before, after)
     return FileDiff(
-        strand[0].agent, first.path, key, kind, added, removed, diff, remark, by, newest=newest, yours=yours
+        agent=changes[0].agent,
+        path=first.path,
+        key=key,
+        kind=kind,
+        added=added,
+        removed=removed,
+        diff=diff,
+        remark=remark,
+        by=tuple(dict.fromkeys(change.by for change in changes)),
+        newest=newest,
+        yours=yours,
     )
 
 
-def _compared(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:
-    """The difference with its figures, or a remark on why there is none."""
+def _compare(before: FileState | None, after: FileState | None) -> tuple[str, int, int, str]:
+    """The diff, lines added and removed, and a remark if there is no diff."""
     if before is None or after is None:
-        return "", 0, 0, "what it held is not kept"
+        return "", 0, 0, "its earlier content is not stored"
     sides = [text_of(s.data) if s.data is not None else "" if not s.mode else None for s in (before, after)]
     if sides[0] is None or sides[1] is None:
         large = any(s.mode and s.data is None for s in (before, after))
-        return "", 0, 0, "too large to be shown" if large else "binary"
-    if same(before.digest, before.mode, after.digest, after.mode) and before.mode != after.mode:
-        return "", 0, 0, f"rights {stat.S_IMODE(before.mode):o} -> {stat.S_IMODE(after.mode):o}"
+        return "", 0, 0, "too large to show" if large else "binary"
+    if same_content(before.digest, before.mode, after.digest, after.mode) and before.mode != after.mode:
+        return "", 0, 0, f"permissions {stat.S_IMODE(before.mode):o} -> {stat.S_IMODE(after.mode):o}"
     return *difference(sides[0], sides[1]), ""
 
 
-def _joined(rows: Sequence[FileDiff]) -> list[FileDiff]:
-    """The rows, with all that one agent did to one file in one of them."""
+def _merged(rows: Sequence[FileDiff]) -> list[FileDiff]:
+    """The rows, with those of the same agent and file merged into one."""
     found: dict[tuple[str, str], FileDiff] = {}
     for row in rows:
         old = found.get((row.agent, row.key))

@@ -1,8 +1,8 @@
-"""What the files of a workspace hold before a command runs, so that what it changes can be told and brought back.
+"""A snapshot of a workspace's files before a command runs, so that its changes can be detected and undone.
 
-Nobody can tell beforehand what a command will change. So all that may matter is looked at: files that git does not ignore,
-and small ones that it does where their folder is not ignored itself, within limits. Contents lie in a nameless file on
-disk that is gone with the process.
+It is not known beforehand what a command will change. So the snapshot covers, within limits, all files that git does not
+ignore, and small ignored files whose folder is not ignored. The contents are in an unnamed file on disk that disappears
+with the process.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ import msgspec
 from ..fs import change_detection
 from ..fs.gitignore import Level, level_of, top_of
 from .blobs import MEGABYTE
-from .file_state import NOTHING, FileState, file_state
+from .file_state import ABSENT, FileState, file_state
 
 IGNORED = 64 * 1024
-"""Bytes of a file that git ignores, such as `.env`, up to which it is looked at all the same."""
+"""Largest ignored file (such as `.env`) that is included, in bytes."""
 TICK_NS = 20_000_000
+"""Upper bound of the resolution of file timestamps, in nanoseconds."""
 JUST_NOW = (-1,)
 """The stamp of a file that changed within the last tick of the clock, and may change again within it."""
-_NEVER = frozenset(
+_SKIPPED = frozenset(
     (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".cache", ".mypy_cache",
      ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next")
 )  # fmt: skip
-_MADE = frozenset(("target", "dist", "build", "vendor"))
-"""Folders that are passed over where no repository says what is ignored."""
+_BUILD_FOLDERS = frozenset(("target", "dist", "build", "vendor"))
+"""Folders that are skipped outside a repository, where no ignore rules exist."""
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True):
-    """How much is looked at: bytes of one file and of all, files, seconds."""
+    """The size of a snapshot: bytes of one file and of all, number of files, seconds of one scan."""
 
     file: int = 10 * MEGABYTE
     all: int = 200 * MEGABYTE
@@ -46,7 +47,8 @@ class SnapshotLimits(msgspec.Struct, frozen=True):
 
 
 class FileSnapshot(msgspec.Struct, frozen=True):
-    """A file as it was: `stamp` changes whenever it does; its content lies at `start`, or `lost` says why it does not."""
+    """A file in the snapshot. `stamp` changes whenever the file does. Its content is at `start` of the content file, or
+    `lost` says why it was not saved."""
 
     root: str
     stamp: tuple[int, ...]
@@ -57,7 +59,7 @@ class FileSnapshot(msgspec.Struct, frozen=True):
 
 
 class SnapshotChange(msgspec.Struct, frozen=True):
-    """A file that changed: what it held, and what it holds now. `lost` as in `Seen`."""
+    """A file that changed, with the states before and after. `lost` as in `FileSnapshot`."""
 
     root: Path
     path: Path
@@ -67,12 +69,13 @@ class SnapshotChange(msgspec.Struct, frozen=True):
 
 
 class Snapshot:
-    """What the files below `roots` held at the last look. Every call blocks; what cannot be read is passed over."""
+    """The files below `roots` as they were at the last scan; contents are stored in `folder`. Every call blocks. Files
+    that cannot be read are skipped."""
 
     def __init__(self, roots: Sequence[Path], folder: Path, limits: SnapshotLimits) -> None:
         self.problem = ""
-        """Why not everything is looked at, "" where it is."""
-        self.taken = False
+        """Why the snapshot was given up, "" while it works."""
+        self.ready = False
         self._roots = [
             root for root in roots if not any(root != other and root.is_relative_to(other) for other in roots)
         ]
@@ -83,20 +86,20 @@ class Snapshot:
         self._end = 0
 
     def update(self) -> None:
-        """Take everything as it is now for what was there before."""
+        """Make the present files the snapshot."""
         found = self._walk()
         if found is None:
             return
         for path in self._files.keys() - found.keys():
             del self._files[path]
         for path, (root, status) in found.items():
-            self._learn(path, root, status)
-        self.taken = True
+            self._save(path, root, status)
+        self.ready = True
 
     def differences(self) -> list[SnapshotChange]:
-        """What changed since the last look, which this one is from now on."""
+        """The changes since the last scan; the present files become the snapshot."""
         found = self._walk()
-        if not self.taken or found is None:
+        if not self.ready or found is None:
             return []
         rows = []
         for path in sorted(self._files.keys() | found.keys()):
@@ -104,22 +107,22 @@ class Snapshot:
             root, status = found.get(path, ("", None))
             if old is not None and status is not None and old.stamp == _stamp(status) != JUST_NOW:
                 continue
-            before = self._before(old)
+            before = self._state(old)
             if status is None:
                 assert old is not None
-                root, after = old.root, NOTHING
+                root, after = old.root, ABSENT
                 del self._files[path]
             else:
-                self._learn(path, root, status)
-                after = _sight(root, path, self._limits.file)
+                self._save(path, root, status)
+                after = _file_state(root, path, self._limits.file)
             if (before.mode, before.digest) != (after.mode, after.digest) or (old is not None and old.lost):
                 rows.append(SnapshotChange(Path(root), Path(path), before, after, old.lost if old else ""))
         return rows
 
-    def wrote(self, path: Path) -> None:
-        """Friday itself changed this file, and knows what it held."""
+    def file_written(self, path: Path) -> None:
+        """Update one file that Friday itself changed."""
         name = str(path)
-        if not self.taken:
+        if not self.ready:
             return
         try:
             status = os.stat(name, follow_symlinks=False)
@@ -128,77 +131,77 @@ class Snapshot:
             return
         root = next((root for root in self._roots if path.is_relative_to(root)), None)
         if root is not None and (name in self._files or len(self._files) < self._limits.files):
-            self._learn(name, str(root), status)
+            self._save(name, str(root), status)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop the snapshot."""
         self._files.clear()
-        self.taken = False
+        self.ready = False
         if self._contents is not None:
             self._contents.close()
             self._contents = None
 
     # ---- one file -----------------------------------------------------------------------
 
-    def _learn(self, path: str, root: str, status: os.stat_result) -> None:
+    def _save(self, path: str, root: str, status: os.stat_result) -> None:
         old, stamp = self._files.get(path), _stamp(status)
         if old is not None and old.stamp == stamp != JUST_NOW:
             return
         self._files.pop(path, None)
         if self._end + status.st_size > self._limits.all:
-            self._tighten()
+            self._compact()
         if status.st_size > self._limits.file:
             lost = f"it was larger than {self._limits.file // MEGABYTE} MB"
         elif self._end + status.st_size > self._limits.all:
-            lost = f"the folder holds more than the {self._limits.all // MEGABYTE} MB that are kept before a command"
+            lost = f"the folder has more than the {self._limits.all // MEGABYTE} MB that are saved before a command"
         else:
             lost = "it could not be read"
-            data = _sight(root, path, self._limits.file).data
+            data = _file_state(root, path, self._limits.file).data
             if data is not None:
                 try:
                     self._files[path] = FileSnapshot(root, stamp, status.st_mode, self._store(data), len(data))
                     return
                 except OSError as error:
-                    lost = f"it could not be kept: {error.strerror}"
+                    lost = f"it could not be saved: {error.strerror}"
         self._files[path] = FileSnapshot(root, stamp, status.st_mode, lost=lost)
 
     def _store(self, data: bytes) -> int:
         if self._contents is None:
-            self._contents = self._file()
+            self._contents = self._new_content_file()
         start = self._end
         self._contents.seek(start)
-        left = memoryview(data)
-        while left:  # not buffered: a full disk must be told of this content, and of no other
-            left = left[self._contents.write(left) :]
+        rest = memoryview(data)
+        while rest:  # unbuffered: the error of a full disk must be raised for this content
+            rest = rest[self._contents.write(rest) :]
         self._end += len(data)
         return start
 
-    def _file(self) -> IO[bytes]:
+    def _new_content_file(self) -> IO[bytes]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return tempfile.TemporaryFile(dir=self._folder, buffering=0)
 
-    def _tighten(self) -> None:
-        """Leave out of the contents what no file holds any more."""
-        if self._contents is None or sum(seen.size for seen in self._files.values()) > self._end // 2:
+    def _compact(self) -> None:
+        """Remove contents that no file has any longer, if they are at least half of the content file."""
+        if self._contents is None or sum(file.size for file in self._files.values()) > self._end // 2:
             return
-        old, end, kept = self._contents, self._end, {}
+        old, end, moved = self._contents, self._end, {}
         try:
-            self._contents, self._end = self._file(), 0
-            for path, seen in self._files.items():
-                if not seen.lost:
-                    old.seek(seen.start)
-                    kept[path] = msgspec.structs.replace(seen, start=self._store(old.read(seen.size)))
-        except OSError:  # no room for both
+            self._contents, self._end = self._new_content_file(), 0
+            for path, file in self._files.items():
+                if not file.lost:
+                    old.seek(file.start)
+                    moved[path] = msgspec.structs.replace(file, start=self._store(old.read(file.size)))
+        except OSError:  # no space for both files
             if self._contents is not old:
                 self._contents.close()
             self._contents, self._end = old, end
             return
-        self._files |= kept
+        self._files |= moved
         old.close()
 
-    def _before(self, old: FileSnapshot | None) -> FileState:
+    def _state(self, old: FileSnapshot | None) -> FileState:
         if old is None:
-            return NOTHING
+            return ABSENT
         if old.lost or self._contents is None:
             return FileState(old.mode, size=old.size)
         self._contents.seek(old.start)
@@ -208,44 +211,45 @@ class Snapshot:
     # ---- all files ----------------------------------------------------------------------
 
     def _walk(self) -> dict[str, tuple[str, os.stat_result]] | None:
-        """Every file that is looked at; None where there are too many, which ends the looking for good."""
+        """Every file of the snapshot by path, with its root and status; None if there are too many, which disables the
+        snapshot."""
         if self.problem:
             return None
-        until = time.monotonic() + self._limits.seconds
+        deadline = time.monotonic() + self._limits.seconds
         found: dict[str, tuple[str, os.stat_result]] = {}
         for root in self._roots:
             for count, (path, status) in enumerate(_files(root)):
                 found[path] = str(root), status
                 if len(found) > self._limits.files:
-                    self._give_up(f"the folder holds more than {self._limits.files:,} files")
+                    self._disable(f"the folder has more than {self._limits.files:,} files")
                     return None
-                if count % 256 == 0 and time.monotonic() > until:
-                    self._give_up(f"looking at the folder takes longer than {self._limits.seconds:g} s")
+                if count % 256 == 0 and time.monotonic() > deadline:
+                    self._disable(f"scanning the folder takes longer than {self._limits.seconds:g} s")
                     return None
         return found
 
-    def _give_up(self, why: str) -> None:
+    def _disable(self, why: str) -> None:
         self.close()
         self.problem = why
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """Another one whenever the file changed; of a file that changed just now none that it could have again: the clock of
-    file systems ticks slowly."""
+    """A value that changes whenever the file does. `JUST_NOW` for a file that changed within the last tick: it could
+    change again without a new timestamp."""
     if status.st_ctime_ns > change_detection.now() - TICK_NS:
         return JUST_NOW
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
 
 
-def _sight(root: str, path: str, most: int) -> FileState:
+def _file_state(root: str, path: str, most: int) -> FileState:
     try:
         return file_state(Path(root), Path(path), most=most)
     except OSError:
-        return NOTHING
+        return ABSENT
 
 
 def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """The files and links below a folder that may matter, in no order."""
+    """The files and links below a folder that a snapshot includes, in no order."""
     level, ignored = level_of(root)
     repository = top_of(root) is not None
     waiting: list[tuple[str, Level | None]] = [(str(root), None if ignored else level)]
@@ -255,7 +259,7 @@ def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name in _NEVER or (entry.name in _MADE and not repository):
+                        if entry.name in _SKIPPED or (entry.name in _BUILD_FOLDERS and not repository):
                             continue
                         if rules is None or not rules.hides(entry.path, True):
                             waiting.append((entry.path, rules and rules.below(entry.path)))
@@ -266,4 +270,4 @@ def _files(root: Path) -> Iterator[tuple[str, os.stat_result]]:
                     if rules is None or status.st_size <= IGNORED or not rules.hides(entry.path, False):
                         yield entry.path, status
         except OSError:
-            continue  # gone meanwhile, or not ours to read
+            continue  # removed since, or not readable

@@ -1,4 +1,4 @@
-"""Stands between a workspace and its files: nothing is changed before a keeper, where there is one, knows what was there."""
+"""Runs around every change of a workspace's files, so that the recorder can save their content first."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from .recorder import CheckpointRecorder, PendingChange
 
 
 class WriteHook:
-    """`above` gives the root that a path lies below. Without a `keeper` nothing is kept."""
+    """`root_of` returns the root that contains a path. Without a `recorder` nothing is saved."""
 
-    def __init__(self, above: Callable[[Path], Path | None]) -> None:
-        self.keeper: CheckpointRecorder | None = None
-        self._above = above
-        self._changing = asyncio.Lock()
+    def __init__(self, root_of: Callable[[Path], Path | None], recorder: CheckpointRecorder | None = None) -> None:
+        self.recorder = recorder
+        self._root_of = root_of
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def changing(self, agent: str, changes: Sequence[tuple[Path, FileContent | None]]) -> AsyncIterator[None]:
-        """What these files hold is kept before the block changes them; one such change at a time."""
-        if self.keeper is None:
+        """Save the content of these files before the block changes them; one block at a time."""
+        if self.recorder is None:
             yield
             return
-        async with self._changing:
-            coming = [PendingChange(root, path, new) for path, new in changes if (root := self._above(path))]
-            kept = await self.keeper.before(agent, coming)
+        async with self._lock:
+            pending = [PendingChange(root, path, new) for path, new in changes if (root := self._root_of(path))]
+            kept = await self.recorder.save_before(agent, pending)
             try:
                 yield
             except Exception:
-                await self.keeper.undone(agent, kept)
+                await self.recorder.changes_failed(agent, kept)
                 raise
-            await self.keeper.wrote(coming)
+            await self.recorder.changes_made(pending)
 
-    async def begins(self, commands: Iterable[RunningCommand]) -> None:
-        """A command is about to run, while `commands` may be running: what is there now is what it will find."""
-        if self.keeper is not None:
+    async def command_started(self, commands: Iterable[RunningCommand]) -> None:
+        """Call before a command starts; `commands` are those that may be running already."""
+        if self.recorder is not None:
             running = (command.process for command in commands if command.process.running)
-            await self.keeper.begins(next((process.agent for process in running), ""))
+            await self.recorder.command_started(next((process.agent for process in running), ""))
 
-    async def ended(self, agent: str) -> None:
-        """A command of `agent` ran."""
-        if self.keeper is not None:
-            await self.keeper.ended(agent)
+    async def command_ended(self, agent: str) -> None:
+        """Call after a command of `agent` ended."""
+        if self.recorder is not None:
+            await self.recorder.command_ended(agent)
 
     async def close(self) -> None:
-        """Nothing runs any more."""
-        if self.keeper is not None:
-            await self.keeper.close()
+        """Call when no command runs and none will start."""
+        if self.recorder is not None:
+            await self.recorder.close()

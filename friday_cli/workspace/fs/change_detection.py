@@ -1,4 +1,4 @@
-"""Which files changed while a command ran, where a short look can tell."""
+"""Detects which files changed while a command ran, with a scan of limited time."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pathlib import Path
 
 from friday_cli.core.protocol.receipt import FileChange
 
-LOOK_S, LOOK_MOST_S = 0.05, 1.0
-"""How long a look at the workspace may take: seconds of the processor, and by the clock, where a machine is busy or a
-file system slow."""
+SCAN_CPU_S, SCAN_S = 0.05, 1.0
+"""Limits of one scan, in seconds: processor time, and elapsed time on a busy machine or a slow file system."""
 FILES, BYTES = 50, 32 * 1024 * 1024
-"""How many changed files are listed, and how much of them is read for their hashes."""
+"""Changed files that are listed, and bytes of them that are read for their hashes."""
 _SKIPPED = frozenset(
     (".git", ".hg", ".svn", "node_modules", ".venv", "venv", "__pycache__", "target", "dist", "build", ".tox", ".nox",
      ".cache", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".idea", ".next", "vendor")
 )  # fmt: skip
 _COARSE = 5
-"""Linux's CLOCK_REALTIME_COARSE, the clock file systems stamp with."""
+"""Linux's CLOCK_REALTIME_COARSE, the clock that file systems take timestamps from."""
 
 
 def now() -> int:
-    """The time a file would be stamped with, in nanoseconds."""
+    """The timestamp that a file written now would get, in nanoseconds."""
     try:
         return time.clock_gettime_ns(_COARSE)
     except OSError:
@@ -35,9 +34,10 @@ def now() -> int:
 def since(
     roots: Sequence[Path], start: int, *, label: Callable[[Path], str], known: dict[str, str], remark: str
 ) -> tuple[FileChange, ...] | None:
-    """Files below `roots` changed at or after `start`; None when there is too much to look through.
+    """Files below `roots` changed at or after `start` (nanoseconds); None when the scan exceeds its time limits.
 
-    `known` gives the hashes of what Friday itself wrote: files that still hold just that are left out.
+    `known` maps paths to the hashes of what Friday itself wrote; files that still have that content are omitted.
+    `remark` becomes the `seen` field of each row.
     """
     found = _touched(roots, start)
     if found is None:
@@ -59,10 +59,10 @@ def since(
 
 
 def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
-    worked, until = time.thread_time() + LOOK_S, time.monotonic() + LOOK_MOST_S
+    cpu_deadline, deadline = time.thread_time() + SCAN_CPU_S, time.monotonic() + SCAN_S
     found, folders = [], [str(root) for root in roots]
     while folders:
-        if time.thread_time() > worked or time.monotonic() > until:
+        if time.thread_time() > cpu_deadline or time.monotonic() > deadline:
             return None
         try:
             with os.scandir(folders.pop()) as names:
@@ -75,7 +75,7 @@ def _touched(roots: Sequence[Path], start: int) -> list[tuple[str, int]] | None:
                         if status.st_ctime_ns >= start:
                             found.append((name.path, status.st_size))
         except OSError:
-            continue  # gone meanwhile, or not ours to read
+            continue  # removed since, or not readable
     return found
 
 

@@ -1,4 +1,4 @@
-"""What git ignores below a folder: .gitignore files, nested, and .git/info/exclude; standard library only."""
+"""Which paths git ignores below a folder: nested .gitignore files and .git/info/exclude. Standard library only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IgnoreFile:
         return bool(self._rules)
 
     def verdict(self, path: str, folder: bool) -> bool | None:
-        """Whether `path`, relative to the file's folder, is ignored (True), kept all the same (False), or not spoken of."""
+        """Whether `path`, relative to the file's folder, is ignored (True), explicitly kept (False) or not matched."""
         for pattern, keeps, folders_only in self._rules:
             if (folder or not folders_only) and pattern.fullmatch(path):
                 return not keeps
@@ -36,7 +36,7 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     if line.startswith("#"):
         return None
     stripped = line.rstrip(" \t")
-    if stripped.endswith("\\") and len(stripped) < len(line):  # an escaped blank belongs to the name
+    if stripped.endswith("\\") and len(stripped) < len(line):  # an escaped blank is part of the name
         stripped += line[len(stripped)]
     keeps = stripped.startswith("!")
     text = stripped[1:] if keeps else stripped
@@ -48,14 +48,14 @@ def _rule(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     if not text:
         return None
     try:
-        inner = globs.body(text, braces=False)
+        inner = globs.to_regex(text, braces=False)
     except (ValueError, re.error):
         return None
     return re.compile(inner if anchored else f"(?:.*/)?{inner}", re.S), keeps, folders_only
 
 
 class Level:
-    """The rules that hold in one folder: its own, and those of the folders above up to the top of the repository."""
+    """The rules that apply in one folder: its own, and those of its parent folders up to the top of the repository."""
 
     def __init__(self, folder: str, above: Level | None) -> None:
         self._prefix = len(folder.rstrip("/")) + 1
@@ -66,13 +66,13 @@ class Level:
         self._exclude = IgnoreFile(_text(_common(git) + "/info/exclude")) if self.repository else IgnoreFile("")
 
     def below(self, folder: str) -> Level:
-        """The level of a folder in this one; this one itself where that folder adds nothing."""
+        """The level of a subfolder; this level itself if the subfolder adds no rules."""
         if os.path.lexists(folder + "/.gitignore") or os.path.lexists(folder + "/.git"):
             return Level(folder, self)
         return self
 
     def hides(self, path: str, folder: bool) -> bool:
-        """Whether `path` (absolute, in this level's folder or below) is ignored, its parents not being so."""
+        """Whether `path` (absolute, below this level's folder) is ignored, given that its parents are not."""
         level: Level | None = self
         while level is not None:
             verdict = level._own.verdict(path[level._prefix :], folder) if level._own else None
@@ -85,12 +85,12 @@ class Level:
 
 
 def top_of(folder: Path) -> Path | None:
-    """The top of the repository `folder` lies in, None where it is in none."""
+    """The top of the repository that contains `folder`, None outside a repository."""
     return next((path for path in (folder, *folder.parents) if os.path.lexists(path / ".git")), None)
 
 
 def level_of(folder: Path) -> tuple[Level, bool]:
-    """The rules that hold in `folder`, and whether `folder` itself is ignored."""
+    """The rules that apply in `folder`, and whether `folder` itself is ignored."""
     top = top_of(folder) or folder
     level = Level(str(top), None)
     path = str(top)
@@ -103,12 +103,12 @@ def level_of(folder: Path) -> tuple[Level, bool]:
 
 
 def rules_in(path: Path) -> IgnoreFile:
-    """The rules of one file, none where it does not exist."""
+    """The rules of one file; no rules if it does not exist."""
     return IgnoreFile(_text(str(path)))
 
 
 def _common(git: str) -> str:
-    """The folder with `info/exclude`: of a worktree (where .git is a file) that of its repository."""
+    """The git folder that has `info/exclude`; for a linked worktree (.git is a file) that of its repository."""
     if not os.path.isfile(git):
         return git
     pointed = os.path.join(os.path.dirname(git), _text(git).removeprefix("gitdir:").strip())

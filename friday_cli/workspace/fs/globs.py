@@ -1,4 +1,4 @@
-"""File name patterns as regular expressions; standard library only."""
+"""Translates file name patterns into regular expressions. Standard library only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 _CLASS = re.compile(r"\[([!^]?)((?:\](?=[^\]]*\]))?(?:\\.|[^\]\\])*)\]", re.S)
 
 
-def body(pattern: str, *, braces: bool) -> str:
-    """The regular expression of a pattern that speaks of a path with `/`. Raises ValueError for an unclosed `[` or `{`.
+def to_regex(pattern: str, *, braces: bool) -> str:
+    """The regular expression of a pattern for a whole path with `/`. Raises ValueError for an unclosed `[` or `{`.
 
-    `*` and `?` stop at `/`, `**` as a whole component does not, `[a-z]` `[!a]` are classes, `\\` takes the next
-    character as it is, and `{a,b}` are alternatives where `braces` says so.
+    `*` and `?` stop at `/`; `**` as a whole component does not. `[a-z]` and `[!a]` are classes, `\\` escapes the next
+    character, and `{a,b}` are alternatives if `braces` is set.
     """
     out, at, depth = "", 0, 0
     while at < len(pattern):
@@ -58,30 +58,30 @@ def body(pattern: str, *, braces: bool) -> str:
 
 
 def _ranges(inner: str) -> str:
-    """The inside of a class; a leading `]` stands for itself."""
+    """The inside of a class; a leading `]` is literal."""
     return "\\" + inner if inner.startswith("]") else inner
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
+def compile_glob(pattern: str) -> re.Pattern[str]:
     """A matcher (use `fullmatch`) for paths relative to the searched folder.
 
     A pattern without `/` matches the last name at any depth. Raises ValueError.
     """
     pattern = pattern.removeprefix("./").removeprefix("/")
     try:
-        inner = body(pattern, braces=True)
+        inner = to_regex(pattern, braces=True)
         return re.compile(inner if "/" in pattern or pattern == "**" else f"(?:.*/)?(?:{inner})", re.S)
     except re.error as error:
         raise ValueError(str(error)) from None
 
 
 def names_hidden(pattern: str) -> bool:
-    """Whether the pattern itself speaks of a name that begins with a dot."""
+    """Whether the pattern explicitly matches names that begin with a dot."""
     return any(part.startswith((".", "{.", "[.")) or ",." in part for part in pattern.removeprefix("./").split("/"))
 
 
 def last_name(pattern: str) -> str:
-    """A simple pattern that the file's own name must match, "" where none can be told."""
+    """A simple pattern that the last name of a matching path must match, "" if none can be derived."""
     last = pattern.rpartition("/")[2]
     return (
         last
@@ -92,6 +92,6 @@ def last_name(pattern: str) -> str:
     )
 
 
-def plain(pattern: str) -> bool:
-    """Whether `last_name` says all there is to say: letters and stars, of which nobody has two opinions."""
+def is_simple(pattern: str) -> bool:
+    """Whether `last_name` is equivalent to the pattern: letters and stars, which every glob dialect reads alike."""
     return re.fullmatch(r"[\w.*+-]+", pattern, re.A) is not None and "**" not in pattern

@@ -1,4 +1,5 @@
-"""Files below a root, reached name by name, so that a link put in the way later leads nowhere."""
+"""Reads and writes files below a root. Paths are opened name by name without following links, so that a link that is
+created between check and use cannot lead out of the root."""
 
 from __future__ import annotations
 
@@ -20,16 +21,16 @@ from friday_cli.core.protocol.workspace import DirectoryEntry
 
 _WALK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 LOCK_S = 5.0
-"""How long a write waits for another program that writes into the same folder."""
+"""Seconds that a write waits for another program that holds the lock of the folder."""
 _locks: weakref.WeakValueDictionary[Path, threading.Lock] = weakref.WeakValueDictionary()
 _locks_guard = threading.Lock()
 
 
 @contextlib.contextmanager
-def parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the folder `path` lies in, reached from `root` without following any link.
+def open_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
+    """A descriptor of the parent folder of `path`, opened from `root` without following any link.
 
-    `make` creates the folders that are missing. Raises OSError.
+    `make` creates missing folders. Raises OSError.
     """
     fd = os.open(root, _WALK)
     try:
@@ -46,15 +47,15 @@ def parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
 
 
 def read(root: Path, path: Path, limit: int) -> bytes:
-    """At most `limit` bytes of a regular file. Raises OSError, and ToolError for what is no regular file."""
+    """At most `limit` bytes of a regular file. Raises OSError, and ToolError if it is not a regular file."""
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    with parent(root, path) as folder:
+    with open_parent(root, path) as folder:
         return _read(folder, path.name, limit)
 
 
 def _read(folder: int, name: str, limit: int) -> bytes:
-    _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device may already do something
+    _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))  # opening a device can have side effects
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(fd, "rb", buffering=0) as file:
         size = _require_file(os.fstat(fd)).st_size
@@ -67,40 +68,40 @@ def _read(folder: int, name: str, limit: int) -> bytes:
 
 def _require_file(found: os.stat_result) -> os.stat_result:
     if stat.S_ISLNK(found.st_mode):
-        raise ToolError("a symbolic link was put in its place just now.", hint="Try again.")
+        raise ToolError("it was just replaced by a symbolic link.", hint="Try again.")
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(found.st_mode):
-        raise ToolError("it is a device, pipe or socket, and no regular file.")
+        raise ToolError("it is a device, pipe or socket, not a regular file.")
     return found
 
 
 def write(root: Path, path: Path, data: bytes, expect: str | None) -> str:
-    """Make `data` the whole of a file, or leave it as it is; its sha256. `expect` as in Workspace.write.
+    """Replace the content of a file by `data` atomically and return its sha256. `expect` as in Workspace.write.
 
-    Raises OSError and ToolError.
+    Raises OSError and ToolError; the file is then unchanged.
     """
     if path == root:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    with held(root, path, make=expect is None) as folder:
+    with locked_parent(root, path, make=expect is None) as folder:
         _replace(folder, path.name, data, expect)
     return hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager
-def held(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
-    """As `parent`, with every other Friday's writes of this file kept waiting. Raises OSError and ToolError."""
-    with _lock(path), parent(root, path, make=make) as walked:
-        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=walked)
+def locked_parent(root: Path, path: Path, *, make: bool = False) -> Iterator[int]:
+    """Like `open_parent`, but other writes of Friday to this file wait meanwhile. Raises OSError and ToolError."""
+    with _lock(path), open_parent(root, path, make=make) as opened:
+        folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=opened)
         try:
-            _alone(folder)
+            _lock_folder(folder)
             yield folder
         finally:
             os.close(folder)
 
 
 def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
-    old = _expected(folder, name, expect)
+    old = _require_expected(folder, name, expect)
     temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
@@ -109,9 +110,9 @@ def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
         finally:
             os.close(fd)
         if old is None:
-            appear(folder, temporary, name)
+            publish_new(folder, temporary, name)
         else:
-            _expected(folder, name, expect)
+            _require_expected(folder, name, expect)
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -121,9 +122,9 @@ def _replace(folder: int, name: str, data: bytes, expect: str | None) -> None:
 
 def _fill(fd: int, data: bytes, old: os.stat_result | None) -> None:
     if old is not None:
-        mine = os.fstat(fd)
-        if (mine.st_uid, mine.st_gid) != (old.st_uid, old.st_gid):
-            with contextlib.suppress(OSError):  # only root may give files away
+        new = os.fstat(fd)
+        if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+            with contextlib.suppress(OSError):  # only root may change the owner
                 os.fchown(fd, old.st_uid, old.st_gid)
         os.fchmod(fd, stat.S_IMODE(old.st_mode))
     view = memoryview(data)
@@ -132,12 +133,12 @@ def _fill(fd: int, data: bytes, old: os.stat_result | None) -> None:
     os.fsync(fd)
 
 
-def appear(folder: int, temporary: str, name: str) -> None:
-    """Give a finished new file its name, unless somebody else took it meanwhile."""
+def publish_new(folder: int, temporary: str, name: str) -> None:
+    """Rename a finished new file to `name`. Raises ToolError if a file of that name was created meanwhile."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        raise ToolError("it was created by somebody else meanwhile.", hint="Read it first.") from None
+        raise ToolError("it was created by another program meanwhile.", hint="Read it first.") from None
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS):
             raise
@@ -146,22 +147,22 @@ def appear(folder: int, temporary: str, name: str) -> None:
         os.unlink(temporary, dir_fd=folder)
 
 
-def _expected(folder: int, name: str, expect: str | None) -> os.stat_result | None:
-    """What stands at `name`; raises ToolError when that is not what the writer last saw."""
+def _require_expected(folder: int, name: str, expect: str | None) -> os.stat_result | None:
+    """The status of the file `name`. Raises ToolError if its content is not what the writer last read."""
     try:
         found = _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
         if expect is None:
             return None
-        raise ToolError("it was deleted since it was read.", hint="Write it anew if it is still wanted.") from None
+        raise ToolError("it was deleted since it was read.", hint="Create it again if it is still needed.") from None
     if expect is None:
         raise ToolError("it exists already.", hint="Read it before changing it.")
     if not found.st_mode & 0o222:
-        raise ToolError("it is read-only.", hint="Leave it, or make it writable first if that is meant.")
+        raise ToolError("it is read-only.", hint="Leave it, or make it writable first if that is intended.")
     digest = hashlib.sha256(_read(folder, name, found.st_size + 1)).hexdigest()
     if digest != expect:
         raise ToolError(
-            "it changed since it was read.", hint="Read it again and repeat the change on what it holds now."
+            "it changed since it was read.", hint="Read it again and repeat the change on its current content."
         )
     return found
 
@@ -176,16 +177,19 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _alone(folder: int) -> None:
-    """Keep other Fridays out of the folder until its descriptor is closed, where the file system can."""
+def _lock_folder(folder: int) -> None:
+    """Lock the folder against other friday processes until its descriptor is closed, if the file system supports it.
+
+    Raises ToolError after `LOCK_S`.
+    """
     import fcntl
 
-    until = time.monotonic() + LOCK_S
+    deadline = time.monotonic() + LOCK_S
     while True:
         try:
             return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise ToolError("another program keeps its folder locked.", hint="Try again later.") from None
             time.sleep(0.01)
         except OSError:
@@ -193,19 +197,19 @@ def _alone(folder: int) -> None:
 
 
 def entry(root: Path, path: Path) -> DirectoryEntry | None:
-    """What stands at `path`, None when nothing does. Raises OSError."""
+    """The entry at `path`, None if there is none. Raises OSError."""
     if path == root:
         return DirectoryEntry(path.name, "folder", 0, stat.S_IMODE(path.stat().st_mode))
     try:
-        with parent(root, path) as folder:
+        with open_parent(root, path) as folder:
             return _entry(folder, path.name)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
 def entries(root: Path, path: Path) -> list[DirectoryEntry]:
-    """The names in a folder, sorted. Raises OSError."""
-    with parent(root, path / "_") as folder:
+    """The entries of a folder, sorted by name. Raises OSError."""
+    with open_parent(root, path / "_") as folder:
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
             found = []

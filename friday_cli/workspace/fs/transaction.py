@@ -1,4 +1,4 @@
-"""Several changes of files at once: all of them, or none."""
+"""Applies several file changes at once: all of them, or none."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from . import safe_files
 
 LINK, FILE, PROGRAM = 0o120000, 0o100644, 0o100755
 LIMIT = 256_000_000
-"""Bytes of a file that is changed in this way."""
+"""Largest file that is changed in this way, in bytes."""
 
 
 class FileContent(msgspec.Struct, frozen=True):
-    """What a path holds: `mode` is LINK, FILE or PROGRAM, `data` the bytes, of a link where it leads. `rights` are the
-    exact permission bits to give it, None: those it has, or a new file gets."""
+    """The content of a path. `mode` is LINK, FILE or PROGRAM; `data` the bytes of the file, or the target of a link.
+    `rights` are exact permission bits to set; None keeps those it has, or gives those of a new file."""
 
     mode: int
     data: bytes
@@ -31,12 +31,12 @@ class FileContent(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[int, bytes]:
-        """Equal where the same is held."""
+        """Equal for equal content; `rights` do not count."""
         return self.mode, self.data
 
 
 class FileWrite(msgspec.Struct, frozen=True):
-    """One path and what it is to hold; None: nothing. It is only touched while it still holds `old`."""
+    """One path and its new content; None deletes it. It is changed only while its content still is `old`."""
 
     path: Path
     old: FileContent | None
@@ -44,14 +44,15 @@ class FileWrite(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The sha256 of what it will hold, "" for nothing."""
+        """The sha256 of the new content, "" for a deletion."""
         return "" if self.new is None else hashlib.sha256(self.new.data).hexdigest()
 
 
 def read_content(root: Path, path: Path) -> FileContent | None:
-    """What `path` holds; no link on the way to it is followed. Raises OSError, and ToolError for folders and devices."""
+    """The content of `path`; None if it does not exist. No link in the path is followed. Raises OSError, and ToolError
+    for folders, devices and files above `LIMIT`."""
     try:
-        with safe_files.parent(root, path) as folder:
+        with safe_files.open_parent(root, path) as folder:
             return _content(folder, path.name)
     except FileNotFoundError:
         return None
@@ -76,8 +77,8 @@ def _content(folder: int, name: str) -> FileContent | None:
 
 
 def apply_atomically(steps: Sequence[tuple[Path, FileWrite]]) -> None:
-    """Make all changes, each below its root. Raises ToolError, with everything as it was before; where even that fails,
-    it names the files."""
+    """Make all changes, each below its root. If one fails, the earlier ones are reverted and ToolError is raised; it names
+    the files that could not be reverted."""
     done: list[tuple[Path, FileWrite]] = []
     try:
         for root, step in steps:
@@ -85,37 +86,38 @@ def apply_atomically(steps: Sequence[tuple[Path, FileWrite]]) -> None:
             done.append((root, step))
     except (OSError, ToolError) as error:
         reason = error.message if isinstance(error, ToolError) else f"{error.strerror}."
-        left = _undone(done)
-        words = f" These could not be put back as they were: {', '.join(left)}." if left else " Nothing was changed."
-        raise ToolError(f"{step.path.name}: {reason}{words}") from None
+        failed = _revert(done)
+        outcome = f" These could not be reverted: {', '.join(failed)}." if failed else " Nothing was changed."
+        raise ToolError(f"{step.path.name}: {reason}{outcome}") from None
 
 
-def _undone(done: Sequence[tuple[Path, FileWrite]]) -> list[str]:
-    left = []
+def _revert(done: Sequence[tuple[Path, FileWrite]]) -> list[str]:
+    """Undo changes, the newest first; the paths that could not be reverted."""
+    failed = []
     for root, step in reversed(done):
         try:
             _make(root, step.path, step.new, step.old)
         except (OSError, ToolError):
-            left.append(str(step.path))
-    return left
+            failed.append(str(step.path))
+    return failed
 
 
 def _make(root: Path, path: Path, old: FileContent | None, new: FileContent | None) -> None:
-    with safe_files.held(root, path, make=new is not None) as folder:
-        here = _content(folder, path.name)
-        if (here and here.key) != (old and old.key):
+    with safe_files.locked_parent(root, path, make=new is not None) as folder:
+        current = _content(folder, path.name)
+        if (current and current.key) != (old and old.key):
             raise ToolError("it changed just now.")
         if new is None:
             os.unlink(path.name, dir_fd=folder)
         elif new.mode == LINK and old is None:
             os.symlink(new.data, path.name, dir_fd=folder)
         else:
-            _put(folder, path.name, old, new)
+            _replace(folder, path.name, old, new)
     if new is None:
-        _tidy(root, path.parent)
+        _remove_empty_folders(root, path.parent)
 
 
-def _put(folder: int, name: str, old: FileContent | None, new: FileContent) -> None:
+def _replace(folder: int, name: str, old: FileContent | None, new: FileContent) -> None:
     temporary = f".{name[:100]}.{secrets.token_hex(8)}.tmp"
     try:
         if new.mode == LINK:
@@ -123,7 +125,7 @@ def _put(folder: int, name: str, old: FileContent | None, new: FileContent) -> N
         else:
             _fill(folder, temporary, new, None if old is None or old.mode == LINK else name)
         if old is None:
-            safe_files.appear(folder, temporary, name)
+            safe_files.publish_new(folder, temporary, name)
         else:
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
@@ -133,7 +135,7 @@ def _put(folder: int, name: str, old: FileContent | None, new: FileContent) -> N
 
 
 def _fill(folder: int, temporary: str, new: FileContent, before: str | None) -> None:
-    """Write a file; its rights are those of `before`, but for who may run it."""
+    """Write a file with the permissions of the file `before`; only the executable bits are those of `new`."""
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         mode = os.fstat(fd).st_mode
@@ -142,7 +144,7 @@ def _fill(folder: int, temporary: str, new: FileContent, before: str | None) -> 
             if not found.st_mode & 0o222:
                 raise ToolError("it is read-only.")
             mode = found.st_mode
-            with contextlib.suppress(OSError):  # only root may give files away
+            with contextlib.suppress(OSError):  # only root may change the owner
                 os.fchown(fd, found.st_uid, found.st_gid)
         mode = stat.S_IMODE(mode)
         mode = mode | (mode & 0o444) >> 2 if new.mode == PROGRAM else mode & ~0o111
@@ -155,11 +157,11 @@ def _fill(folder: int, temporary: str, new: FileContent, before: str | None) -> 
         os.close(fd)
 
 
-def _tidy(root: Path, folder: Path) -> None:
-    """Remove the folders that a removal left empty, as git does."""
+def _remove_empty_folders(root: Path, folder: Path) -> None:
+    """Remove folders that a deletion left empty, as git does."""
     while folder != root:
         try:
-            with safe_files.parent(root, folder) as above:
+            with safe_files.open_parent(root, folder) as above:
                 os.rmdir(folder.name, dir_fd=above)
         except OSError:
             return  # not empty

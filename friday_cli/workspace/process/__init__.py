@@ -1,1 +1,1 @@
-"""What `local` is made of: starting and ending processes, holding their output, writing files whole."""
+"""Processes of a workspace: starting and ending them, and capturing their output."""

@@ -1,4 +1,4 @@
-"""Friday's end of the warden: start a program, hear of its end, end it with all it started."""
+"""The client of the process supervisor: starts a program, waits for its end, ends it with everything it started."""
 
 from __future__ import annotations
 
@@ -16,116 +16,117 @@ from friday_cli.core.protocol.errors import ToolError
 
 from ..sandbox.plan import SandboxPlan
 
-_WARDEN = "import sys; sys.path.append(sys.argv[1]); from friday_cli.workspace.process.supervisor import main; main(int(sys.argv[2]))"
+_LAUNCHER = "import sys; sys.path.append(sys.argv[1]); from friday_cli.workspace.process.supervisor import main; main(int(sys.argv[2]))"
 END_S = 2.0
-"""How long ending a command with all it started may take."""
+"""Seconds that ending a command with everything it started may take."""
 PIPE = 512 * 1024
-"""Bytes a pipe may hold, where the kernel lets us say so."""
+"""Capacity of an output pipe in bytes, if the kernel allows it."""
 READ = 256 * 1024
-"""Bytes that are taken at once."""
+"""Bytes that are read at once."""
 FLOOD, FLOOD_S = 64 * 1024, 0.002
-"""Bytes after which output counts as a flood, and the pause between two looks at it: a look at each line costs more."""
+"""Bytes after which output is read in larger portions, and the seconds between them: reading each line costs more."""
 PIPE_S = 1.0
-"""How long the pipes of a command that is gone may stay open."""
+"""Seconds that the pipe of an ended command may stay open."""
 
 
 class Process:
-    """A running program. `agent` owns it; `exit_code` is negative for a signal, None while unknown."""
+    """A running program. `agent` owns it; `exit_code` is negative for a signal, None while unknown. `outlived` counts the
+    processes that were still running when the program ended."""
 
     def __init__(self, agent: str, control: socket.socket, output: int | None) -> None:
         self.agent = agent
         self.exit_code: int | None = None
-        self.left = 0
-        self.problem = "Commands cannot be started: the program that keeps them ended."
+        self.outlived = 0
+        self.problem = "Commands cannot be started: the process supervisor ended."
         self._control, self._output = control, output
-        self._gone = asyncio.Event()
+        self._ended = asyncio.Event()
         self._begun = False
-        self._heard = b""
+        self._received = b""
         control.setblocking(False)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(control.fileno(), self._hear)
+        self._loop.add_reader(control.fileno(), self._on_message)
 
     @property
     def running(self) -> bool:
-        return not self._gone.is_set()
+        return not self._ended.is_set()
 
     async def begin(self, request: bytes) -> None:
-        """Hand the keeper what to run."""
+        """Send the supervisor what to run."""
         try:
             await self._loop.sock_sendall(self._control, request)
         except OSError:
-            pass  # the keeper is gone already: `wait` tells
+            pass  # the supervisor is gone already; `wait` reports it
         self._begun = True
 
     async def wait(self) -> None:
-        """Returns when the program and everything it started are gone. Raises ToolError when it could not be started."""
-        await self._gone.wait()
+        """Wait until the program and everything it started have ended. Raises ToolError if it could not be started."""
+        await self._ended.wait()
         if self.problem:
             raise ToolError(self.problem)
 
     async def end(self) -> None:
-        """End the program and everything it started; returns when they are gone, after `END_S` at the latest."""
+        """End the program and everything it started. Returns when they have ended, after `END_S` at the latest."""
         self.stop()
         if self.running:
             try:
-                await asyncio.wait_for(self._gone.wait(), END_S)
+                await asyncio.wait_for(self._ended.wait(), END_S)
             except TimeoutError:
-                pass  # in the kernel's hands (a dead disk, say); the keeper goes on trying
+                pass  # blocked in the kernel (a dead disk, for example); the supervisor keeps trying
 
     def stop(self) -> None:
-        """Begin to end the program; `wait` tells when it is done."""
+        """Start to end the program; `wait` returns when it has ended."""
         if self.running and not self._begun:
-            self._hang_up()  # nothing was started, and half a request is none
+            self._disconnect()  # nothing was started: half a request is ignored
         elif self.running:
             try:
                 self._control.send(b"x")
             except OSError:
                 pass  # already ending
 
-    async def pump(self, take: Callable[[bytes], object]) -> None:
-        """Read the output until it ends and hand over what comes.
+    async def pump(self, on_output: Callable[[bytes], object]) -> None:
+        """Read the output until it ends and pass it to `on_output`.
 
-        `take` may return an awaitable, which is waited for before more is read.
+        `on_output` may return a coroutine, which is awaited before more is read.
         """
         fd = self._output
         assert fd is not None
         reader = asyncio.StreamReader(limit=PIPE)
         pipe = os.fdopen(fd, "rb", buffering=0)
         transport, _ = await self._loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        gone = asyncio.create_task(self._stay(reader))
-        taken = 0
+        closing = asyncio.create_task(self._close_pipe(reader))
+        total = 0
         try:
             while data := await reader.read(READ):
-                taken += len(data)
-                # with less than was asked for the reader is empty, so it has not paused the pipe itself: resuming a pipe
-                # that it holds back would let it take in everything
-                flood = taken > FLOOD and len(data) < READ
+                total += len(data)
+                # fewer bytes than requested: the reader is empty, so it has not paused the pipe itself. Resuming a pipe
+                # that the reader paused would make it buffer everything.
+                flood = total > FLOOD and len(data) < READ
                 if flood:
                     transport.pause_reading()
-                waiting = take(data)
-                if asyncio.iscoroutine(waiting):
-                    await waiting
+                pending = on_output(data)
+                if asyncio.iscoroutine(pending):
+                    await pending
                 if flood:
                     await asyncio.sleep(FLOOD_S)
                     transport.resume_reading()
         finally:
-            gone.cancel()
+            closing.cancel()
             transport.close()
 
-    async def _stay(self, reader: asyncio.StreamReader) -> None:
-        """The pipe ends with its last holder; where one escaped all the same, it ends with our patience."""
-        await self._gone.wait()
+    async def _close_pipe(self, reader: asyncio.StreamReader) -> None:
+        """End the output `PIPE_S` after the program, even if an escaped process still holds the pipe open."""
+        await self._ended.wait()
         await asyncio.sleep(PIPE_S)
         reader.feed_eof()
 
-    def _hear(self) -> None:
+    def _on_message(self) -> None:
         try:
             data = self._control.recv(4096)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
             word, _, rest = line.decode().partition(" ")
             if word == "started":
@@ -135,41 +136,45 @@ class Process:
             elif word == "exited":
                 self.exit_code = int(rest)
             elif word == "ended":
-                self.left = int(rest)
+                self.outlived = int(rest)
         if not data:
-            self._hang_up()
+            self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        self._gone.set()
+        self._ended.set()
 
 
 class SupervisorClient:
-    """The helper program of one workspace, started when it is first needed."""
+    """Starts processes through the launcher program (`supervisor.main`) of one workspace, which it runs when it is first
+    needed. `limits` as in `LocalWorkspace`."""
 
     def __init__(self, environ: Mapping[str, str], limits: Mapping[str, int]) -> None:
         self._environ = dict(environ)
         self._limits = " ".join(f"{name}={value}" for name, value in limits.items()).encode()
-        self._door: socket.socket | None = None
-        self._program: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._launcher: subprocess.Popen[bytes] | None = None
         self._starting = asyncio.Lock()
+        self._closed = False
 
     async def ready(self) -> None:
-        """Start the helper if it does not run. Raises ToolError."""
+        """Start the launcher if it is not running. Raises ToolError if it cannot be started, or after `close`."""
         async with self._starting:
-            if self._program is None or self._program.poll() is not None:
-                self._shut()
+            if self._closed:
+                raise ToolError("The workspace is closed; no command can be started.")
+            if self._launcher is None or self._launcher.poll() is not None:
+                self._close_socket()
                 await asyncio.to_thread(self._start)
 
     def launch(self, agent: str, *, into: Sequence[int] = ()) -> Process:
-        """A process that waits for its request. What it prints goes to the files `into`, its standard output and errors,
-        or comes through a pipe. Raises ToolError."""
-        assert self._door is not None
+        """A process that waits for its request. Its output goes to the files `into` (standard output, standard error), or
+        through a pipe. Raises ToolError."""
+        assert self._socket is not None
         ours, theirs = socket.socketpair()
         pipes = () if into else (_pipe(),)
         try:
-            socket.send_fds(self._door, [b"+"], [theirs.fileno(), *into, *(writing for _, writing in pipes)])
+            socket.send_fds(self._socket, [b"+"], [theirs.fileno(), *into, *(writing for _, writing in pipes)])
         except OSError as error:
             ours.close()
             for reading, _ in pipes:
@@ -190,43 +195,43 @@ class SupervisorClient:
         plan: SandboxPlan | None = None,
         most: int = 0,
     ) -> bytes:
-        """What a keeper reads: where, within which limits, how confined, what, in which environment. A program that
-        writes more than `most` bytes to a file is ended."""
+        """The request that a supervisor reads: folder, limits, sandbox plan, program with arguments, environment. A program
+        that writes more than `most` bytes (0: unlimited) to a file is ended. Raises ToolError for invalid arguments."""
         limits = self._limits + b" fsize=%d" % most if most else self._limits
         environ = {**environ, "PWD": str(cwd)}
         try:
             words = [os.fsencode(word) for word in argv]
         except UnicodeEncodeError:
-            raise ToolError("The command holds characters that are no text (lone surrogates).") from None
+            raise ToolError("The command contains characters that are not valid text (lone surrogates).") from None
         if any(b"\0" in word for word in words):
-            raise ToolError("The command holds a NUL character.")
+            raise ToolError("The command contains a NUL character.")
         pairs = [os.fsencode(f"{name}={value}") for name, value in environ.items()]
-        confined = [b"0"] if plan is None else plan.fields()
-        body = b"\0".join([os.fsencode(cwd), limits, *confined, str(len(words)).encode(), *words, *pairs])
+        sandbox = [b"0"] if plan is None else plan.fields()
+        body = b"\0".join([os.fsencode(cwd), limits, *sandbox, str(len(words)).encode(), *words, *pairs])
         return len(body).to_bytes(8, "big") + body
 
     async def close(self) -> None:
-        """Let the helper go; it ends what may still be there, and itself."""
+        """Close the launcher, which ends all remaining processes and then itself."""
         async with self._starting:
-            program = self._program
-            self._shut()
-        if program is not None:
+            self._closed = True
+            self._close_socket()
+        if self._launcher is not None:
             try:
-                await asyncio.to_thread(program.wait, END_S)
+                await asyncio.to_thread(self._launcher.wait, END_S)
             except subprocess.TimeoutExpired:
-                pass  # something cannot be killed; the helper stays for it
+                pass  # a process cannot be killed; the launcher waits for it
 
-    def _shut(self) -> None:
-        if self._door is not None:
-            self._door.close()
-            self._door = None
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         package = str(Path(__file__).parents[3])
         try:
-            self._program = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _WARDEN, package, str(theirs.fileno())],
+            self._launcher = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _LAUNCHER, package, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -240,11 +245,11 @@ class SupervisorClient:
             raise ToolError(f"Commands cannot be started: {error}.") from error
         finally:
             theirs.close()
-        self._door = ours
+        self._socket = ours
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe that holds more than the usual 64 KB, so that a program with much to say waits less often."""
+    """A pipe with more than the usual 64 KB, so that a program with much output waits less often."""
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):
         fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, PIPE)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
+from typing import NamedTuple
+
+from friday_cli.core.protocol.errors import ToolError
 
 from ..fs import change_detection
 from ..sandbox import denial_detection, tamper_check
@@ -13,57 +16,93 @@ from .client import Process
 from .output import LiveOutput, OutputCapture
 
 
-class RunningCommand:
-    """A command from its start to its end; `id` is set for one in the background.
+class PreparedCommand(NamedTuple):
+    """A command that can be started: `plan` is its sandbox (None: not confined), `request` what its supervisor reads."""
 
-    `shared` tells whether a command of another agent ran at the same time. `plan` is how it is confined, `before` what
-    its sandbox should keep as it is.
+    text: str
+    plan: SandboxPlan | None
+    request: bytes
+
+
+class RunningCommand:
+    """A command from start to end. `id` is set for one in the background.
+
+    `shared` is True if a command of another agent ran at the same time. `protected_before` are the protected files as
+    they were before it started; None if it is not confined.
     """
 
     def __init__(
         self,
         process: Process,
-        text: str,
+        prepared: PreparedCommand,
         capture: OutputCapture,
         live: LiveOutput | None,
-        plan: SandboxPlan | None = None,
-        before: tamper_check.Looked | None = None,
+        protected_before: tamper_check.ScannedFiles | None,
     ) -> None:
-        self.plan, self.before = plan, before
-        self.process, self.text, self.capture = process, text, capture
+        self.process, self.text, self.capture = process, prepared.text, capture
+        self.protected_before = protected_before
         self.id = ""
-        self.begun = time.monotonic()
-        self.stamp = change_detection.now()
+        self.started_at = time.monotonic()
+        self.file_time = change_detection.now()
         self.shared = False
         self.killed = False
-        self.told = False
-        self.news = asyncio.Event()
+        self.end_reported = False
+        self.activity = asyncio.Event()
+        """Set when output arrives or the command ends."""
+        self._prepared = prepared
         self._live = live
-        self._reading = asyncio.create_task(process.pump(self._take))
+        self._reading = asyncio.create_task(process.pump(self._on_output))
         self._finished: asyncio.Task[None] | None = None
 
     @property
     def exit_code(self) -> int | None:
+        """As a shell reports it: 128 + N for signal N; None while unknown."""
         return shell_code(self.process.exit_code)
 
-    def blocked(self, output: str) -> str:
-        """What its sandbox seems to have refused it, "" where nothing points to that."""
-        return denial_detection.blocked(output, self.plan) if self.plan is not None and self.exit_code else ""
+    def denial(self, output: str) -> str:
+        """What the sandbox seems to have denied, judged by `output`; "" if nothing indicates a denial."""
+        plan = self._prepared.plan
+        return denial_detection.explain(output, plan) if plan is not None and self.exit_code else ""
 
-    def _take(self, data: bytes) -> Awaitable[None] | None:
+    async def run(self) -> None:
+        """Start the command and wait until it and everything it started have ended. Raises ToolError if it could not be
+        started."""
+        await self.process.begin(self._prepared.request)
+        await self.process.wait()
+
+    async def run_in_background(self) -> None:
+        """Run the command and finish it; the reason why it could not be started becomes its output."""
+        try:
+            await self.run()
+        except ToolError as error:
+            self.capture.feed(str(error).encode())
+        finally:
+            await self.finish()
+
+    async def wait_for_output(self, wait_s: float) -> None:
+        """Wait at most `wait_s` seconds for output that was not read yet, or for the end of the command."""
+        if wait_s <= 0 or not self.process.running or self.capture.fresh.total:
+            return
+        self.activity.clear()
+        try:
+            await asyncio.wait_for(self.activity.wait(), wait_s)
+        except TimeoutError:
+            pass  # no new output is a valid result
+
+    async def finish(self) -> None:
+        """End what still runs and read the rest of the output. Completes even if the caller is cancelled."""
+        if self._finished is None:
+            self._finished = asyncio.create_task(self._finish())
+        await asyncio.shield(self._finished)
+
+    def _on_output(self, data: bytes) -> Awaitable[None] | None:
         if self._live is not None:
             self._live.feed(data)
-        self.news.set()
+        self.activity.set()
         if self.capture.wants_disk(data):
             return asyncio.to_thread(self.capture.feed, data)
         self.capture.feed(data)
         return None
-
-    async def finish(self) -> None:
-        """End what still runs and take the rest of the output. Goes on to the end even where the waiter is cancelled."""
-        if self._finished is None:
-            self._finished = asyncio.create_task(self._finish())
-        await asyncio.shield(self._finished)
 
     async def _finish(self) -> None:
         await self.process.end()
@@ -71,9 +110,9 @@ class RunningCommand:
         if self._live is not None:
             self._live.flush()
         self.capture.close()
-        self.news.set()
+        self.activity.set()
 
 
 def shell_code(code: int | None) -> int | None:
-    """An exit code as a shell gives it: 128 + N for signal N."""
+    """An exit code as a shell reports it: 128 + N for signal N."""
     return code if code is None or code >= 0 else 128 - code

@@ -1,4 +1,4 @@
-"""The environment of commands: nothing secret, nothing that waits for a person."""
+"""The environment of commands: no secrets, and nothing that waits for user input."""
 
 from __future__ import annotations
 
@@ -40,22 +40,21 @@ ELSEWHERE = frozenset(
         "GIT_INDEX_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_SHALLOW_FILE", "GIT_COMMON_DIR", "GIT_NAMESPACE",
     )
 )  # fmt: skip
-"""Variables by which git takes another repository than that of the folder it runs in."""
+"""Variables that point git to another repository than that of the folder it runs in."""
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable looks like a key or password, by its name or by what it holds."""
+    """Whether a variable looks like a key or password, judged by its name and its value."""
     if name in _ALWAYS_KEPT:
         return False
     if _SECRET_NAME().search(name.upper()):
         return True
-    return mask(value) != value and not name.upper().endswith(
-        "_PROXY"
-    )  # without its proxy no command reaches the network
+    # a proxy's URL may contain a password, but without it no command reaches the network
+    return mask(value) != value and not name.upper().endswith("_PROXY")
 
 
 def cleaned(environ: Mapping[str, str], *, keep: Collection[str] = ()) -> dict[str, str]:
-    """What commands see of `environ`; the variables named in `keep` pass whatever they look like."""
+    """The part of `environ` that commands get, with `PLAIN` added. Variables named in `keep` always pass."""
     passed = {
         name: value
         for name, value in environ.items()

@@ -1,4 +1,7 @@
-"""What the warden asks of the kernel: who is whose child, and to be woken when one ends. Standard library only."""
+"""Process functions of the kernel for the supervisor: parents and children, and waking up when a child ends.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def wake_on_children() -> int:
-    """A descriptor that becomes readable when a child ends."""
+    """A descriptor that becomes readable when a child process ends."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -26,14 +29,14 @@ def wake_on_children() -> int:
 
 
 def drain(fd: int) -> None:
-    """Empty a pipe that does not block."""
+    """Empty a non-blocking pipe."""
     with contextlib.suppress(BlockingIOError):
         while os.read(fd, 4096):
             pass
 
 
 def poll_for(*fds: int) -> select.poll:
-    """What waits until one of the descriptors can be read; negative ones are left out."""
+    """A poll object that waits until one of the descriptors is readable; negative ones are omitted."""
     poll = select.poll()
     for fd in fds:
         if fd >= 0:
@@ -42,13 +45,13 @@ def poll_for(*fds: int) -> select.poll:
 
 
 def prctl(option: int, value: int) -> None:
-    """Set a property of this process, such as `PR_SET_PDEATHSIG`; without effect where there is no Linux."""
+    """Set a property of this process, such as `PR_SET_PDEATHSIG`. Does nothing on other systems than Linux."""
     if LINUX:
         _LIBC.prctl(option, value, 0, 0, 0)
 
 
 def pidfd(pid: int) -> int:
-    """A descriptor of a process, -1 where there is none to be had."""
+    """A descriptor of a process, -1 if the process or the system call does not exist."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -57,17 +60,18 @@ def pidfd(pid: int) -> int:
 
 @contextlib.contextmanager
 def descendants(top: int) -> Iterator[list[tuple[int, int]]]:
-    """The living processes below `top`. All are found before any is touched: the children of one that dies move.
+    """The living processes below `top` as (pid, pidfd). All are collected before any is signalled: the children of a
+    process that ends move to another parent.
 
-    A number read from /proc may be another process's by the time it is used. So the process is pinned first, by a pidfd
-    (-1 where the kernel, before 5.3, has none), and counts only if its parent still is one of ours.
+    A pid read from /proc may belong to another process by the time it is used. So each process is pinned by a pidfd
+    (-1 on kernels before 5.3) and counts only if its parent still is one of ours.
     """
     ours, waiting = {top}, [top]
     found: list[tuple[int, int]] = []
     try:
         while waiting:
             for pid in children_of(waiting.pop()):
-                if pid in ours or ((pin := pidfd(pid)) < 0 and _PINS):
+                if pid in ours or ((pin := pidfd(pid)) < 0 and _HAS_PIDFD):
                     continue
                 found.append((pid, pin))
                 parent, state = _parent(pid)
@@ -87,13 +91,14 @@ def _unpin(pin: int) -> None:
         os.close(pin)
 
 
-def _can_pin() -> bool:
+def _has_pidfd() -> bool:
     pin = pidfd(os.getpid())
     _unpin(pin)
     return pin >= 0
 
 
 def _parent(pid: int) -> tuple[int, str]:
+    """The parent and the state of a process; (0, "") if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -103,7 +108,7 @@ def _parent(pid: int) -> tuple[int, str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, as /proc tells."""
+    """The processes whose parent is `pid`, according to /proc."""
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -118,4 +123,4 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-_PINS = _can_pin()
+_HAS_PIDFD = _has_pidfd()

@@ -1,17 +1,17 @@
-"""A small program beside Friday that starts commands and ends all they leave behind.
+"""A small program that starts commands and ends every process they leave behind.
 
-It runs by itself (`python -I -S`), with nothing but the standard library. One warden serves a workspace:
-over the socket FD it is handed, per command, a control socket and the ends of the output pipes. A keeper, forked before
-it is needed, takes them and forks the command in a session of its own.
+It runs as a separate process (`python -I -S`) and imports the standard library only. One launcher (`main`) serves a
+workspace: over the socket FD it receives, for each command, a control socket and the write ends of the output pipes. A
+supervisor process, forked before it is needed, takes them and forks the command in a new session.
 
-The keeper is the subreaper of its command: whatever a descendant does (setsid, nohup, double fork), it stays below the
-keeper, so the keeper finds all of them and knows when there is none: the kernel says it has no child. When Friday asks,
-or dies (the control socket closes, its pidfd becomes readable), the keeper ends them: TERM, a while, KILL.
-Where the kernel is not Linux, the command's process group stands for its descendants.
+The supervisor is the subreaper of its command: whatever a descendant does (setsid, nohup, double fork), it stays below
+the supervisor. So the supervisor finds all descendants, and knows that none is left when the kernel reports that it has
+no child. When Friday asks for it or dies (the control socket closes, the pidfd of Friday becomes readable), the
+supervisor ends them: TERM, a delay, KILL. On other systems than Linux it ends the process group of the command.
 
-Friday to keeper: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), how it is confined (`Plan.fields`),
-number of words, words, environment; later one byte: end it. Keeper to Friday, one line each: `started PID`, `failed
-TEXT`, `exited STATUS` (negative: the signal), `ended LEFT` (how many processes outlived the command).
+Friday to supervisor: 8 bytes of length, then NUL-separated: cwd, limits ("core=0 ..."), sandbox (`SandboxPlan.fields`),
+number of words, words, environment. Later one byte: end the command. Supervisor to Friday, one line each: `started PID`,
+`failed TEXT`, `exited STATUS` (negative: the signal), `ended COUNT` (how many processes outlived the command).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import signal
 import socket
 import time
 
-from ..sandbox.apply import enter
+from ..sandbox.apply import confine
 from ..sandbox.plan import SandboxPlan
 from .linux import (
     LINUX,
@@ -41,100 +41,102 @@ from .linux import (
 )
 
 SETTLE_S = 0.3
-"""How long what the command left behind may take to end by itself."""
+"""Seconds that processes which outlived their command have to end on their own."""
 LEFT_S = 0.5
-"""Between TERM and KILL for what outlived its command."""
+"""Seconds between TERM and KILL for processes that outlived their command."""
 TERM_S = 1.2
-"""Between TERM and KILL for a command that is to end."""
+"""Seconds between TERM and KILL for a command that is ended."""
 SWEEP_S = 0.02
-LOOK_AGAIN_MS = 50
+"""Seconds between two KILLs, while processes are left."""
+REAP_AGAIN_MS = 50
 _IGNORED = [signal.SIGINT, *(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)]
-"""Signals that are ignored here, by us, by Python or by who started Friday, but not in a command."""
+"""Signals that are ignored here (set by this program, by Python or by the parent of Friday), but not in a command."""
 
 
 def main(fd: int) -> None:
-    """Serve until Friday closes its end."""
+    """Serve requests from the socket `fd` until Friday closes its end."""
     gc.disable()
-    gc.freeze()  # a fork shares what it does not touch
+    gc.freeze()  # forked processes share memory that is not written to
     friday = pidfd(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    door = socket.socket(fileno=fd)
+    requests = socket.socket(fileno=fd)
     wake = wake_on_children()
     poll = poll_for(wake, friday)
-    keepers: set[int] = set()
-    serving, restless, news = True, False, -1
-    while serving or keepers:
-        if serving and news < 0:
-            keeper, news = _spare(door, friday)
-            keepers.add(keeper)
-            poll.register(news, select.POLLIN)
-        ready = {fd for fd, _ in poll.poll(LOOK_AGAIN_MS if restless else None)}
-        if news in ready:
-            serving = serving and (os.read(news, 1) != b"" or _is_open(door))
-            poll.unregister(news)
-            os.close(news)
-            news = -1
+    supervisors: set[int] = set()
+    serving, reap_again, taken = True, False, -1
+    while serving or supervisors:
+        if serving and taken < 0:
+            supervisor, taken = _fork_supervisor(requests, friday)
+            supervisors.add(supervisor)
+            poll.register(taken, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(REAP_AGAIN_MS if reap_again else None)}
+        if taken in ready:
+            serving = serving and (os.read(taken, 1) != b"" or _is_open(requests))
+            poll.unregister(taken)
+            os.close(taken)
+            taken = -1
         if friday in ready:
             poll.unregister(friday)
             serving = False
         if wake in ready:
             drain(wake)
-        if wake in ready or restless:
-            restless = _reap(keepers)
+        if wake in ready or reap_again:
+            reap_again = _reap(supervisors)
 
 
-def _reap(keepers: set[int]) -> bool:
-    """Collect dead keepers; what a keeper left that was itself killed has come to us and must go.
+def _reap(supervisors: set[int]) -> bool:
+    """Collect ended supervisors. Descendants of a supervisor that was itself killed are now our children: kill them.
 
-    True when somebody died: the kernel's list may pass over a child while others leave it, so look again soon.
+    True if a process ended: the kernel's list may omit a child while others leave it, so reap again soon.
     """
-    died = False
+    ended = False
     with contextlib.suppress(ChildProcessError):
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:
-            keepers.discard(pid)
-            died = True
+            supervisors.discard(pid)
+            ended = True
     for pid in children_of(os.getpid()):
-        if pid not in keepers:
+        if pid not in supervisors:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)  # our own child, not yet collected: the number cannot be another's
-                died = True
-    return died
+                os.kill(pid, signal.SIGKILL)  # our own child, not collected yet: the pid cannot be reused
+                ended = True
+    return ended
 
 
-# ---- the keeper of one command ------------------------------------------------
+# ---- the supervisor of one command --------------------------------------------
 
 
-def _spare(door: socket.socket, friday: int) -> tuple[int, int]:
-    """A keeper that waits for a command, so that none has to wait for its keeper; and where it says that it took one."""
-    news, telling = os.pipe()
+def _fork_supervisor(requests: socket.socket, friday: int) -> tuple[int, int]:
+    """Fork a supervisor in advance, so that no command waits for the fork. Returns its pid and a pipe that becomes
+    readable when it has taken a command."""
+    taken, report = os.pipe()
     if (pid := os.fork()) == 0:
-        os.close(news)
-        _keep(door, telling, friday)
-    os.close(telling)
-    return pid, news
+        os.close(taken)
+        _supervise(requests, report, friday)
+    os.close(report)
+    return pid, taken
 
 
-def _is_open(door: socket.socket) -> bool:
+def _is_open(requests: socket.socket) -> bool:
     try:
-        return door.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        return requests.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
     except BlockingIOError:
         return True
 
 
-def _keep(door: socket.socket, telling: int, friday: int) -> None:
-    """Take one command, run it to its end and leave the process."""
+def _supervise(requests: socket.socket, report: int, friday: int) -> None:
+    """Take one command, run it to its end and exit the process."""
     try:
         os.setsid()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         wake = wake_on_children()
-        if friday in {fd for fd, _ in poll_for(door.fileno(), friday).poll()}:
+        if friday in {fd for fd, _ in poll_for(requests.fileno(), friday).poll()}:
             return
-        message, fds, _, _ = socket.recv_fds(door, 1, 3)
+        message, fds, _, _ = socket.recv_fds(requests, 1, 3)
         if message:
-            os.write(telling, b"+")
-            os.close(telling)
-            door.close()
+            os.write(report, b"+")
+            os.close(report)
+            requests.close()
             for fd in fds:
                 os.set_inheritable(fd, False)
             _CommandSupervisor(socket.socket(fileno=fds[0]), fds[1:], friday, wake).run()
@@ -146,103 +148,98 @@ class _CommandSupervisor:
     def __init__(self, control: socket.socket, outputs: list[int], friday: int, wake: int) -> None:
         self.control, self.outputs, self.friday, self.wake = control, outputs, friday, wake
         self.leader = 0
-        self.over = False  # the command itself has ended
-        self.left = 0
-        self.own = 0  # processes of the sandbox itself: the first of its namespace ends with the last of the command
+        self.outlived = 0
+        self.sandbox_processes = 0  # bubblewrap's init process, which ends with the last process of the command
         self.term_at: float | None = None
         self.kill_at: float | None = None
-        self.deaf = False  # nobody listens any more
+        self.disconnected = False
 
     def run(self) -> None:
-        request = _CommandRequest(self._message())
-        self.own = 1 if request.plan is not None and request.plan.kind == "bubblewrap" else 0
+        request = _CommandRequest(self._read_request())
+        self.sandbox_processes = 1 if request.plan is not None and request.plan.kind == "bubblewrap" else 0
         self.leader, problem = _launch(request, self.outputs)
         for fd in set(self.outputs):
             os.close(fd)
         if problem:
             os.waitpid(self.leader, 0)
-            self._tell("failed " + problem)
+            self._report("failed " + problem)
             return
-        self._tell(f"started {self.leader}")
+        self._report(f"started {self.leader}")
         poll = poll_for(self.control.fileno(), self.wake, self.friday)
         while self._reap():
-            self._press()
-            for fd, _ in poll.poll(self._patience()):
+            self._signal_if_due()
+            for fd, _ in poll.poll(self._timeout_ms()):
                 if fd == self.wake:
                     drain(self.wake)
                 else:
                     poll.unregister(fd)
-                    self.deaf = self.deaf or fd == self.friday or not self._heard()
+                    self.disconnected = self.disconnected or fd == self.friday or not self._asked_to_end()
                     self._end(TERM_S)
-        self._tell(f"ended {self.left}")
+        self._report(f"ended {self.outlived}")
 
-    def _message(self) -> list[bytes]:
-        size = int.from_bytes(self._exactly(8), "big")
-        return self._exactly(size).split(b"\0")
+    def _read_request(self) -> list[bytes]:
+        size = int.from_bytes(self._read_exactly(8), "big")
+        return self._read_exactly(size).split(b"\0")
 
-    def _exactly(self, count: int) -> bytes:
-        got = b""
-        while len(got) < count:
-            piece = self.control.recv(count - len(got))
+    def _read_exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            piece = self.control.recv(count - len(data))
             if not piece:
-                os._exit(0)  # Friday died or thought better of it before the command began
-            got += piece
-        return got
+                os._exit(0)  # Friday died, or cancelled the command before it started
+            data += piece
+        return data
 
-    def _heard(self) -> bool:
+    def _asked_to_end(self) -> bool:
+        """Whether Friday sent the byte that ends the command; False if it closed the connection."""
         with contextlib.suppress(OSError):
             return bool(self.control.recv(64))
         return False
 
-    def _tell(self, line: str) -> None:
-        if not self.deaf:
+    def _report(self, line: str) -> None:
+        if not self.disconnected:
             with contextlib.suppress(OSError):
                 self.control.sendall(line.encode(errors="replace") + b"\n")
 
     def _reap(self) -> bool:
-        """Collect what died. False when the command and all it started are gone."""
+        """Collect ended processes. False when the command and everything it started have ended."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return True
                 if pid == self.leader:
-                    self._command_over(status)
+                    self._report(f"exited {os.waitstatus_to_exitcode(status)}")
+                    if self.kill_at is None:
+                        self.term_at = time.monotonic() + SETTLE_S
         except ChildProcessError:
-            return not LINUX and self._group_lives()
+            return not LINUX and self._group_exists()
 
-    def _command_over(self, status: int) -> None:
-        self.over = True
-        self._tell(f"exited {os.waitstatus_to_exitcode(status)}")
-        if self.kill_at is None:
-            self.term_at = time.monotonic() + SETTLE_S
-
-    def _group_lives(self) -> bool:
+    def _group_exists(self) -> bool:
         try:
             os.killpg(self.leader, 0)
         except OSError:
             return False
         return True
 
-    def _end(self, patience: float) -> None:
-        """TERM to everything, once."""
+    def _end(self, kill_after_s: float) -> None:
+        """Send TERM to every process, once; KILL follows after `kill_after_s` seconds."""
         if self.kill_at is None:
             self.term_at = None
-            self.kill_at = time.monotonic() + patience
+            self.kill_at = time.monotonic() + kill_after_s
             self._signal(signal.SIGTERM, signal.SIGCONT)
 
-    def _press(self) -> None:
-        """Do what is due now."""
+    def _signal_if_due(self) -> None:
         now = time.monotonic()
         if self.term_at is not None and now >= self.term_at:
             with descendants(os.getpid()) as found:
-                self.left = max(len(found), 1) - self.own
+                self.outlived = max(len(found), 1) - self.sandbox_processes
             self._end(LEFT_S)
         if self.kill_at is not None and now >= self.kill_at:
             self._signal(signal.SIGKILL)
 
-    def _patience(self) -> float | None:
-        """Milliseconds until something is due."""
+    def _timeout_ms(self) -> float | None:
+        """Milliseconds until the next signal is due; None if none is planned."""
         due = self.term_at if self.term_at is not None else self.kill_at
         return None if due is None else max(due - time.monotonic(), SWEEP_S) * 1000
 
@@ -252,14 +249,14 @@ class _CommandSupervisor:
                 for number in signals:
                     with contextlib.suppress(OSError):
                         signal.pidfd_send_signal(pin, number) if pin >= 0 else os.kill(pid, number)
-        if not found:  # no /proc to look at, or not Linux
+        if not found:  # no /proc, or not Linux
             for number in signals:
                 with contextlib.suppress(OSError):
                     os.killpg(self.leader, number)
 
 
 class _CommandRequest:
-    """What is to run, where and how."""
+    """A decoded request: folder, limits, sandbox plan, program with arguments, environment."""
 
     def __init__(self, message: list[bytes]) -> None:
         fields = iter(message)
@@ -270,44 +267,45 @@ class _CommandRequest:
 
 
 def _launch(request: _CommandRequest, outputs: list[int]) -> tuple[int, str]:
-    """Fork the command; its pid, and what went wrong ("" when it runs)."""
-    told, tell = os.pipe()
-    keeper = os.getpid()
+    """Fork the command. Returns its pid, and why it could not be started ("" if it runs)."""
+    error_reader, error_writer = os.pipe()
+    supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(request, outputs, keeper)
+            _exec(request, outputs, supervisor)
         except BaseException as error:
-            os.write(tell, str(error).encode(errors="replace")[:1000])
+            os.write(error_writer, str(error).encode(errors="replace")[:1000])
         finally:
             os._exit(127)
-    os.close(tell)
+    os.close(error_writer)
     problem = b""
-    while piece := os.read(told, 1000):  # ends when the program took over: the pipe closes on exec
+    while piece := os.read(error_reader, 1000):  # ends when the program runs: the pipe closes on exec
         problem += piece
-    os.close(told)
+    os.close(error_reader)
     return pid, problem.decode(errors="replace").replace("\n", " ")
 
 
-def _become(request: _CommandRequest, outputs: list[int], keeper: int) -> None:
+def _exec(request: _CommandRequest, outputs: list[int], supervisor: int) -> None:
+    """Replace this process by the program of the request. Raises OSError."""
     signal.set_wakeup_fd(-1)
-    for number in _IGNORED:  # what is handled here is the program's own again once it runs
+    for number in _IGNORED:  # signals with a handler are reset by exec; ignored ones are not
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != keeper:
+    if os.getppid() != supervisor:
         raise OSError("Friday ended")
     os.chdir(request.cwd)
-    _limit(request.limits)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    _set_limits(request.limits)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
     os.dup2(outputs[0], 1)
     os.dup2(outputs[-1], 2)
-    words = enter(request.plan, request.words) if request.plan is not None else request.words
+    words = confine(request.plan, request.words) if request.plan is not None else request.words
     os.execve(words[0], words, request.environ)
 
 
-def _limit(limits: str) -> None:
+def _set_limits(limits: str) -> None:
     for word in limits.split():
         name, _, value = word.partition("=")
         kind = getattr(resource, "RLIMIT_" + name.upper())
@@ -315,4 +313,4 @@ def _limit(limits: str) -> None:
         soft = int(value) if hard == resource.RLIM_INFINITY else min(int(value), hard)
         resource.setrlimit(kind, (soft, soft))
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("500")  # when memory runs out, a command goes before Friday does
+        file.write("500")  # when memory runs out, the kernel kills a command before Friday

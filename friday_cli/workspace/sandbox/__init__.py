@@ -1,5 +1,5 @@
-"""Confining commands: what they may write, read and reach.
+"""The sandbox of commands: what they may write, read and connect to.
 
-`choose` finds out what works on this machine, `confinement` makes the plan of a command, and the launcher (`machine.warden`)
-carries it out with `enter`. What the launcher imports stands on the standard library alone.
+`detect` finds out which sandbox works on this machine, `policy` makes the plan of a command, and the process supervisor
+carries the plan out with `apply`. The modules that the supervisor imports use the standard library only.
 """

@@ -1,4 +1,4 @@
-"""The last step before a command begins: confine it. The launcher imports this: standard library only."""
+"""The last step before a command starts: confine it. The supervisor imports this: standard library only."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from . import bubblewrap, landlock, seatbelt
 from .plan import SandboxPlan
 
 
-def enter(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
-    """What to run so that `words` run as `plan` says; Landlock confines the calling process itself. Raises OSError."""
+def confine(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
+    """The program and arguments that run `words` confined by `plan`. Landlock confines the calling process itself, so
+    `words` are returned unchanged. Raises OSError."""
     plan = plan.resolved()
     if plan.kind == "bubblewrap":
-        return bubblewrap.wrapped(plan, words)
+        return bubblewrap.wrap(plan, words)
     if plan.kind == "landlock":
         landlock.restrict(plan)
         return words
     if plan.kind == "seatbelt":
-        return seatbelt.wrapped(plan, words)
-    raise OSError(f"there is no sandbox {plan.kind!r}")
+        return seatbelt.wrap(plan, words)
+    raise OSError(f"unknown sandbox {plan.kind!r}")

@@ -1,4 +1,4 @@
-"""Whether a command failed because of its sandbox, as far as its output tells."""
+"""Guesses from the output of a failed command whether its sandbox was the reason."""
 
 from __future__ import annotations
 
@@ -20,38 +20,36 @@ _OFFLINE = pattern(
     re.I,
 )
 _PATH = pattern(r"(?<![\w.])/[^\s'\":;,()<>`\[\]]+")
-LOOKED = 20_000
-"""Characters at the end of an output that are looked through."""
+SEARCHED = 20_000
+"""Characters at the end of an output that are searched."""
 
 
-def blocked(output: str, plan: SandboxPlan) -> str:
-    """What the sandbox seems to have refused, in words for the model; "" where nothing points to it."""
+def explain(output: str, plan: SandboxPlan) -> str:
+    """What the sandbox seems to have denied, as a sentence for the model; "" if nothing indicates a denial."""
     plan = plan.resolved()
-    rows = output[-LOOKED:].splitlines()
+    rows = output[-SEARCHED:].splitlines()
     if rows and rows[0].startswith("bwrap: "):
-        return f"The sandbox itself failed, and the command did not run ({rows[0][:200]})."
+        return f"The sandbox itself failed, so the command did not run ({rows[0][:200]})."
     found = []
-    if any(_READ_ONLY().search(row) or (_REFUSED().search(row) and _elsewhere(row, plan)) for row in rows):
-        found.append(
-            "writing is allowed in the workspace and $TMPDIR only, never in .git/hooks, .git/config or .friday"
-        )
+    if any(_READ_ONLY().search(row) or (_REFUSED().search(row) and _names_denied_path(row, plan)) for row in rows):
+        found.append("only the workspace and $TMPDIR can be written, and .git/hooks, .git/config and .friday cannot")
         found.append("keys and other secrets cannot be read")
     if not plan.network and any(_OFFLINE().search(row) or _tcp_refused(row, plan) for row in rows):
         found.append(
-            "the network is off, and each command has one of its own"
+            "the network is off, and each command has its own localhost"
             if plan.kind == "bubblewrap"
             else "the network is off"
         )
     return f"The sandbox ({plan.kind}) may be the reason: {'; '.join(found)}." if found else ""
 
 
-def _elsewhere(row: str, plan: SandboxPlan) -> bool:
-    """Whether a row names a path that the sandbox keeps from being written or read."""
+def _names_denied_path(row: str, plan: SandboxPlan) -> bool:
+    """Whether a line names a path that cannot be written or read in the sandbox."""
     if re.search(r"\.git\b|\.friday\b|(?<![\w./])\.\./", row):
         return True
     for path in _PATH().findall(row):
         if any(inside(path, root) for root in (*plan.write, plan.tmp, "/tmp", "/dev")):
-            if any(inside(path, kept) for kept in (*plan.freeze, *plan.deny)):
+            if any(inside(path, denied) for denied in (*plan.freeze, *plan.deny)):
                 return True
         else:
             return True
@@ -59,7 +57,7 @@ def _elsewhere(row: str, plan: SandboxPlan) -> bool:
 
 
 def _tcp_refused(row: str, plan: SandboxPlan) -> bool:
-    """Landlock refuses a connection with the words for a missing right."""
+    """Whether a line reports a connection that Landlock denied: the error is the one of a missing permission."""
     return (
         plan.kind == "landlock" and bool(_REFUSED().search(row)) and bool(re.search(r"connect|bind|socket", row, re.I))
     )

@@ -1,4 +1,4 @@
-"""Which sandbox works on this machine. Found out by really confining a program, once, and remembered."""
+"""Detects which sandbox works on this machine, by confining a program once; the result is cached."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .plan import Kind, SandboxPlan
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "seatbelt", "none"]
 PROBE_S = 10.0
-"""How long trying a sandbox may take."""
+"""Seconds that the test of a sandbox may take."""
 _LANDLOCK = """\
 import os, sys
 sys.path.append(sys.argv[1])
 from friday_cli.workspace.sandbox import landlock
-from friday_cli.workspace.sandbox.plan import Plan
-landlock.restrict(Plan("landlock", "", sys.argv[2], "/", False, (sys.argv[2],)))
+from friday_cli.workspace.sandbox.plan import SandboxPlan
+landlock.restrict(SandboxPlan("landlock", "", sys.argv[2], "/", False, (sys.argv[2],)))
 open(os.path.join(sys.argv[2], "inside"), "w").close()
 try:
     open(os.path.join(sys.argv[2], "..", "friday-probe-outside"), "x").close()
@@ -38,7 +38,8 @@ except PermissionError:
 
 
 class SandboxChoice(msgspec.Struct, frozen=True):
-    """A sandbox that works here. `program` is what confines, `detail` its version, `why` why it is not a better one."""
+    """A sandbox that works here. `program` is its program, `detail` its version, `why` the reason why no better one is
+    used."""
 
     kind: Kind
     program: str = ""
@@ -52,23 +53,23 @@ class SandboxChoice(msgspec.Struct, frozen=True):
 
 
 def detect_sandbox(wanted: Wanted, environ: Mapping[str, str], *, cache: Path | None = None) -> SandboxChoice:
-    """What confines commands: what is `wanted`, or with `auto` the best that works. `cache` is the folder where the
-    answer is kept. Blocks for some milliseconds when it is not there yet.
+    """The sandbox `wanted`, or with `auto` the best that works. `cache` is the folder for the cached result; without a
+    cached result this blocks for some milliseconds.
 
-    Raises UsageError where something else than `auto` and `none` is wanted and does not work.
+    Raises UsageError if a kind other than `auto` and `none` is wanted and does not work.
     """
     if wanted == "none":
         return SandboxChoice("none", why="switched off in the settings")
     path = environ.get("PATH", os.defpath)
     file = cache / "sandbox.json" if cache else None
-    key = _key(wanted, path)
-    found = _known.get(key) or _kept(file, key)
+    key = _cache_key(wanted, path)
+    found = _detected.get(key) or _load(file, key)
     if found is None:
         found = _try(wanted, path)
-        _keep(file, key, found)
-    _known[key] = found
+        _save(file, key, found)
+    _detected[key] = found
     if found.kind != wanted and wanted != "auto":
-        hint = 'Set it to "auto" for what works, or to "none" for no sandbox.'
+        hint = 'Set it to "auto" for the best that works, or to "none" for no sandbox.'
         raise UsageError(f"[sandbox] kind: {wanted} does not work here: {found.why}.", hint=hint)
     return found
 
@@ -78,11 +79,11 @@ def _try(wanted: Wanted, path: str) -> SandboxChoice:
     reasons: list[str] = []
     for kind, attempt in tries.items():
         if wanted in ("auto", kind):
-            made = attempt(path)
-            if made.kind != "none":
-                return msgspec.structs.replace(made, why="; ".join(reasons))
-            reasons.append(f"{kind}: {made.why}")
-    return SandboxChoice("none", why="; ".join(reasons) or f"there is no {wanted} on {sys.platform}")
+            result = attempt(path)
+            if result.kind != "none":
+                return msgspec.structs.replace(result, why="; ".join(reasons))
+            reasons.append(f"{kind}: {result.why}")
+    return SandboxChoice("none", why="; ".join(reasons) or f"{wanted} does not exist on {sys.platform}")
 
 
 def _bubblewrap(path: str) -> SandboxChoice:
@@ -94,7 +95,7 @@ def _bubblewrap(path: str) -> SandboxChoice:
         return SandboxChoice("none", why="the program bwrap was not found")
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan("bubblewrap", program, folder, "/", False, (folder,), freeze=(f"{folder}/.friday",))
-        words = [os.fsdecode(word) for word in bubblewrap.wrapped(plan.resolved(), [os.fsencode(true)])]
+        words = [os.fsdecode(word) for word in bubblewrap.wrap(plan.resolved(), [os.fsencode(true)])]
         problem = _run(words)[1]
     version = re.search(r"\d[\d.]*", _run([program, "--version"])[0])
     return (
@@ -107,10 +108,10 @@ def _bubblewrap(path: str) -> SandboxChoice:
 def _landlock(path: str) -> SandboxChoice:
     package = str(Path(__file__).parents[3])
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
-        said, problem = _run([sys.executable, "-I", "-S", "-c", _LANDLOCK, package, folder + "/."])
-    if not problem and not said.strip().isdigit():
-        problem = "it let a file be written outside"
-    return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=said.strip())
+        printed, problem = _run([sys.executable, "-I", "-S", "-c", _LANDLOCK, package, folder + "/."])
+    if not problem and not printed.strip().isdigit():
+        problem = "it did not prevent writing a file outside"
+    return SandboxChoice("none", why=problem) if problem else SandboxChoice("landlock", detail=printed.strip())
 
 
 def _seatbelt(path: str) -> SandboxChoice:
@@ -120,12 +121,12 @@ def _seatbelt(path: str) -> SandboxChoice:
         return SandboxChoice("none", why=f"{seatbelt.PROGRAM} was not found")
     with tempfile.TemporaryDirectory(prefix="friday-") as folder:
         plan = SandboxPlan("seatbelt", seatbelt.PROGRAM, folder, "/", False, (folder,))
-        problem = _run([os.fsdecode(word) for word in seatbelt.wrapped(plan.resolved(), [b"/usr/bin/true"])])[1]
+        problem = _run([os.fsdecode(word) for word in seatbelt.wrap(plan.resolved(), [b"/usr/bin/true"])])[1]
     return SandboxChoice("none", why=problem) if problem else SandboxChoice("seatbelt", seatbelt.PROGRAM)
 
 
 def _run(words: Sequence[str]) -> tuple[str, str]:
-    """What a program printed, and why it did not work ("" when it did)."""
+    """What a program printed, and why it failed ("" if it succeeded)."""
     try:
         ran = subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False, cwd="/"
@@ -138,25 +139,26 @@ def _run(words: Sequence[str]) -> tuple[str, str]:
     return ran.stdout.decode("utf-8", "replace"), ""
 
 
-# ---- remembering ------------------------------------------------------------------
+# ---- the cache ----------------------------------------------------------------------
 
-_known: dict[str, SandboxChoice] = {}
-"""What this process found out."""
+_detected: dict[str, SandboxChoice] = {}
+"""The results of this process by cache key."""
 
 
-def _key(wanted: Wanted, path: str) -> str:
-    """What the answer hangs on: the program, the kernel, the namespaces we are in, and what was taken from us."""
+def _cache_key(wanted: Wanted, path: str) -> str:
+    """A hash of what the result depends on: the program, the kernel, our namespaces and our capabilities."""
     parts = [__version__, wanted, sys.executable, str(os.getuid()), os.uname().release]
     program = shutil.which("bwrap", path=path)
     if program is not None:
         status = os.stat(program)
         parts += [os.path.realpath(program), str(status.st_mtime_ns), str(status.st_size)]
     for name in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/user", "/proc/self/ns/mnt", "/proc/self/status"):
-        parts.append(_about(name))
+        parts.append(_proc_file(name))
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _about(name: str) -> str:
+def _proc_file(name: str) -> str:
+    """The relevant lines of a file below /proc, "" if it cannot be read."""
     try:
         if "/ns/" in name:
             return os.readlink(name)
@@ -167,24 +169,24 @@ def _about(name: str) -> str:
     return "\n".join(row for row in rows if ":" not in row or row.startswith(("NoNewPrivs", "Seccomp:", "CapBnd")))
 
 
-class _KeptChoice(msgspec.Struct, frozen=True):
+class _CachedChoice(msgspec.Struct, frozen=True):
     key: str
     choice: SandboxChoice
 
 
-def _kept(file: Path | None, key: str) -> SandboxChoice | None:
+def _load(file: Path | None, key: str) -> SandboxChoice | None:
     try:
-        kept = msgspec.json.decode(file.read_bytes(), type=_KeptChoice) if file else None
+        cached = msgspec.json.decode(file.read_bytes(), type=_CachedChoice) if file else None
     except (OSError, msgspec.MsgspecError):
         return None
-    return kept.choice if kept and kept.key == key else None
+    return cached.choice if cached and cached.key == key else None
 
 
-def _keep(file: Path | None, key: str, choice: SandboxChoice) -> None:
+def _save(file: Path | None, key: str, choice: SandboxChoice) -> None:
     if file is None:
         return
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic_file.replace(file, msgspec.json.encode(_KeptChoice(key, choice)).decode())
+        atomic_file.replace(file, msgspec.json.encode(_CachedChoice(key, choice)).decode())
     except OSError:
-        pass  # found out again next time
+        pass  # detected again next time

@@ -1,8 +1,9 @@
-"""A command confined by the kernel's Landlock. The launcher imports this: standard library only.
+"""Confines a command with the kernel's Landlock. The supervisor imports this: standard library only.
 
-Landlock can only grant, and what is granted for a folder holds for all below it. So reading is granted beside the way to
-what is secret, never above it; names there can still be listed. A folder that may be written cannot hold anything that
-may not. Of the network it knows TCP alone. (Facts: Documentation/userspace-api/landlock.rst of the kernel.)
+Landlock can only grant access, and access to a folder covers everything below it. So reading is granted for the siblings
+of each folder above a secret, never for a folder above it; names there can still be listed. Nothing below a writable
+folder can be protected. Landlock restricts TCP, but no other network protocol. (Reference: the kernel's
+Documentation/userspace-api/landlock.rst.)
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _TCP, _SCOPES = 0b11, 0b11
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
-"""The devices that can be used. No terminal is among them: its owner's keys could be read there, and its screen written."""
+"""The devices that can be used. Other terminals are excluded: their input could be read, and their screen written."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """The version of Landlock this kernel speaks, 0 where it has none."""
+    """The Landlock version (ABI) of this kernel, 0 without Landlock."""
     found: int = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     return max(found, 0)
 
 
 def rights(abi: int) -> int:
-    """Every right over files that version `abi` knows."""
+    """All file access rights of version `abi`."""
     known = 13 if abi < 2 else 14 if abi < 3 else 15 if abi < 5 else 16
     return (1 << known) - 1
 
 
 def restrict(plan: SandboxPlan) -> None:
-    """Confine this process, and all it will become, as `plan` (resolved) says. Raises OSError."""
+    """Confine this process and its future children by `plan`, which must be resolved. Raises OSError."""
     abi = version()
     if abi < 1:
-        raise OSError("Landlock is gone from this kernel")
+        raise OSError("this kernel has no Landlock")
     handled = rights(abi)
     tcp = 0 if plan.network or abi < 4 else _TCP
     shape = struct.pack("=QQQ", handled, tcp, _SCOPES if abi >= 6 else 0)[: 8 if abi < 4 else 16 if abi < 6 else 24]
@@ -57,14 +58,14 @@ def restrict(plan: SandboxPlan) -> None:
             _grant(ruleset, path, (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled)
         for path in (*plan.write, plan.tmp):
             _grant(ruleset, path, handled & ~_IOCTL_DEV)
-        _give_up()
+        _drop_privileges()
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
 
 
-def _give_up() -> None:
-    """Gain no rights from here on, and keep none but the person's own: root could read what others hold in memory."""
+def _drop_privileges() -> None:
+    """Set no_new_privs and drop all capabilities: root could read the memory of other processes."""
     if _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs")
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
@@ -73,8 +74,8 @@ def _give_up() -> None:
 
 
 def readable(plan: SandboxPlan) -> list[str]:
-    """Folders and files that together are all there is but the denied ones. What is denied inside a folder that may be
-    written cannot be kept from being read."""
+    """Folders and files that together cover the whole file system except the denied paths. A denied path inside a
+    writable folder stays readable."""
     denied = [path for path in (*plan.deny, "/dev") if not any(inside(path, root) for root in plan.write)]
     found: list[str] = []
     waiting = ["/"]
@@ -83,7 +84,7 @@ def readable(plan: SandboxPlan) -> list[str]:
         try:
             names = os.listdir(folder)
         except OSError:
-            continue  # what cannot be listed need not be granted
+            continue  # not readable anyway
         for name in names:
             path = os.path.join(folder, name)
             if any(inside(path, other) for other in denied):
@@ -96,7 +97,7 @@ def readable(plan: SandboxPlan) -> list[str]:
 
 
 def _grant(ruleset: int, path: str, allowed: int) -> None:
-    """Allow `allowed` at `path` and below; a link is no way to anything, and what is gone needs nothing."""
+    """Allow `allowed` at `path` and below. Links and missing paths are ignored."""
     try:
         fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""What one command may do, as Friday hands it to the launcher. The launcher imports this: standard library only."""
+"""What one command may access, as Friday sends it to the supervisor, which imports this: standard library only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ _LISTS = ("write", "deny", "show", "freeze")
 
 
 class SandboxPlan(NamedTuple):
-    """All paths are absolute. `program` is what confines (empty for Landlock); `tmp` is the private temp folder.
+    """All paths are absolute. `program` is the program of the sandbox ("" for Landlock); `tmp` is the private temp folder.
 
-    `write` may be written, `deny` not even read, `show` is read although it lies in a denied folder, `freeze` stays as
-    it is although it lies in a writable one: it can be read, and what is not there cannot be made.
-    Of two entries the one that lies deeper holds.
+    `write` can be written. `deny` cannot even be read. `show` can be read inside a denied folder. `freeze` is read-only
+    inside a writable folder, and a path of it that does not exist cannot be created. The deeper of two entries applies.
     """
 
     kind: Kind
@@ -29,7 +28,7 @@ class SandboxPlan(NamedTuple):
     freeze: tuple[str, ...] = ()
 
     def fields(self) -> list[bytes]:
-        """As NUL-free fields of a request: the number of fields comes first."""
+        """The plan as NUL-free fields of a request; the first is the number of fields."""
         texts = [self.kind, self.program, self.tmp, self.cwd, "1" if self.network else ""]
         for name in _LISTS:
             items: Sequence[str] = getattr(self, name)
@@ -38,7 +37,7 @@ class SandboxPlan(NamedTuple):
 
     @staticmethod
     def read(fields: Iterator[bytes]) -> SandboxPlan | None:
-        """The plan whose fields come next; None where the command is not confined."""
+        """The plan whose fields come next; None if the command is not confined."""
         if int(next(fields)) == 0:
             return None
         kind, program, tmp, cwd, network = (os.fsdecode(next(fields)) for _ in range(5))
@@ -46,16 +45,16 @@ class SandboxPlan(NamedTuple):
         return SandboxPlan(kind, program, tmp, cwd, bool(network), **lists)  # type: ignore[arg-type]
 
     def resolved(self) -> SandboxPlan:
-        """The same with links followed, and what is not there left out where it cannot be named anyway."""
+        """The same plan with links followed, without paths that do not exist and cannot be created."""
         write = tuple(dict.fromkeys(real for path in self.write if os.path.isdir(real := os.path.realpath(path))))
         deny = tuple(dict.fromkeys(real for path in self.deny if os.path.lexists(real := os.path.realpath(path))))
         show = tuple(dict.fromkeys(real for path in self.show if os.path.lexists(real := os.path.realpath(path))))
-        freeze = tuple(dict.fromkeys(_held(path) for path in self.freeze))
+        freeze = tuple(dict.fromkeys(_resolved_parent(path) for path in self.freeze))
         return self._replace(write=write, deny=deny, show=show, freeze=tuple(path for path in freeze if path))
 
 
-def _held(path: str) -> str:
-    """`path` with the links above it followed; "" where the folder it would lie in is missing."""
+def _resolved_parent(path: str) -> str:
+    """`path` with links followed; if it does not exist, with the links of its parent followed, "" without a parent."""
     real = os.path.realpath(path)
     if os.path.lexists(real):
         return real
@@ -64,5 +63,5 @@ def _held(path: str) -> str:
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies below it."""
+    """Whether `path` is `folder` or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")

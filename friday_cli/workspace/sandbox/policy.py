@@ -1,4 +1,4 @@
-"""How the commands of one session are confined: a plan for each, and what they share."""
+"""The sandbox of one session: makes the plan of each command and owns their temp folder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from friday_cli.core.protocol.workspace import Access, Reach
 
 from .detect import SandboxChoice
 from .plan import Kind, SandboxPlan
-from .protected_paths import SPEAKERS, folders, ground, secrets
+from .protected_paths import SERVICE_VARIABLES, absolute_paths, secret_paths, writable_folder
 
 
 class SandboxPolicy:
     """Makes the plans of a session's commands.
 
-    `environ` is the person's own; `write` and `read_deny` are the settings', `own` Friday's folders (nothing in them is
-    read but `show`), `network` whether it is on for every command. `close` removes what was made for the commands.
+    `environ` is the user's environment. `write` and `read_deny` come from the settings; `own` are Friday's folders, which
+    cannot be read except `show`; `network` allows the network for every command. Raises UsageError for a relative path.
+    `close` removes what was created for the commands.
     """
 
     def __init__(
@@ -35,46 +36,46 @@ class SandboxPolicy:
     ) -> None:
         self.choice = choice
         self.network = network
-        self._write = folders(environ, write)
-        self._deny = secrets(environ, read_deny, [str(path) for path in own])
+        self._write = absolute_paths(environ, write)
+        self._deny = secret_paths(environ, read_deny, [str(path) for path in own])
         self._tmp = ""
-        self._made: set[str] = set()
+        self._mount_points: set[str] = set()
 
     @property
     def kind(self) -> Kind:
         return self.choice.kind
 
     def reach(self, access: Access) -> Reach:
-        """How far a command with that access reaches."""
+        """How far a command with `access` reaches: "" without a sandbox."""
         if self.kind == "none":
             return ""
         return access if access == "outside" or (access == "network" and not self.network) else "confined"
 
     def plan(self, roots: Sequence[Path], cwd: Path, *, show: Path | None, access: Access) -> SandboxPlan | None:
-        """How a command in `cwd` is confined that may write below `roots` and read in `show`; None where it is not."""
+        """The plan of a command in `cwd` that may write below `roots` and read in `show`; None if it is not confined."""
         if self.kind == "none" or access == "outside":
             return None
-        grounds = [ground(str(root)) for root in roots]
+        writable = [writable_folder(str(root)) for root in roots]
         plan = SandboxPlan(
             self.kind,
             self.choice.program,
             self._temporary(),
             str(cwd),
             self.network or access == "network",
-            (*map(str, roots), *(path for place in grounds for path in place.write), *self._write),
+            (*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
             self._deny,
             (str(show),) if show else (),
-            tuple(path for place in grounds for path in place.freeze),
+            tuple(path for folder in writable for path in folder.freeze),
         )
-        if self.kind == "bubblewrap":  # it mounts over what is not there, and so makes an empty folder of it
-            self._made |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}
+        if self.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
+            self._mount_points |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}
         return plan
 
     def environ(self, given: Mapping[str, str], *, keep: Sequence[str] = ()) -> dict[str, str]:
-        """The environment of a confined command: no way to a service outside, temp files in the private folder."""
-        left = {name: value for name, value in given.items() if name not in SPEAKERS or name in keep}
+        """The environment of a confined command: without addresses of services, and with the private temp folder."""
+        passed = {name: value for name, value in given.items() if name not in SERVICE_VARIABLES or name in keep}
         tmp = "/tmp" if self.kind == "bubblewrap" else self._temporary()
-        return {**left, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
+        return {**passed, "TMPDIR": tmp, "TMP": tmp, "TEMP": tmp}
 
     def _temporary(self) -> str:
         if not self._tmp:
@@ -82,10 +83,10 @@ class SandboxPolicy:
         return self._tmp
 
     def close(self) -> None:
-        """Remove the temp folder and the empty folders that were made only to be mounted over."""
-        for path in self._made:
-            with contextlib.suppress(OSError):  # somebody put something there
+        """Remove the temp folder and the empty folders that were created as mount points."""
+        for path in self._mount_points:
+            with contextlib.suppress(OSError):  # not empty any longer
                 os.rmdir(path)
         if self._tmp:
             shutil.rmtree(self._tmp, ignore_errors=True)
-        self._made, self._tmp = set(), ""
+        self._mount_points, self._tmp = set(), ""

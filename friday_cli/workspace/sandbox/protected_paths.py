@@ -1,4 +1,4 @@
-"""What is secret on a machine, and what of a git repository a command needs, and must not change."""
+"""The paths that a sandbox protects: secrets, and the parts of a git repository that a command must not change."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ SECRETS = (
     "~/.psql_history", "~/.mysql_history", "~/.docker/run", "~/.docker/desktop",
     "~/.colima", "~/.orbstack",
 )  # fmt: skip
-"""Files and folders of a person that no confined command reads; the last few are where docker listens."""
-SPEAKERS = frozenset(
+"""Files and folders of a user that no confined command can read; the last four are sockets of docker."""
+SERVICE_VARIABLES = frozenset(
     ("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS",
      "DOCKER_HOST", "CONTAINER_HOST", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "DISPLAY", "XAUTHORITY", "TMUX", "STY",
      "GNOME_KEYRING_CONTROL", "NVIM", "VSCODE_IPC_HOOK_CLI")
 )  # fmt: skip
-"""Variables that lead to a service outside: an agent of keys, docker, the session's bus, a screen, an editor."""
+"""Variables that name a service outside the sandbox: a key agent, docker, the session bus, a display, an editor."""
 _FOLDERS, _FILES = ("hooks", "info", "modules"), ("config", "config.worktree", "commondir", "gitdir")
-"""What of a git folder names programs that git runs, or says where it finds such names."""
-_OWN = "friday/"
-"""Branches of sub-agents' worktrees begin so."""
+"""Parts of a git folder that name programs which git runs, or where git finds such names."""
+_BRANCHES = "friday/"
+"""Prefix of the branches of sub-agents' worktrees."""
 
 
-def secrets(environ: Mapping[str, str], more: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
-    """Absolute paths of what no command reads: `SECRETS`, `more` of the settings, Friday's `own` folders, and the
-    sockets that variables name."""
+def secret_paths(environ: Mapping[str, str], more: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
+    """Absolute paths that no command can read: `SECRETS`, `more` from the settings, Friday's `own` folders, and the
+    sockets that variables name. Raises UsageError for a relative path in `more`."""
     home = environ.get("HOME", "")
-    named = [*(_expanded(path, home) for path in SECRETS), *folders(environ, more)]
-    sockets = [_socket(environ[name]) for name in sorted(SPEAKERS & environ.keys())]
+    named = [*(_expanded(path, home) for path in SECRETS), *absolute_paths(environ, more)]
+    sockets = [_socket(environ[name]) for name in sorted(SERVICE_VARIABLES & environ.keys())]
     return tuple(path for path in (*named, *own, *sockets) if path.startswith("/") and path.strip("/"))
 
 
-def folders(environ: Mapping[str, str], given: Sequence[str]) -> tuple[str, ...]:
-    """Absolute paths of what the settings name, `~` expanded. Raises UsageError for a relative one."""
+def absolute_paths(environ: Mapping[str, str], given: Sequence[str]) -> tuple[str, ...]:
+    """Paths of the settings with `~` expanded. Raises UsageError for a relative path."""
     found = tuple(_expanded(text, environ.get("HOME", "")) for text in given)
     if wrong := [path for path in found if not path.startswith("/")]:
-        raise UsageError(f"[sandbox] {wrong[0]!r} is no absolute path.", hint="Begin it with / or ~/.")
+        raise UsageError(f"[sandbox] {wrong[0]!r} is not an absolute path.", hint="Start it with / or ~/.")
     return found
 
 
@@ -54,7 +54,7 @@ def _expanded(path: str, home: str) -> str:
 
 
 def _socket(value: str) -> str:
-    """The path in the value of a variable: itself, or that of an address such as `unix:///run/docker.sock`."""
+    """The path in the value of a variable: a plain path, or that of an address such as `unix:///run/docker.sock`."""
     if value.startswith("/"):
         return value.partition(":")[0].partition(",")[0]
     found = re.search(r"unix:(?:path=|//)(/[^,;]+)", value)
@@ -62,62 +62,66 @@ def _socket(value: str) -> str:
 
 
 class WritableFolder(NamedTuple):
-    """What belongs to a folder that may be written: what else may be, and what must stay as it is."""
+    """Paths that come with a writable folder: `write` must be writable too, `freeze` must not change."""
 
     write: tuple[str, ...]
     freeze: tuple[str, ...]
 
 
-def ground(root: str) -> WritableFolder:
-    """What the repository around `root` needs, and what in it would run code later.
+def writable_folder(root: str) -> WritableFolder:
+    """What git needs in the repository around `root`, and which files in it could run code later.
 
-    A linked worktree needs its own git folder, the objects, and the branches that are its own; hooks, settings, index
-    and branches of the repository itself stay out of reach.
+    A linked worktree needs its own git folder, the objects and its own branches. Hooks, settings, index and branches of
+    the main repository are not writable then.
     """
     freeze = [os.path.join(root, ".friday")]
     top = root
     while not os.path.lexists(git := os.path.join(top, ".git")):
-        if top == (above := os.path.dirname(top)):
+        if top == (parent := os.path.dirname(top)):
             return WritableFolder((), tuple(freeze))
-        top = above
+        top = parent
     if os.path.isdir(git) and not os.path.islink(git):
         parts = [os.path.join(git, name) for name in _FOLDERS]
-        return WritableFolder((git,), (*freeze, *parts, *_present(git, _FILES), *_others(git)))
+        return WritableFolder((git,), (*freeze, *parts, *_existing(git, _FILES), *_other_worktrees(git)))
     freeze.append(git)
     linked = _linked(git)
     if linked is None:
         return WritableFolder((), tuple(freeze))
     admin, common = linked
-    freeze += _present(admin, _FILES)
-    own = _line(os.path.join(admin, "HEAD")).startswith(f"ref: refs/heads/{_OWN}")
-    refs = [f"refs/heads/{_OWN}", f"logs/refs/heads/{_OWN}"] if own else ["refs", "logs"]
+    freeze += _existing(admin, _FILES)
+    refs = [f"refs/heads/{_BRANCHES}", f"logs/refs/heads/{_BRANCHES}"] if _of_sub_agent(admin) else ["refs", "logs"]
     return WritableFolder(
         (admin, *(os.path.join(common, name.rstrip("/")) for name in ("objects", *refs))), tuple(freeze)
     )
 
 
-def _present(folder: str, names: Sequence[str]) -> list[str]:
-    """The files there are: one that is missing cannot be mounted over, for git takes an empty one for a broken one."""
+def _existing(folder: str, names: Sequence[str]) -> list[str]:
+    """The files that exist. A missing one must not get a mount point, because git reads an empty file as a broken one."""
     return [path for name in names if os.path.lexists(path := os.path.join(folder, name))]
 
 
-def _others(git: str) -> list[str]:
-    """What leads the person's other linked worktrees of a repository; those of sub-agents come and go."""
+def _of_sub_agent(admin: str) -> bool:
+    """Whether the git folder of a linked worktree is that of a sub-agent."""
+    return _line(os.path.join(admin, "HEAD")).startswith(f"ref: refs/heads/{_BRANCHES}")
+
+
+def _other_worktrees(git: str) -> list[str]:
+    """The settings files of the user's other linked worktrees. Those of sub-agents are excluded: they come and go."""
     folder = os.path.join(git, "worktrees")
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
     admins = [os.path.join(folder, name) for name in names]
-    kept = [path for path in admins if not _line(os.path.join(path, "HEAD")).startswith(f"ref: refs/heads/{_OWN}")]
-    return [file for path in kept if not os.path.islink(path) for file in _present(path, _FILES)]
+    users = [path for path in admins if not _of_sub_agent(path)]
+    return [file for path in users if not os.path.islink(path) for file in _existing(path, _FILES)]
 
 
 def _linked(git: str) -> tuple[str, str] | None:
-    """The own and the common git folder of a linked worktree whose file `.git` is `git`.
+    """The own and the common git folder of a linked worktree whose `.git` file is `git`; None if it is not valid.
 
-    The file may be anybody's: it counts only where the folder it names lies among the worktrees of a repository and
-    names the file back.
+    The file is untrusted. It is valid only if the folder it names is among the worktrees of a repository and names the
+    file in turn.
     """
     admin = os.path.realpath(os.path.join(os.path.dirname(git), _line(git).removeprefix("gitdir:").strip()))
     common = os.path.realpath(os.path.join(admin, _line(os.path.join(admin, "commondir")) or "?"))
@@ -128,7 +132,7 @@ def _linked(git: str) -> tuple[str, str] | None:
 
 
 def _line(path: str) -> str:
-    """The first line of a regular file, "" where there is none."""
+    """The first line of a regular file, "" if it cannot be read."""
     try:
         if not os.path.isfile(path):
             return ""

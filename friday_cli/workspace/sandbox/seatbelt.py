@@ -1,4 +1,4 @@
-"""A command confined by macOS's own sandbox-exec. The launcher imports this: standard library only."""
+"""Confines a command with macOS's sandbox-exec. The supervisor imports this: standard library only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .plan import SandboxPlan
 PROGRAM = "/usr/bin/sandbox-exec"
 
 
-def wrapped(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
-    """`words` as a call of sandbox-exec that confines them as `plan` (resolved) says."""
+def wrap(plan: SandboxPlan, words: list[bytes]) -> list[bytes]:
+    """The call of sandbox-exec that runs `words` confined by `plan`, which must be resolved."""
     return [os.fsencode(plan.program), b"-p", os.fsencode(profile(plan)), *words]
 
 
 def profile(plan: SandboxPlan) -> str:
-    """The rules, of which the last that fits an access holds."""
+    """The rules as text; the last rule that matches an access applies."""
     rows = ["(version 1)", "(allow default)", "(deny file-write*)"]
     rows.append('(allow file-write* (regex #"^/dev/(null|zero|tty|dtracehelper)$"))')
     layers = [("deny", path) for path in plan.deny] + [("show", path) for path in plan.show]

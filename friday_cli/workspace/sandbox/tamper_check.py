@@ -1,7 +1,7 @@
-"""Looks at files that would run code or grant rights later, before and after a command.
+"""Compares files that could run code or grant rights later, before and after a command.
 
-Where a sandbox cannot protect them (Landlock never can, bubblewrap not where they come into being with the command) a
-change is seen and told. It is not put back: the person may have made it in the meantime, and nobody could tell.
+If a sandbox cannot protect them (Landlock never can; bubblewrap cannot if the command creates the repository), a change
+is detected and reported. It is not reverted: the user may have made it at the same time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .protected_paths import ground
+from .protected_paths import writable_folder
 
 FILES, BYTES = 500, 16 * 1024 * 1024
-"""How many files are looked at, and how much of one is read."""
+"""Files that are scanned, and bytes of each that are read."""
 
 
 class _FileStamp(NamedTuple):
@@ -23,36 +23,38 @@ class _FileStamp(NamedTuple):
     digest: str
 
 
-Looked = dict[str, _FileStamp]
+ScannedFiles = dict[str, _FileStamp]
+"""The protected files by path."""
 
 
-def look(roots: Sequence[str], before: Looked | None = None) -> Looked:
-    """What stands in the protected places of `roots` now; what has not been touched since `before` is not read again."""
-    found: Looked = {}
+def scan(roots: Sequence[str], before: ScannedFiles | None = None) -> ScannedFiles:
+    """The protected files of `roots`. Files that did not change since the scan `before` are not read again."""
+    found: ScannedFiles = {}
     for root in roots:
-        for place in (*ground(root).freeze, os.path.join(root, ".git", "commondir")):
-            _walk(place, found, before or {})
+        for path in (*writable_folder(root).freeze, os.path.join(root, ".git", "commondir")):
+            _walk(path, found, before or {})
     return found
 
 
-def changed(before: Looked, after: Looked) -> tuple[str, ...]:
-    """The protected files that are not what they were, sorted. Git's own samples are no hooks."""
+def changed(before: ScannedFiles, after: ScannedFiles) -> tuple[str, ...]:
+    """The protected files that differ, sorted. Git's sample hooks are ignored: git does not run them."""
     names = sorted(name for name in before.keys() | after.keys() if not name.endswith(".sample"))
-    return tuple(name for name in names if _what(before.get(name)) != _what(after.get(name)))
+    return tuple(name for name in names if _content(before.get(name)) != _content(after.get(name)))
 
 
-def _what(seen: _FileStamp | None) -> tuple[int, str] | None:
-    return (seen.stamp[0], seen.digest) if seen else None
+def _content(file: _FileStamp | None) -> tuple[int, str] | None:
+    """Mode and digest."""
+    return (file.stamp[0], file.digest) if file else None
 
 
-def _walk(path: str, found: Looked, before: Looked) -> None:
+def _walk(path: str, found: ScannedFiles, before: ScannedFiles) -> None:
     if len(found) >= FILES:
         return
     try:
         status = os.lstat(path)
         if stat.S_ISDIR(status.st_mode):
             for name in sorted(os.listdir(path)):
-                if name not in ("objects", "refs", "logs", "index"):  # below modules/ lie whole repositories
+                if name not in ("objects", "refs", "logs", "index"):  # modules/ contains whole repositories
                     _walk(os.path.join(path, name), found, before)
             return
         stamp = (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

@@ -1,18 +1,19 @@
-"""Git worktrees for agents that work apart: made of the working tree as it is, brought back whole or not at all."""
+"""Git worktrees for isolated agents: created from the working tree as it is, applied completely or not at all."""
 
 from __future__ import annotations
 
+from .apply import Applied
 from .metadata import Worktree, WorktreeMetadata
-from .orphans import OrphanScan, OrphanWorktree, Own, look_through
-from .worktrees import Applied, Worktrees
+from .orphans import LockSession, OrphanScan, OrphanWorktree, scan_orphans
+from .worktrees import Worktrees
 
 __all__ = [
     "Applied",
+    "LockSession",
     "OrphanScan",
     "OrphanWorktree",
-    "Own",
     "Worktree",
     "WorktreeMetadata",
     "Worktrees",
-    "look_through",
+    "scan_orphans",
 ]

@@ -1,4 +1,4 @@
-"""How a worktree comes to be: named and written down first, then made of a working tree as it is."""
+"""Creates worktrees: the name is chosen and saved first, then the files of a working tree are copied as they are."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import msgspec
 from friday_cli.core.protocol.errors import ToolError
 
 from ..local import LocalWorkspace
-from . import include as taking
+from . import include
 from .git import Git, Repository
 from .git_trees import REPOSITORY, GitTrees, shown
 from .metadata import Worktree, WorktreeMetadata
 
 
-class Maker(msgspec.Struct, frozen=True):
-    """Makes the worktrees of a session in `folder`; `include` are patterns of ignored files that are copied."""
+class WorktreeCreator(msgspec.Struct, frozen=True):
+    """Creates the worktrees of a session in `folder`; `include` are patterns of ignored files to copy."""
 
     git: Git
     folder: Path
@@ -31,16 +31,18 @@ class Maker(msgspec.Struct, frozen=True):
     async def begin(
         self, base: LocalWorkspace, top: Path, repository: Repository, *, home: str = "", again: str = ""
     ) -> Worktree:
-        """Choose the name and write it down, before anything else is made. `home` is the folder of the session, that of
-        `base` by default; `again` a name to use once more."""
+        """Choose the name and save it before anything else is created. `home` is the folder of the session (default: that
+        of `base`); `again` is the name of a removed worktree to reuse. Raises ToolError."""
         await self._refuse_submodules(repository, top)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name, branch = await self._name(repository, again)
         within = base.root.relative_to(top).as_posix()
         folder, common = str(self.folder / name), str(repository.common)
-        card = WorktreeMetadata(self.session, name, branch, folder, within, str(top), home or str(base.root), common)
-        worktree = Worktree(card, self.folder)
-        worktree.note()
+        metadata = WorktreeMetadata(
+            self.session, name, branch, folder, within, str(top), home or str(base.root), common
+        )
+        worktree = Worktree(metadata, self.folder)
+        worktree.save()
         return worktree
 
     async def _refuse_submodules(self, repository: Repository, top: Path) -> None:
@@ -49,10 +51,10 @@ class Maker(msgspec.Struct, frozen=True):
         listed = await self.git("ls-files", "-z", "-s", cwd=top, env={"GIT_DIR": str(repository.git_dir)})
         for entry in listed.split(b"\0")[:-1]:
             about, _, name = entry.partition(b"\t")
-            if int(about.split(b" ")[0], 8) == REPOSITORY and _filled(top / os.fsdecode(name)):
+            if int(about.split(b" ")[0], 8) == REPOSITORY and _has_files(top / os.fsdecode(name)):
                 raise ToolError(
                     f"{top} has submodules ({shown(name)}), which would be empty in a worktree.",
-                    hint="Go on without isolation.",
+                    hint="Continue without isolation.",
                 )
 
     async def _name(self, repository: Repository, again: str) -> tuple[str, str]:
@@ -75,34 +77,34 @@ class Maker(msgspec.Struct, frozen=True):
         return os.path.lexists(self.folder / name) or (self.folder / f"{name}.json").exists()
 
     async def fill(self, worktree: Worktree, top: Path, repository: Repository, *, index: Path | None) -> None:
-        """Make branch and folder, holding `top` as it is. `index` is Friday's own of `top`, None for a new one."""
-        git, card, git_dir = self.git, worktree.card, repository.git_dir
-        seen = index or self.folder / "main.index"
-        source = GitTrees(git, repository, top, seen, hidden=(self.folder.parent,))
+        """Create branch and folder with the files of `top` as they are. `index` is Friday's private index of `top`, None
+        for a new one. Raises ToolError and OSError."""
+        git, metadata, git_dir = self.git, worktree.metadata, repository.git_dir
+        source = GitTrees(git, repository, top, index or self.folder / "main.index", hidden=(self.folder.parent,))
         start = await source.snapshot(git_dir / "index")
-        begin = await self._base(source, git_dir)
+        base = await self._base(source, git_dir)
         env = {"GIT_DIR": str(git_dir)}
-        words = ("worktree", "add", "-q", "--no-checkout", "-b", card.branch, card.folder, begin)
+        words = ("worktree", "add", "-q", "--no-checkout", "-b", metadata.branch, metadata.folder, base)
         await git(*words, cwd=top, env=env)
         admin = await asyncio.to_thread(_admin, worktree.folder)
-        worktree.note(admin=str(admin), base=begin)
-        await source.lay_out(worktree.folder, worktree.index)
-        own = {"GIT_DIR": str(admin), "GIT_WORK_TREE": card.folder}
-        await git("read-tree", begin, cwd=worktree.folder, env=own)
+        worktree.save(admin=str(admin), base=base)
+        await source.check_out(worktree.folder, worktree.index)
+        own = {"GIT_DIR": str(admin), "GIT_WORK_TREE": metadata.folder}
+        await git("read-tree", base, cwd=worktree.folder, env=own)
         await git("update-ref", "refs/worktree/friday-start", start, cwd=worktree.folder, env=own)
-        worktree.notes += await taking.copy(source, worktree.folder, self.include)
-        await asyncio.to_thread(_inside, worktree.root)
-        worktree.note(start=start)  # the last thing: what has no start was never whole, and nobody worked in it
+        worktree.notes += await include.copy(source, worktree.folder, self.include)
+        await asyncio.to_thread(_make_root, worktree.root)
+        worktree.save(start=start)  # last: a worktree without a start is incomplete, and no agent has worked in it
 
     async def _base(self, source: GitTrees, git_dir: Path) -> str:
-        """The commit of the working tree as it is: HEAD itself where nothing was changed since."""
+        """A commit of the working tree as it is: HEAD itself if nothing was changed since."""
         env = {"GIT_DIR": str(git_dir)}
         with tempfile.TemporaryDirectory(prefix="git-", dir=self.folder) as name:
             index = Path(name) / "index"
             tree = await GitTrees(self.git, source.repository, source.top, index, hidden=source.hidden).committed(
                 git_dir / "index"
             )
-        code, head, _ = await self.git.ask("rev-parse", "-q", "--verify", "HEAD^{commit}", cwd=source.top, env=env)
+        code, head, _ = await self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", cwd=source.top, env=env)
         if code != 0:
             words = f"Files as a sub-agent of Friday found them ({self.session[:8]})"
             return await commit(self.git, git_dir, tree, (), words)
@@ -120,27 +122,27 @@ async def tree_of(git: Git, git_dir: Path, name: str) -> str:
 
 
 async def commit(git: Git, git_dir: Path, tree: str, parents: Sequence[str], words: str) -> str:
-    """A new commit of `tree`; no branch moves."""
-    above = [word for parent in parents for word in ("-p", parent)]
-    call = ("commit-tree", "--no-gpg-sign", tree, *above, "-m", words)
+    """Create a commit of `tree` and return its id. No branch is moved."""
+    options = [word for parent in parents for word in ("-p", parent)]
+    call = ("commit-tree", "--no-gpg-sign", tree, *options, "-m", words)
     return (await git(*call, cwd=git_dir, env={"GIT_DIR": str(git_dir)})).decode().strip()
 
 
-def _filled(folder: Path) -> bool:
+def _has_files(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
 
 
 def _admin(folder: Path) -> Path:
-    """The git folder of a worktree that was just made."""
+    """The git folder of a new worktree."""
     text = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     found = re.fullmatch(r"gitdir: (.+)\n?", text, re.S)
     if found is None:
-        raise ToolError(f"git made no worktree in {folder}.")
+        raise ToolError(f"git did not create a worktree in {folder}.")
     return Path(found[1].removesuffix("\n"))
 
 
-def _inside(root: Path) -> None:
-    """Make sure the agent's own folder is there: git knows no empty ones."""
+def _make_root(root: Path) -> None:
+    """Create the agent's folder if it is missing: git does not track empty folders."""
     root.mkdir(parents=True, exist_ok=True)
-    if not Path(os.path.realpath(root)) == root:
-        raise ToolError(f"{root} leads elsewhere in the worktree.")
+    if Path(os.path.realpath(root)) != root:
+        raise ToolError(f"{root} is below a link in the worktree.")

@@ -1,9 +1,9 @@
-"""Friday's own git: no program of a repository's configuration runs, nothing waits for a person or for the network.
+"""Runs git safely: no program of a repository's configuration runs, and nothing waits for user input or the network.
 
-Two kinds of calls. The few that speak to the user's repository itself (find it, make and remove a worktree) read its
-configuration, but neither hooks nor fsmonitor, and none of them touches content. All that reads or writes content runs
-in a control folder made for one call: it borrows the repository's objects and ignore lists, takes over a handful of
-harmless settings, and knows no filter, hook, driver or alias.
+There are two kinds of calls. A few use the user's repository itself (find it, add and remove a worktree): they read its
+configuration, but run no hooks or fsmonitor, and do not read or write content. All calls that read or write content run
+in a temporary control folder (`Repository.control`), which uses the repository's objects and ignore lists and a few
+harmless settings, but no filter, hook, driver or alias.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.text.sanitize import sanitize_line
 
 CALL_S = 120.0
-"""How long one call may take."""
+"""Seconds that one call may take."""
 END_S = 1.5
-"""Between SIGTERM and SIGKILL for one that is to end."""
-LET_S = 10.0
-"""How long one that changes refs, which takes no time, may end by itself before SIGTERM: where that meets it between making
-a lock file and noting it, the file would stay."""
+"""Seconds between SIGTERM and SIGKILL for a call that is ended."""
+REFS_GRACE_S = 10.0
+"""Seconds that a call which changes refs may take to finish before SIGTERM: between creating a lock file and registering
+it for cleanup, a signal would leave the lock file behind."""
 OUTPUT = 256 * 1024 * 1024
-"""Bytes one call may print."""
+"""Bytes that one call may print."""
 ERRORS = 64 * 1024
-"""Bytes of its errors that are kept, the last ones."""
-_KEPT = (
+"""Bytes of error output that are kept, from the end."""
+_PASSED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
     "GIT_CONFIG_NOSYSTEM",
 )  # fmt: skip
@@ -59,26 +59,26 @@ _OPTIONS = (
     "-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "core.splitIndex=false",
     "-c", "submodule.recurse=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 )  # fmt: skip
-_TAKEN = ("filemode", "symlinks", "ignorecase", "precomposeunicode", "autocrlf", "eol", "trustctime", "checkstat")
-"""Settings under `core.` that say how files become content; no value of them names a program."""
+_SETTINGS = ("filemode", "symlinks", "ignorecase", "precomposeunicode", "autocrlf", "eol", "trustctime", "checkstat")
+"""Settings under `core.` that say how files become content; none of them can name a program."""
 _RAW = "* -text -ident !filter !working-tree-encoding\n"
-"""Attributes by which content is what stands in the file, byte for byte."""
+"""Attributes without any conversion between file and content."""
 
 
 class Git:
-    """Runs git. `environ` is where its program is looked for. Raises ToolError where there is none."""
+    """Runs git, found on the PATH of `environ`. Raises ToolError if it is not installed."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         program = shutil.which("git", path=environ.get("PATH"))
         if program is None:
             raise ToolError(
-                "git was not found, and worktrees need it.", hint="Install git, or go on without isolation."
+                "git was not found, and worktrees need it.", hint="Install git, or continue without isolation."
             )
         self._program = program
-        self._environ = {**{name: environ[name] for name in _KEPT if name in environ}, **_QUIET}
+        self._environ = {**{name: environ[name] for name in _PASSED if name in environ}, **_QUIET}
 
-    def usual(self, name: str) -> str:
-        """Where a list of the user's own stands when no setting names it."""
+    def user_file(self, name: str) -> str:
+        """The default path of a user-wide git file such as `ignore`."""
         home = self._environ.get("XDG_CONFIG_HOME") or os.path.join(self._environ.get("HOME", "/"), ".config")
         return os.path.join(home, "git", name)
 
@@ -91,14 +91,14 @@ class Git:
         ok: Collection[int] = (0,),
         cut: int = 0,
     ) -> bytes:
-        """What a call prints, of which `cut` bytes are enough (0: all). Raises ToolError with git's own words when it
-        does not end with a code in `ok`."""
-        code, out, err = await self.ask(*words, cwd=cwd, env=env, data=data, cut=cut)
+        """The output of a call, at most `cut` bytes (0: all). Raises ToolError with git's error message if the exit code is
+        not in `ok`."""
+        code, out, err = await self.run(*words, cwd=cwd, env=env, data=data, cut=cut)
         if code not in ok and not (cut and len(out) == cut):
-            raise ToolError(f"git {words[0]} failed: {said(err) or f'exit {code}'}")
+            raise ToolError(f"git {words[0]} failed: {error_line(err) or f'exit {code}'}")
         return out
 
-    async def ask(
+    async def run(
         self,
         *words: str | Path,
         cwd: Path,
@@ -106,7 +106,7 @@ class Git:
         data: bytes = b"",
         cut: int = 0,
     ) -> tuple[int, bytes, str]:
-        """Exit code, output and errors of a call. Raises ToolError when it takes too long or prints too much; a
+        """Exit code, output and error output of a call. Raises ToolError if it takes too long or prints too much. A
         cancelled call has ended when this returns."""
         refs = words[0] == "update-ref" or words[:2] == ("worktree", "add")
         call = _GitCall(refs, [self._program, *_OPTIONS, *map(str, words)], cwd, {**self._environ, **(env or {})})
@@ -123,13 +123,13 @@ class Git:
 
 
 class _GitCall:
-    """One run of git. It is ended with SIGTERM, on which git takes its lock files away; `refs`: one that changes refs is
-    let end by itself first."""
+    """One run of git. It is ended with SIGTERM, on which git removes its lock files; a call that changes refs (`refs`) gets
+    `REFS_GRACE_S` first."""
 
     def __init__(self, refs: bool, argv: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> None:
         self._refs, self._argv, self._cwd, self._environ = refs, argv, cwd, environ
         self._process: asyncio.subprocess.Process | None = None
-        self._missed = 0
+        self._early_signal = 0
 
     async def run(self, data: bytes, cut: int) -> tuple[int, bytes, str]:
         try:
@@ -145,8 +145,8 @@ class _GitCall:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ToolError(f"git cannot be started in {self._cwd}: {reason}.") from None
-        if self._missed:
-            self._signal(self._missed)
+        if self._early_signal:
+            self._signal(self._early_signal)
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -154,9 +154,9 @@ class _GitCall:
         feeding = asyncio.create_task(_feed(process.stdin, data))
         try:
             out = await _read(process.stdout, cut or OUTPUT)
-            if out.more:
+            if out.truncated:
                 self._signal(signal.SIGTERM)
-            if out.more and not cut:
+            if out.truncated and not cut:
                 raise ToolError(f"git printed more than {OUTPUT // 1_000_000} MB.")
         finally:
             code = await process.wait()
@@ -165,20 +165,20 @@ class _GitCall:
         return code, out.data, err.decode("utf-8", "replace")
 
     async def stop(self, task: asyncio.Task[tuple[int, bytes, str]]) -> None:
-        """End the call, and wait for that even where the waiter is cancelled."""
-        later, grace = asyncio.get_running_loop().call_later, LET_S if self._refs else 0.0
-        asking = later(grace, self._signal, signal.SIGTERM)
-        pressing = later(grace + END_S, self._signal, signal.SIGKILL)
+        """End the call and wait for it, even if the caller is cancelled."""
+        later, grace = asyncio.get_running_loop().call_later, REFS_GRACE_S if self._refs else 0.0
+        terminate = later(grace, self._signal, signal.SIGTERM)
+        kill = later(grace + END_S, self._signal, signal.SIGKILL)
         while not task.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
-        asking.cancel()
-        pressing.cancel()
+        terminate.cancel()
+        kill.cancel()
         task.exception()
 
     def _signal(self, number: int) -> None:
         if self._process is None:
-            self._missed = number
+            self._early_signal = number
         elif self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
@@ -191,16 +191,16 @@ async def _feed(stdin: asyncio.StreamWriter, data: bytes) -> None:
         stdin.close()
         await stdin.wait_closed()
     except (BrokenPipeError, ConnectionResetError):
-        pass  # its exit code tells why it did not read on
+        pass  # the exit code tells why it stopped reading
 
 
 class _GitOutput(NamedTuple):
     data: bytes
-    more: bool
+    truncated: bool
 
 
 async def _read(stream: asyncio.StreamReader, most: int) -> _GitOutput:
-    """The first `most` bytes of a stream, and whether there were more."""
+    """The first `most` bytes of a stream, and whether it had more."""
     pieces, room = [], most
     while piece := await stream.read(1024 * 1024):
         pieces.append(piece[:room])
@@ -211,62 +211,63 @@ async def _read(stream: asyncio.StreamReader, most: int) -> _GitOutput:
 
 
 async def _tail(stream: asyncio.StreamReader, most: int) -> bytes:
-    """The last `most` bytes of a stream. It is read to its end: git writes in pieces, the one that tells comes last, and
-    nobody may have to wait until it can write."""
-    kept = b""
+    """The last `most` bytes of a stream. It is read to its end, so that git is never blocked in a write; the decisive line
+    comes last."""
+    tail = b""
     while piece := await stream.read(most):
-        kept = (kept + piece)[-most:]
-    return kept
+        tail = (tail + piece)[-most:]
+    return tail
 
 
-def said(err: str) -> str:
-    """The line of git's errors that says what is wrong, made plain."""
+def error_line(err: str) -> str:
+    """The line of git's error output that names the problem, sanitized."""
     lines = [text for text in err.splitlines() if text.startswith(("fatal:", "error:"))] or err.splitlines()
     return sanitize_line(lines[-1].removeprefix("fatal: ").removeprefix("error: "), 300) if lines else ""
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A git repository as its content is read. `git_dir` is that of one working tree, `common` what all of them share.
+    """A git repository. `git_dir` is the git folder of one working tree, `common` that of the whole repository, `objects`
+    its object folder.
 
-    `settings` are lines for a control folder, `attributes` the user's own list. `keeps_modes`: whether it tells which
-    files are programs.
+    `object_format` is sha1 or sha256. `settings` are lines for the configuration of a control folder, `attributes` is the
+    user's attributes file. `tracks_modes`: whether git records which files are executable.
     """
 
     git_dir: Path
     common: Path
     objects: Path
-    form: str
+    object_format: str
     settings: str
     attributes: str
-    keeps_modes: bool
+    tracks_modes: bool
 
     @classmethod
     async def read(cls, git: Git, git_dir: Path) -> Repository:
-        """The repository whose folder is `git_dir`. Raises ToolError when it is none."""
+        """The repository with the git folder `git_dir`. Raises ToolError if it is not valid."""
         env = {"GIT_DIR": str(git_dir)}
         words = ("rev-parse", "--git-common-dir", "--git-path", "objects", "--show-object-format")
-        told = (await git(*words, cwd=git_dir, env=env)).split(b"\n")[:-1]
-        if len(told) != 3:
-            raise ToolError(f"{git_dir} cannot be used for worktrees: there is a line break in its name.")
-        pattern = rf"^core\.({'|'.join(_TAKEN)}|excludesfile|attributesfile)$"
+        printed = (await git(*words, cwd=git_dir, env=env)).split(b"\n")[:-1]
+        if len(printed) != 3:
+            raise ToolError(f"{git_dir} cannot be used for worktrees: its name contains a line break.")
+        pattern = rf"^core\.({'|'.join(_SETTINGS)}|excludesfile|attributesfile)$"
         listed = await git("config", "-z", "--type=path", "--get-regexp", pattern, cwd=git_dir, env=env, ok=(0, 1))
-        taken: dict[str, str] = {}
+        settings: dict[str, str] = {}
         for entry in os.fsdecode(listed).split("\0")[:-1]:
             name, equals, value = entry.partition("\n")
-            taken[name] = value if equals else "true"
-        attributes = taken.pop("core.attributesfile", "") or git.usual("attributes")
-        taken["core.excludesfile"] = taken.get("core.excludesfile") or git.usual("ignore")
-        rows = [f"\t{name.removeprefix('core.')} = {_quoted(value)}\n" for name, value in taken.items()]
-        modes = taken.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
-        common, objects = _path(told[0], git_dir), _path(told[1], git_dir)
-        return cls(git_dir, common, objects, told[2].decode(), "".join(rows), attributes, modes)
+            settings[name] = value if equals else "true"
+        attributes = settings.pop("core.attributesfile", "") or git.user_file("attributes")
+        settings["core.excludesfile"] = settings.get("core.excludesfile") or git.user_file("ignore")
+        rows = [f"\t{name.removeprefix('core.')} = {_quoted(value)}\n" for name, value in settings.items()]
+        modes = settings.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
+        common, objects = _path(printed[0], git_dir), _path(printed[1], git_dir)
+        return cls(git_dir, common, objects, printed[2].decode(), "".join(rows), attributes, modes)
 
     @contextlib.contextmanager
     def control(self, tree: Path, index: Path, *, raw: bool, hidden: Sequence[Path] = ()) -> Iterator[dict[str, str]]:
         """The environment in which git reads and writes the content of `tree`, with `index` as its index.
 
-        `raw` takes files as they are, byte for byte; else line ends and encodings are those of the repository's
-        attributes. Filters run in neither. `hidden` are folders it must not see.
+        `raw` means no conversion of files; otherwise the repository's attributes for line ends and encodings apply.
+        Filters never run. `hidden` folders are ignored.
         """
         with tempfile.TemporaryDirectory(prefix="git-", dir=index.parent) as name:
             folder = Path(name)
@@ -274,17 +275,17 @@ class Repository(msgspec.Struct, frozen=True):
                 (folder / part).mkdir()
             (folder / "HEAD").write_text("ref: refs/heads/none\n")
             attributes = "" if raw else f"\tattributesFile = {_quoted(self.attributes)}\n"
-            extra = "[extensions]\n\tobjectFormat = sha256\n" if self.form == "sha256" else ""
+            extra = "[extensions]\n\tobjectFormat = sha256\n" if self.object_format == "sha256" else ""
             version = 1 if extra else 0
             text = f"[core]\n\trepositoryFormatVersion = {version}\n\tbare = false\n\tsafecrlf = false\n"
             (folder / "config").write_bytes(os.fsencode(text + self.settings + attributes + extra))
             own = b"" if raw else _content(self.common / "info" / "attributes")
             (folder / "info" / "attributes").write_bytes(_RAW.encode() if raw else own)
-            places = [f"/{_escaped(p.relative_to(tree))}/\n" for p in hidden if p.is_relative_to(tree)]
-            exclude = _content(self.common / "info" / "exclude") + b"\n" + os.fsencode("".join(places))
+            patterns = [f"/{_escaped(p.relative_to(tree))}/\n" for p in hidden if p.is_relative_to(tree)]
+            exclude = _content(self.common / "info" / "exclude") + b"\n" + os.fsencode("".join(patterns))
             (folder / "info" / "exclude").write_bytes(exclude)
             for shared in {*self.git_dir.glob("sharedindex.*"), *self.common.glob("sharedindex.*")}:
-                shutil.copy2(shared, folder)  # where an index is split, its other half is looked for here
+                shutil.copy2(shared, folder)  # git looks for the shared part of a split index here
             yield {
                 "GIT_DIR": name,
                 "GIT_WORK_TREE": str(tree),
@@ -299,19 +300,19 @@ class Repository(msgspec.Struct, frozen=True):
 
 
 async def discover(git: Git, root: Path) -> tuple[Path, Path]:
-    """The top and the git folder of the working tree that `root` lies in. Raises ToolError where it lies in none."""
-    code, out, err = await git.ask("rev-parse", "--show-toplevel", cwd=root)
+    """The top and the git folder of the working tree that contains `root`. Raises ToolError if there is none."""
+    code, out, err = await git.run("rev-parse", "--show-toplevel", cwd=root)
     if code == 0 and out.strip():
         folder = await git("rev-parse", "--absolute-git-dir", cwd=root)
         return _path(out, root), _path(folder, root)
     if "not a git repository" in err:
         raise ToolError(
-            f"{root} lies in no git repository, so no worktree can be made of it.",
-            hint="Go on without isolation, or run `git init` first.",
+            f"{root} is not in a git repository, so no worktree can be created.",
+            hint="Continue without isolation, or run `git init` first.",
         )
     if "must be run in a work tree" in err:
-        raise ToolError(f"{root} lies in a bare repository, which has no files to make a worktree of.")
-    raise ToolError(f"No worktree can be made of {root}: {said(err)}")
+        raise ToolError(f"{root} is in a bare repository, which has no files for a worktree.")
+    raise ToolError(f"No worktree of {root} can be created: {error_line(err)}")
 
 
 def _text(out: bytes) -> str:
@@ -330,12 +331,12 @@ def _content(path: Path) -> bytes:
 
 
 def _quoted(value: str) -> str:
-    """A value as it stands in a git configuration file."""
-    for sign, written in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-        value = value.replace(sign, written)
+    """A value in the syntax of a git configuration file."""
+    for character, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
+        value = value.replace(character, escaped)
     return f'"{value}"'
 
 
 def _escaped(path: Path) -> str:
-    """A path as a pattern of an ignore list that matches it and nothing else."""
-    return "".join(f"\\{sign}" if sign in "\\*?[ !#" else sign for sign in path.as_posix())
+    """A pattern for an ignore list that matches only this path."""
+    return "".join(f"\\{character}" if character in "\\*?[ !#" else character for character in path.as_posix())

@@ -1,4 +1,4 @@
-"""Working trees as git trees, and what lies between two of them."""
+"""Stores working trees as git trees, and compares git trees."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from friday_cli.core.text.sanitize import sanitize
 from .git import Git, Repository
 
 MOST_BYTES, MOST_FILES = 4_000_000_000, 500_000
-"""How much a working tree may hold that is to be copied or compared."""
+"""Largest working tree that is copied or compared: bytes and files."""
 MOST_READ = 256_000_000
-"""Bytes of changed files that may be brought from one tree into another."""
+"""Bytes of changed files that can be applied."""
 LISTED = 1_000
-"""Changed files that are named."""
-NOTHING, LINK, FILE, PROGRAM, REPOSITORY = 0, 0o120000, 0o100644, 0o100755, 0o160000
+"""Changed files that are listed by name."""
+ABSENT, LINK, FILE, PROGRAM, REPOSITORY = 0, 0o120000, 0o100644, 0o100755, 0o160000
 
 
 class TreeChange(msgspec.Struct, frozen=True):
-    """One path that differs between two trees: its modes as git knows them and the ids of its contents."""
+    """One path that differs between two trees: its modes in git and the ids of its contents."""
 
     path: str
     old_mode: int
@@ -39,8 +39,8 @@ class TreeChange(msgspec.Struct, frozen=True):
 
 
 class GitTrees:
-    """One working tree as git sees it: `top` is its folder, `index` a file of Friday's own that makes the next look
-    quick; it is made where it is missing. `hidden` are folders that are not looked into. All calls may raise ToolError.
+    """The working tree `top` as git sees it. `index` is Friday's private index, which makes the next scan fast; it is
+    created if it is missing. `hidden` folders are excluded. All calls may raise ToolError.
     """
 
     def __init__(
@@ -48,40 +48,40 @@ class GitTrees:
     ) -> None:
         self.git, self.repository, self.top, self.index, self.hidden = git, repository, top, index, hidden
 
-    # ---- what stands there --------------------------------------------------------
+    # ---- trees ----------------------------------------------------------------------
 
     async def snapshot(self, tracked: Path) -> str:
-        """The id of a git tree that holds the working tree as it is, byte for byte, without what git ignores.
+        """The id of a git tree with the exact files of the working tree, except ignored ones.
 
-        What stands in `tracked`, the index of the working tree itself, counts even where it is ignored. Repositories
-        inside are left out.
+        Files in `tracked`, the index of the working tree itself, are included even if they are ignored. Nested
+        repositories are excluded.
         """
         lock = self.index.with_name(self.index.name + ".lock")
-        lock.unlink(missing_ok=True)  # of a call that was cut off: nobody else uses our index
+        lock.unlink(missing_ok=True)  # left by a killed call: no other process uses this index
         with self.repository.control(self.top, self.index, raw=True, hidden=self.hidden) as env:
-            await self._follow(env, tracked)
-            return await self._written(env)
+            await self._add_tracked(env, tracked)
+            return await self._write_tree(env)
 
     async def committed(self, tracked: Path) -> str:
-        """As `snapshot`, but as git itself would commit it: line ends and encodings as the repository's attributes
-        say. Starts from the index `tracked`."""
+        """Like `snapshot`, but as git itself would commit the files: with the line ends and encodings of the repository's
+        attributes. Starts from the index `tracked`."""
         if await asyncio.to_thread(tracked.is_file):
-            await asyncio.to_thread(shutil.copy2, tracked, self.index)  # its time tells git what it must read again
+            await asyncio.to_thread(shutil.copy2, tracked, self.index)  # its timestamp tells git which files to read
         with self.repository.control(self.top, self.index, raw=False, hidden=self.hidden) as env:
-            return await self._written(env)
+            return await self._write_tree(env)
 
-    async def lay_out(self, folder: Path, index: Path) -> None:
-        """Write what was last looked at into `folder`, byte for byte; `index` is then that of the copy."""
+    async def check_out(self, folder: Path, index: Path) -> None:
+        """Write the exact files of the last `snapshot` into `folder`; `index` becomes the index of the copy."""
         await asyncio.to_thread(shutil.copyfile, self.index, index)
         with self.repository.control(folder, index, raw=True) as env:
             await self.git("checkout-index", "-a", "-u", "-q", cwd=folder, env=env)
 
-    async def grafted(self, tree: str, changes: Sequence[TreeChange]) -> str:
-        """The id of `tree` with `changes` made in it, whatever stood there before."""
-        gone = "0" * len(tree)
+    async def with_changes(self, tree: str, changes: Sequence[TreeChange]) -> str:
+        """The id of `tree` with `changes` made in it, whatever the old contents are."""
+        null_id = "0" * len(tree)
         rows = [
-            os.fsencode(f"{c.new_mode:o} {c.new if c.new_mode else gone}\t{c.path}\0")
-            for c in sorted(changes, key=lambda c: c.new_mode != NOTHING)  # a folder goes before a file takes its name
+            os.fsencode(f"{c.new_mode:o} {c.new if c.new_mode else null_id}\t{c.path}\0")
+            for c in sorted(changes, key=lambda c: c.new_mode != ABSENT)  # deletions first: a file may replace a folder
         ]
         with (
             tempfile.TemporaryDirectory(prefix="git-", dir=self.index.parent) as name,
@@ -92,55 +92,57 @@ class GitTrees:
             await self.git(*words, cwd=self.top, env=env, data=b"".join(rows))
             return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
 
-    async def _follow(self, env: dict[str, str], tracked: Path) -> None:
-        """Put the paths that git follows in the working tree into our index, too."""
+    async def _add_tracked(self, env: dict[str, str], tracked: Path) -> None:
+        """Add the paths that git tracks in the working tree to our index."""
         if not await asyncio.to_thread(tracked.is_file):
             return
         listed = await self.git("ls-files", "-z", "-s", cwd=self.top, env={**env, "GIT_INDEX_FILE": str(tracked)})
         known = await self.git("ls-files", "-z", cwd=self.top, env=env)
-        if rows := await asyncio.to_thread(_unknown, listed, known):
+        if rows := await asyncio.to_thread(_missing_entries, listed, known):
             words = ("update-index", "-z", "--index-info")
             await self.git(*words, cwd=self.top, env=env, data=rows)
 
-    async def _written(self, env: dict[str, str]) -> str:
+    async def _write_tree(self, env: dict[str, str]) -> str:
         listed = await self.git("ls-files", "-z", "-c", "-o", "--exclude-standard", cwd=self.top, env=env)
-        if inside := await asyncio.to_thread(_weighed, self.top, listed):
-            specs = [b":(top)", *(b":(top,exclude,literal)" + name for name in inside)]
+        if nested := await asyncio.to_thread(_nested_repositories, self.top, listed):
+            specs = [b":(top)", *(b":(top,exclude,literal)" + name for name in nested)]
             words = ("add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul")
             await self.git(*words, cwd=self.top, env=env, data=b"\0".join(specs))
         else:
             await self.git("add", "-A", cwd=self.top, env=env)
         return (await self.git("write-tree", "--missing-ok", cwd=self.top, env=env)).decode().strip()
 
-    # ---- what lies between two ------------------------------------------------------
+    # ---- comparing two trees --------------------------------------------------------
 
-    async def between(self, old: str, new: str) -> list[TreeChange]:
+    async def changes(self, old: str, new: str) -> list[TreeChange]:
         """The paths that differ, in git's order."""
-        return await asyncio.to_thread(_changes, await self._compared("--raw", "--no-renames", old, new))
+        return await asyncio.to_thread(_changes, await self._diff_tree("--raw", "--no-renames", old, new))
 
     async def summary(self, old: str, new: str) -> tuple[FileChange, ...]:
-        """What changed, for people: renames found, lines counted. `seen` says what is more than a change of content."""
-        counted = await self._compared("--numstat", "-M", old, new)
-        return await asyncio.to_thread(_rows, await self._compared("--raw", "-M", old, new), counted)
+        """The changed files for people, with renames and line counts. `seen` names other changes than of content."""
+        counted = await self._diff_tree("--numstat", "-M", old, new)
+        return await asyncio.to_thread(_rows, await self._diff_tree("--raw", "-M", old, new), counted)
 
     async def patch(self, old: str, new: str, *, path: str = "", limit: int) -> str:
-        """The difference as text, of one path or of all; cut after `limit` characters."""
-        with self._comparing() as env:
+        """The diff as text, of one path or of all, cut after `limit` characters."""
+        with self._raw_control() as env:
             words = ("diff-tree", "-r", "-p", "-M", "--no-color", "--no-ext-diff", "--no-textconv", old, new)
             more = ("--", path) if path else ()
             literal = {**env, "GIT_LITERAL_PATHSPECS": "1"}
             out = await self.git(*words, *more, cwd=self.top, env=literal, cut=4 * limit + 1)
         text = sanitize(out.decode("utf-8", "replace"))
-        return text if len(text) <= limit else f"{text[:limit].rpartition(chr(10))[0]}\n[... this diff goes on]\n"
+        return text if len(text) <= limit else f"{text[:limit].rpartition(chr(10))[0]}\n[... diff truncated]\n"
 
     async def contents(self, oids: Iterable[str]) -> dict[str, bytes]:
-        """What git keeps under each id."""
+        """The content of each blob id."""
         wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        with self._comparing() as env:
+        with self._raw_control() as env:
             sizes = await self.git("cat-file", "--batch-check=%(objectsize)", cwd=self.top, env=env, data=wanted)
             total = sum(int(size) for size in sizes.split() if size.isdigit())
             if total > MOST_READ:
-                raise ToolError(f"The changed files hold {total / 1e6:,.0f} MB, more than can be brought over.")
+                raise ToolError(
+                    f"The changed files have {total / 1e6:,.0f} MB; at most {MOST_READ // 1_000_000} MB can be applied."
+                )
             out = await self.git("cat-file", "--batch", cwd=self.top, env=env, data=wanted)
         found: dict[str, bytes] = {}
         at = 0
@@ -148,14 +150,14 @@ class GitTrees:
             end = out.index(b"\n", at)
             oid, _, size = out[at:end].decode().partition(" blob ")
             if not size:
-                raise ToolError(f"git has lost the content {oid.split()[0]}.")
+                raise ToolError(f"The git object {oid.split()[0]} is missing.")
             at = end + 1 + int(size)
             found[oid] = out[end + 1 : at]
             at += 1
         return found
 
-    async def merged(self, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
-        """Both sides' changes of a text in one, None where they meet or it is no text."""
+    async def merge_text(self, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+        """A text with the changes of both sides; None if they conflict or it is not text."""
         if any(b"\0" in text for text in (ours, base, theirs)):
             return None
         with tempfile.TemporaryDirectory(prefix="git-", dir=self.index.parent) as name:
@@ -163,20 +165,20 @@ class GitTrees:
             for file, text in (("ours", ours), ("base", base), ("theirs", theirs)):
                 (folder / file).write_bytes(text)
             env = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": str(folder / "none")}
-            code, out, _ = await self.git.ask("merge-file", "-p", "-q", "ours", "base", "theirs", cwd=folder, env=env)
+            code, out, _ = await self.git.run("merge-file", "-p", "-q", "ours", "base", "theirs", cwd=folder, env=env)
         return out if code == 0 else None
 
-    async def _compared(self, *words: str) -> bytes:
-        with self._comparing() as env:
+    async def _diff_tree(self, *words: str) -> bytes:
+        with self._raw_control() as env:
             fixed = ("diff-tree", "-r", "-z", "--no-ext-diff", "--no-textconv")
             return await self.git(*fixed, *words, cwd=self.top, env=env)
 
-    def _comparing(self) -> contextlib.AbstractContextManager[dict[str, str]]:
+    def _raw_control(self) -> contextlib.AbstractContextManager[dict[str, str]]:
         return self.repository.control(self.top, self.index, raw=True)
 
 
-def _unknown(listed: bytes, known: bytes) -> bytes:
-    """The entries of an index (as `ls-files -s` lists them) that are not `known`, as `update-index` takes them."""
+def _missing_entries(listed: bytes, known: bytes) -> bytes:
+    """The entries of an index (format of `ls-files -s`) that are not `known`, in the format of `update-index`."""
     names = set(_fields(known))
     rows: dict[bytes, bytes] = {}
     for entry in _fields(listed):
@@ -187,14 +189,14 @@ def _unknown(listed: bytes, known: bytes) -> bytes:
     return b"".join(rows.values())
 
 
-def _weighed(top: Path, listed: bytes) -> list[bytes]:
-    """The repositories among the names that `ls-files` lists. Raises ToolError where the files are too much."""
+def _nested_repositories(top: Path, listed: bytes) -> list[bytes]:
+    """The repositories among the names that `ls-files` lists. Raises ToolError if the files exceed the limits."""
     total = count = 0
-    inside = set()
+    nested = set()
     start = os.fsencode(top)
     for name in _fields(listed):
         if name.endswith(b"/"):
-            inside.add(name)
+            nested.add(name)
             continue
         try:
             found = os.lstat(os.path.join(start, name))
@@ -204,11 +206,11 @@ def _weighed(top: Path, listed: bytes) -> list[bytes]:
             total, count = total + found.st_size, count + 1
     if total > MOST_BYTES or count > MOST_FILES:
         raise ToolError(
-            f"{top} holds {total / 1e9:.1f} GB in {count:,} files that git does not ignore: too much for a worktree "
+            f"{top} has {total / 1e9:.1f} GB in {count:,} files that git does not ignore: too much for a worktree "
             f"(at most {MOST_BYTES / 1e9:g} GB and {MOST_FILES:,} files).",
-            hint="Add what need not be copied to .gitignore.",
+            hint="Add files that need not be copied to .gitignore.",
         )
-    return sorted(inside)
+    return sorted(nested)
 
 
 def _fields(out: bytes) -> list[bytes]:
@@ -221,7 +223,7 @@ def _changes(listed: bytes) -> list[TreeChange]:
 
 
 def _rows(listed: bytes, counted: bytes) -> tuple[FileChange, ...]:
-    """The changed files, at most `LISTED` of them, and a last row for those that are left out."""
+    """The changed files, at most `LISTED`, and a last row that counts the omitted ones."""
     fields = iter(_fields(counted))
     lines: dict[bytes, tuple[bytes, bytes]] = {}
     for field in fields:
@@ -248,16 +250,16 @@ def _change(about: bytes, name: bytes) -> TreeChange:
 def _row(name: bytes, before: bytes, about: bytes, added: bytes, removed: bytes) -> FileChange:
     old_mode, new_mode = (int(word, 8) for word in about.removeprefix(b":").split(b" ")[:2])
     remarks = []
-    if old_mode == NOTHING:
+    if old_mode == ABSENT:
         remarks.append("new")
-    elif new_mode == NOTHING:
+    elif new_mode == ABSENT:
         remarks.append("deleted")
     elif before:
         remarks.append(f"renamed from {shown(before)}")
     if LINK in (old_mode, new_mode):
         remarks.append("a link")
     elif old_mode and new_mode and old_mode != new_mode:
-        remarks.append("now a program" if new_mode == PROGRAM else "no program any more")
+        remarks.append("now executable" if new_mode == PROGRAM else "no longer executable")
     if added == b"-":
         remarks.append("binary")
         added = removed = b"0"
@@ -265,5 +267,5 @@ def _row(name: bytes, before: bytes, about: bytes, added: bytes, removed: bytes)
 
 
 def shown(name: bytes | str) -> str:
-    """A path of git's for people: what is no text is spelled out."""
+    """A path from git for people; bytes that are not valid text are escaped."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

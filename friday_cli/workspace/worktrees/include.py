@@ -1,4 +1,4 @@
-"""Ignored files that a worktree gets all the same, because a list of the user's names them."""
+"""Copies ignored files into a new worktree if a list in the settings names them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from pathlib import Path
 from .git_trees import GitTrees, shown
 
 MOST_FILES, MOST_BYTES = 1_000, 100_000_000
-"""How many ignored files are copied, and how much they may hold."""
+"""Limits of the ignored files that are copied: their number, and their total bytes."""
 
 
 async def copy(source: GitTrees, folder: Path, patterns: Sequence[str]) -> list[str]:
-    """Copy the ignored files of a working tree that one of `patterns` matches into `folder`; remarks on what was not.
+    """Copy the ignored files of a working tree that match one of `patterns` into `folder`. Returns remarks on files that
+    were not copied.
 
-    A pattern is a glob as in .gitignore: without a `/` it is looked for in every folder.
+    A pattern is a glob as in .gitignore: without a `/` it matches in every folder.
     """
     if not patterns:
         return []
@@ -44,7 +45,9 @@ def _copy(top: Path, folder: Path, names: Sequence[bytes]) -> list[str]:
             found = source.lstat()
             room -= found.st_size
             if count >= MOST_FILES or room < 0:
-                remarks.append(f"{len(names) - count} ignored files were too much to copy, from {shown(name)} on")
+                remarks.append(
+                    f"{len(names) - count} ignored files exceed the limit and were not copied, from {shown(name)} on"
+                )
                 break
             target.parent.mkdir(parents=True, exist_ok=True)
             if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode):

@@ -1,4 +1,4 @@
-"""What is known of a worktree beside it, so that a later process finds it whatever became of the one that made it."""
+"""A worktree and its metadata file, by which a later process finds it if the one that created it has died."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .git_trees import GitTrees, TreeChange
 
 State = Literal["opened", "changed", "unchanged", "applied", "discarded", "kept"]
 OPEN: frozenset[State] = frozenset(("opened", "changed"))
-"""The states in which the worktree is there."""
+"""The states in which the worktree exists."""
 
 
 class WorktreeMetadata(msgspec.Struct, frozen=True):
-    """A worktree on disk: `folder` of `agent` in `session`, on `branch`, made of the working tree `top`.
+    """A worktree on disk: `folder` of `agent` in `session`, on `branch`, created from the working tree `top`.
 
-    `within` is the agent's folder in it, `home` the folder of the session. `common` is the repository's git folder,
-    `admin` the worktree's own. `base` is the commit it started from, `start` the git tree of its files at that moment,
-    byte for byte.
+    `within` is the agent's folder in it, `home` the folder of the session. `common` is the git folder of the repository,
+    `admin` that of the worktree. `base` is the commit it started from, `start` the git tree of its exact files then; ""
+    until the worktree is complete.
     """
 
     session: str
@@ -47,13 +47,15 @@ class WorktreeMetadata(msgspec.Struct, frozen=True):
 
 
 class Worktree(msgspec.Struct, eq=False):
-    """A worktree in use or of the past. `files` is what changed in it when it was last looked at, `changes` the same
-    path by path, `text` the difference (its beginning), `end` the git tree of its files then. `problem` says why it could
-    not be looked at. `workspace` is where its agent works; None until it is needed.
-    `notes` are remarks on what was not taken along."""
+    """A worktree, existing or removed; its metadata file is in the folder `parent`.
 
-    card: WorktreeMetadata
-    place: Path
+    `files`, `changes` (one for each path), `text` (the diff, limited) and `end` (the git tree of its files) are those of
+    the last refresh; `problem` says why the refresh failed. `workspace` is where its agent works; None until it is needed.
+    `notes` are remarks on files that were not copied.
+    """
+
+    metadata: WorktreeMetadata
+    parent: Path
     state: State = "opened"
     workspace: LocalWorkspace | None = None
     files: tuple[FileChange, ...] = ()
@@ -65,8 +67,8 @@ class Worktree(msgspec.Struct, eq=False):
 
     @property
     def path(self) -> str:
-        """The agent it belongs to, "" for none yet."""
-        return self.card.agent
+        """The path of the agent that it belongs to, "" for none yet."""
+        return self.metadata.agent
 
     @property
     def open(self) -> bool:
@@ -74,60 +76,60 @@ class Worktree(msgspec.Struct, eq=False):
 
     @property
     def folder(self) -> Path:
-        return Path(self.card.folder)
+        return Path(self.metadata.folder)
 
     @property
     def root(self) -> Path:
         """The agent's folder in it."""
-        return self.folder / self.card.within
+        return self.folder / self.metadata.within
 
     @property
     def index(self) -> Path:
-        """Friday's own index of it."""
-        return self.place / f"{self.card.name}.index"
+        """Friday's private git index for it."""
+        return self.parent / f"{self.metadata.name}.index"
 
     @property
     def event(self) -> WorktreeChanged:
-        """How it stands, as an event of its agent."""
-        card = self.card
+        """Its state as an event of its agent."""
         files = () if self.state == "opened" else self.files
-        return WorktreeChanged(self.state, card.branch, card.folder, card.base, files)
+        return WorktreeChanged(self.state, self.metadata.branch, self.metadata.folder, self.metadata.base, files)
 
-    def note(self, **fields: Any) -> None:
-        """Change the card, on disk as well."""
-        self.card = msgspec.structs.replace(self.card, **fields)
-        replace(self.place / f"{self.card.name}.json", msgspec.json.encode(self.card).decode("utf-8"), mode=0o600)
+    def save(self, **fields: Any) -> None:
+        """Change fields of the metadata and write its file. Raises OSError."""
+        self.metadata = msgspec.structs.replace(self.metadata, **fields)
+        text = msgspec.json.encode(self.metadata).decode("utf-8")
+        replace(self.parent / f"{self.metadata.name}.json", text, mode=0o600)
 
     async def trees(self, git: Git) -> GitTrees:
-        """Its files as git sees them; what its agent made of its `.git` does not matter."""
-        repository = await Repository.read(git, Path(self.card.common))
+        """Its files as git sees them. Changes of the agent to its `.git` have no effect. Raises ToolError."""
+        repository = await Repository.read(git, Path(self.metadata.common))
         return GitTrees(git, repository, self.folder, self.index)
 
 
-def cards(place: Path) -> Iterator[Worktree]:
-    """The worktrees whose cards lie in the folder `place`; what is no card is passed over."""
-    for file in sorted(place.glob("*.json")):
+def load_worktrees(parent: Path) -> Iterator[Worktree]:
+    """The worktrees whose metadata files are in the folder `parent`; other files are skipped."""
+    for file in sorted(parent.glob("*.json")):
         try:
-            card = msgspec.json.decode(file.read_bytes(), type=WorktreeMetadata)
+            metadata = msgspec.json.decode(file.read_bytes(), type=WorktreeMetadata)
         except (OSError, msgspec.DecodeError):
             continue
-        if card.name == file.stem and Path(card.folder) == place / card.name:
-            yield Worktree(card, place)
+        if metadata.name == file.stem and Path(metadata.folder) == parent / metadata.name:
+            yield Worktree(metadata, parent)
 
 
-def sweep(folder: Path) -> None:
-    """Remove a folder with all in it, also where rights were taken from parts of it. Raises OSError."""
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with its content, even if parts of it are not writable. Raises OSError."""
 
-    def again(act: Callable[..., Any], path: str, error: Any) -> None:
+    def make_writable(operation: Callable[..., Any], path: str, error: Any) -> None:
         if not os.path.lexists(path):
             return
         for part in (os.path.dirname(path), path):
             if not os.path.islink(part):
                 os.chmod(part, stat.S_IRWXU)
-        if act in (os.rmdir, os.unlink):
-            act(path)
+        if operation in (os.rmdir, os.unlink):
+            operation(path)
         else:
             shutil.rmtree(path)
 
     if os.path.lexists(folder):
-        shutil.rmtree(folder, onerror=again)
+        shutil.rmtree(folder, onerror=make_writable)

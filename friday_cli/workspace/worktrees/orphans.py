@@ -1,4 +1,4 @@
-"""Worktrees of sessions whose processes are gone: found by their cards, removed where nothing is in them."""
+"""Finds worktrees of sessions whose process has ended, and removes those without changes."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ import msgspec
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.text.lazy_regex import pattern
 
-from .metadata import Worktree, cards
+from .metadata import Worktree, load_worktrees
 from .worktrees import Worktrees
 
-Own = Callable[[str], Awaitable[AbstractContextManager[object]]]
-"""Takes the lock of a session; raises UsageError while a process has it."""
+LockSession = Callable[[str], Awaitable[AbstractContextManager[object]]]
+"""Takes the lock of a session; raises UsageError while another process has it."""
 _SESSION = pattern(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 
 class OrphanWorktree(msgspec.Struct, frozen=True):
-    """A worktree that is still there. `living`: the process of its session lives, so it was not looked into."""
+    """A worktree that still exists. `in_use`: its session is open in a process, so its changes were not examined."""
 
     worktree: Worktree
-    living: bool = False
+    in_use: bool = False
 
 
 class OrphanScan(msgspec.Struct, frozen=True):
-    """What stands below a folder: the worktrees that are still there, and how many were removed: nothing was in them."""
+    """The worktrees that still exist (`left`), and the number of those that were removed because they had no changes."""
 
     left: tuple[OrphanWorktree, ...]
     removed: int
 
 
-async def look_through(folder: Path, own: Own, environ: Mapping[str, str], *, skip: str = "") -> OrphanScan:
-    """Look through the worktrees of every session below `folder` but `skip`, and remove those without work."""
+async def scan_orphans(folder: Path, lock: LockSession, environ: Mapping[str, str], *, skip: str = "") -> OrphanScan:
+    """Examine the worktrees of every session below `folder` except `skip`, and remove those without changes."""
     left: list[OrphanWorktree] = []
     removed = 0
     for session in await asyncio.to_thread(_sessions, folder):
         if session == skip:
             continue
         try:
-            with await own(session):
+            with await lock(session):
                 worktrees = Worktrees(folder / session, session=session, environ=environ)
-                found = await worktrees.recall()
+                found = await worktrees.load_remaining()
                 await worktrees.close()
         except UsageError:
-            left += [OrphanWorktree(worktree, True) for worktree in await asyncio.to_thread(_cards, folder / session)]
+            in_use = await asyncio.to_thread(lambda: list(load_worktrees(folder / session)))  # noqa: B023
+            left += [OrphanWorktree(worktree, True) for worktree in in_use]
             continue
         except (FridayError, OSError):
-            continue  # one that cannot be looked at must not hide the others
+            continue  # a session that cannot be read must not hide the others
         left += [OrphanWorktree(worktree) for worktree in found if worktree.open]
         removed += sum(not worktree.open for worktree in found)
     return OrphanScan(tuple(left), removed)
@@ -61,7 +62,3 @@ def _sessions(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if _SESSION().fullmatch(path.name))
     except OSError:
         return []
-
-
-def _cards(folder: Path) -> list[Worktree]:
-    return list(cards(folder))

@@ -62,16 +62,16 @@ async def main(what: str) -> None:
     cwd = Path.cwd()
     app = FridayApp(lambda: Options(cwd, model="demo", attended=True), cwd=cwd)
     async with app.run_test(size=(120, 40)) as pilot:
-        while app.engine.session is None:
+        while app.controller.session is None:
             await pilot.pause(0.05)
         first = 0.0
-        async for done in {"children": children, "hour": hour}[what](app.engine.session.log):
+        async for done in {"children": children, "hour": hour}[what](app.controller.session._log):
             if not first and done >= WARM:
                 await asyncio.sleep(0.5)
                 first = memory()
         await asyncio.sleep(0.5)
         print(json.dumps({"first": first, "last": memory()}))
-        await app.engine.close()
+        await app.controller.close()
         app.exit(0)
 
 

@@ -11,7 +11,7 @@ import textual.app
 import textual.pilot
 from textual._context import active_app
 
-from friday_cli.frontends.tui import agent_actions
+from friday_cli.frontends.tui.keys import double_press
 
 ROUNDS = 3
 """Rounds of the event loop without anything to do, after which the app rests."""
@@ -26,7 +26,7 @@ def _at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     however late it comes."""
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", rest)
-    monkeypatch.setattr(agent_actions, "AGAIN_S", 60.0)
+    monkeypatch.setattr(double_press, "AGAIN_S", 600.0)
 
 
 async def rest(min_sleep: float = 0.0, max_sleep: float = 0.0) -> None:

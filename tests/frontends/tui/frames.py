@@ -135,12 +135,8 @@ def question() -> list[tuple[float, str, AnyEvent]]:
 
 def ended() -> list[tuple[float, str, AnyEvent]]:
     """All is done, with a change of a file."""
-    edit = call(
-        "edit_file",
-        "e1",
-        path="wire/http.py",
-        edits=[{"old": "while True:", "new": "for attempt in range(limit):"}],
-    )
+    change = {"old": "while True:", "new": "for attempt in range(limit):"}
+    edit = call("edit_file", "e1", path="wire/http.py", edits=[change])
     found = DelegationDisplay(("a.1", "a.2"))
     return [
         (16, "a.2", StatusChanged("running")),
@@ -170,21 +166,21 @@ class Stage:
         self.chat = chat
         self._seq = 1_000
         self._at = 0.0
-        chat.app.scene.now = lambda: BEGUN + self._at
+        chat.app.chat.body.context.now = lambda: BEGUN + self._at
 
     async def play(self, happenings: list[tuple[float, str, AnyEvent]]) -> None:
         """Fold events and let the screen follow."""
-        engine = self.chat.app.engine
+        controller = self.chat.app.controller
         for self._at, path, event in happenings:
             self._seq += 1
             seq = None if isinstance(event, TextDelta) else self._seq
-            engine.dirty.update(engine.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
+            controller.dirty.update(controller.state.apply(Envelope(seq, BEGUN + self._at, path, event)))
         await self.settle()
 
     async def settle(self, *, has: str = "") -> None:
         """Let the screen come to rest, with a word on it."""
-        self.chat.app.look_again()
-        await self.chat.until(lambda: not self.chat.app.engine.dirty and has in self.chat.frame)
+        self.chat.app.refresher.look_again()
+        await self.chat.until(lambda: not self.chat.app.controller.dirty and has in self.chat.frame)
         seen: list[str] = []
         while seen[-4:] != [self.chat.frame] * 4:
             seen.append(self.chat.frame)
@@ -226,15 +222,15 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 chat = Chat(app, pilot)
-                await chat.until(lambda: app.engine.session is not None or "Welcome" in chat.frame)
-                if app.engine.session is not None:
-                    app.engine.session.sandbox = "bubblewrap"  # whatever this machine has
-                    app.look_again()
+                await chat.until(lambda: app.controller.session is not None or "Welcome" in chat.frame)
+                if app.controller.session is not None:
+                    app.controller.session.sandbox = "bubblewrap"  # whatever this machine has
+                    app.refresher.look_again()
                 stage = Stage(chat)
                 await stage.settle()
                 yield stage
         finally:
-            await app.engine.close()
+            await app.controller.close()
             os.environ.clear()
             os.environ.update(before)
 
@@ -242,30 +238,29 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
 async def frames(size: tuple[int, int]) -> dict[str, str]:
     """Every screen at one size, by its name."""
     out: dict[str, str] = {}
-    with patch(
-        "friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]
-    ):  # whatever runs on this machine
+    # whatever runs on this machine
+    with patch("friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]):
         async with staged(size, key=False) as stage:
             out["welcome"] = stage.frame()
     async with staged(size) as stage:
         app, pilot = stage.chat.app, stage.chat.pilot
         await stage.play(session())
         out["chat"] = stage.frame()
-        app.focus_tree()
+        app.action_tree()
         await stage.settle()
         out["tree"] = stage.frame()
         app.query_one(AgentTree).post_message(AgentTree.OpenTranscript("a.1"))
         await stage.settle()
         out["child"] = stage.frame()
         await pilot.press("escape")
-        app.side_wish = None
+        app.chat.body.panel_wanted = None
         app.query_one(Composer).area.focus()
         await stage.play(permission())
         out["permission"] = stage.frame()
-        app.engine.state.asks.clear()
+        app.controller.state.asks.clear()
         await stage.play(question())
         out["question"] = stage.frame()
-        app.engine.state.asks.clear()
+        app.controller.state.asks.clear()
         app.query_one(Composer).area.focus()
         await stage.play(ended())
         out["change"] = stage.frame()
@@ -273,7 +268,7 @@ async def frames(size: tuple[int, int]) -> dict[str, str]:
         await stage.settle(has="/keys")
         out["palette"] = stage.frame()
         await pilot.press("escape")
-        await app.pick_session()
+        await app.input.pick_session()
         await stage.settle(has="Done; the tests pass.")
         out["sessions"] = stage.frame()
         await pilot.press("escape")

@@ -38,14 +38,19 @@ async def test_it_begins_at_once_and_its_question_is_answered_in_the_chat(
             await pilot.press("enter")
             await chat.until(lambda: "› What is in this folder?" in chat.frame)
             assert not app.query(Welcome)
-            await chat.until(lambda: [ask.agent for ask in app.engine.state.asks.values()] == ["a.3"])
+            await chat.until(lambda: [ask.agent for ask in app.controller.state.asks.values()] == ["a.3"])
             await chat.until(lambda: "[analyst] a.3 wants to use bash" in chat.frame)
             await pilot.press(*keys)
             await chat.idle()
-            assert [a.profile for a in app.engine.state.agents.values()] == ["friday", "researcher", "coder", "analyst"]
-            assert app.engine.state.root is not None
-            assert expected in app.engine.state.root.result
+            assert [a.profile for a in app.controller.state.agents.values()] == [
+                "friday",
+                "researcher",
+                "coder",
+                "analyst",
+            ]
+            assert app.controller.state.root is not None
+            assert expected in app.controller.state.root.result
             for words in ("demo: scripted", "└─ a.3 analyst: completed", "Three things to try next"):
                 assert words in chat.frame
     finally:
-        await app.engine.close()
+        await app.controller.close()

@@ -30,7 +30,7 @@ PLAY = {
 async def reviewed(chat: Chat) -> None:
     """Everything is changed, and the review is open."""
     await chat.say("change")
-    await chat.until(lambda: "Done." in chat.frame and not chat.app.engine.working)
+    await chat.until(lambda: "Done." in chat.frame and not chat.app.controller.working)
     await chat.say("/diff")
     await chat.until(lambda: isinstance(chat.app.screen, Review) and "one.txt" in chat.frame)
 

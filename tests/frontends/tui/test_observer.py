@@ -39,7 +39,7 @@ async def test_it_is_live_sends_nothing_and_takes_over_with_what_was_typed(tmp_p
         await chat.pilot.press("escape")
         chat.composer.put("not yet")
         await other.end()
-        await chat.until(lambda: chat.app.engine.session is not None and "Read only" not in chat.frame)
+        await chat.until(lambda: chat.app.controller.session is not None and "Read only" not in chat.frame)
         assert "› second words" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "› not yet" in chat.frame and "From here." in chat.frame)
@@ -55,17 +55,16 @@ async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: 
             chat.composer.clear()
             await chat.say(words)
             await chat.until(lambda: "this one only shows it" in chat.frame)
-        assert chat.app.engine.window is not None
+        assert chat.app.controller.window is not None
 
 
 async def test_the_list_of_sessions_says_which_are_open(tmp_path: Path) -> None:
     there = stage(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, size=(120, 30)) as chat:
-        await chat.say("mine")
-        await chat.idle()
+        await chat.ask("mine")
         await chat.say("/resume")
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "open here" in chat.frame)
-        assert f"open in window {other.process.pid}" in chat.frame
+        assert f"open in process {other.process.pid}" in chat.frame
         await chat.type("first")
         await chat.until(lambda: "open here" not in chat.frame)
         await chat.pilot.press("enter")

@@ -59,11 +59,11 @@ def test_a_dumb_terminal_gets_the_whole_chat_as_lines(tmp_path: Path) -> None:
         terminal.until(b"Done: completed")
         assert (tmp_path / "made").exists()
         terminal.type(b"/mode\n/nonsense\n!echo from the shell\n")
-        terminal.until(b"There is no command /nonsense")
+        terminal.until(b"No such command: /nonsense")
         terminal.until(b"from the shell\r\nExit code 0.")
         terminal.type(b"\x04")
         assert terminal.end() == 0
-        assert b"is kept; `friday -r " in terminal.out
+        assert b" saved. Resume: `friday -r " in terminal.out
         assert b"\x1b" not in terminal.out
 
 

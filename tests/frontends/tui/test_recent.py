@@ -7,7 +7,7 @@ from typing import Any
 
 from textual.strip import Strip
 
-from friday_cli.frontends.tui.widgets.blocks import KEPT, LOOKS, Block, RenderCache
+from friday_cli.frontends.tui.widgets.blocks import CACHED_LINES, MIN_PASSES, Block, RenderCache
 from friday_cli.frontends.tui.widgets.styles import TextRenderer
 
 
@@ -16,23 +16,23 @@ class Page(Block):
 
     draws = 0
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         self.draws += 1
-        return [Strip.blank(width)] * KEPT
+        return [Strip.blank(width)] * CACHED_LINES
 
 
 def looked_at(recent: RenderCache, *pages: Page) -> list[int]:
     """How often each was drawn after one look at them."""
-    recent.look()
+    recent.begin_pass()
     for page in pages:
-        recent.note(page, len(page.strips(10)))
+        recent.touch(page, len(page.strips(10)))
     return [page.draws for page in pages]
 
 
 def test_what_is_on_the_screen_is_drawn_once_and_what_was_left_behind_is_forgotten() -> None:
-    scene: Any = SimpleNamespace(pen=None)
+    scene: Any = SimpleNamespace(renderer=None)
     recent, old, first, second = RenderCache(), Page(scene), Page(scene), Page(scene)
     looked_at(recent, old)
-    for _ in range(2 * LOOKS):
+    for _ in range(2 * MIN_PASSES):
         assert looked_at(recent, first, second) == [1, 1]
     assert looked_at(recent, old) == [2]

@@ -29,7 +29,9 @@ async def two(chat: Chat) -> None:
     """Two messages are said and answered."""
     for text in ("make one", "make two"):
         await chat.say(text)
-        await chat.until(lambda text=text: text in said(chat) and not chat.app.engine.working and chat.app.quiet)
+        await chat.until(
+            lambda text=text: text in said(chat) and not chat.app.controller.working and chat.app.refresher.quiet
+        )
 
 
 def asks(chat: Chat) -> bool:
@@ -37,7 +39,7 @@ def asks(chat: Chat) -> bool:
 
 
 def said(chat: Chat) -> list[str]:
-    root = chat.app.engine.state.root
+    root = chat.state.root
     return (
         [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
     )
@@ -52,13 +54,13 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert "Changed since: two.txt" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "Conversation and files" in chat.frame)
-        assert "two.txt goes" in chat.frame
+        assert "two.txt deleted" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
-        assert chat.composer.text == "make two"
-        await chat.until(lambda: "/rewind undo takes it back" in chat.frame)
+        await chat.until(lambda: chat.composer.text == "make two")
+        await chat.until(lambda: "/rewind undo reverses it" in chat.frame)
         assert "Second answer." not in chat.frame
 
 
@@ -70,7 +72,7 @@ async def test_a_rewind_is_offered_to_be_taken_back_where_it_was_made(tmp_path: 
         assert not (tmp_path / "one.txt").exists()
         chat.composer.clear()
         await chat.say("/rewind")
-        await chat.until(lambda: asks(chat) and "Take the last rewind back" in chat.frame)
+        await chat.until(lambda: asks(chat) and "Undo the last rewind" in chat.frame)
         await chat.pilot.press("enter")
         await chat.until(lambda: said(chat) == ["make one", "make two"])
         assert (tmp_path / "two.txt").read_text() == "2\n"
@@ -111,13 +113,12 @@ async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwr
 async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        old = chat.session.id
         chat.log.focus()
         await chat.pilot.press("f")
-        await chat.until(lambda: "Go to a message of yours first" in chat.frame)
+        await chat.until(lambda: "Select one of your messages first" in chat.frame)
         await chat.pilot.press("u", "u", "f")
-        await chat.until(lambda: chat.app.engine.session is not None and chat.app.engine.session.id != old)
+        await chat.until(lambda: chat.app.controller.session is not None and chat.session.id != old)
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
         await chat.say("other")
         await chat.until(lambda: "› other" in chat.frame)
@@ -130,8 +131,7 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
 async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        old = chat.session.id
         await chat.say("/fork")
         await chat.until(lambda: asks(chat) and "Fork before which message?" in chat.frame)
         dialog = chat.frame.partition("Fork before which message?")[2]
@@ -139,8 +139,7 @@ async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
         assert "make one" not in dialog  # there is nothing before it
         await chat.pilot.press("enter")
         await chat.until(lambda: "This is the fork" in chat.frame)
-        assert chat.app.engine.session
-        assert chat.app.engine.session.id != old
+        assert chat.session.id != old
         assert said(chat) == ["make one", "make two"]
 
 
@@ -152,12 +151,12 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
         await chat.until(lambda: "There is nothing to compact yet." in chat.frame)
         await two(chat)
         await chat.say("/compact the names")
-        await chat.until(lambda: chat.app.engine.working)
+        await chat.until(lambda: chat.app.controller.working)
         await chat.say("wait for it")
         await chat.until(lambda: "queued: wait for it" in chat.frame and "ask  compacting" in chat.frame)
         await chat.pilot.press("escape", "escape")
-        await chat.until(lambda: "nothing was compacted" in chat.frame)
-        assert not chat.app.engine.working
+        await chat.until(lambda: "Compaction cancelled" in chat.frame)
+        assert not chat.app.controller.working
         chat.composer.clear()
         await chat.say("/compact the names")
         await chat.until(lambda: "▸ The context was compacted" in chat.frame)
@@ -173,9 +172,9 @@ async def test_compacting_puts_a_summary_in_place_and_can_be_stopped(tmp_path: P
 async def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}) as chat:
         for words, answer in (
-            ("/rewind", "There is nothing to go back to yet."),
+            ("/rewind", "There is no message to rewind to yet."),
             ("/fork", "There is nothing to fork yet."),
-            ("/rewind everything", "means nothing behind /rewind"),
+            ("/rewind everything", "is no argument of /rewind"),
             ("/rewind 7", "There is no message 7"),
         ):
             await chat.say(words)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from friday_cli.frontends.tui.widgets.status_bar import StatusFacts, drawn, short
+from friday_cli.frontends.tui.widgets.status_bar import StatusFacts, draw_line, short_count
 from friday_cli.frontends.tui.widgets.styles import Styles
 from tests.frontends.tui.chat import opened
 
@@ -15,12 +15,11 @@ SLOW = {"text": "one two three", "chunk_delay_s": 60.0}
 
 async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 30)) as chat:
-        await chat.say("hello")
-        await chat.idle()
-        root = chat.app.engine.state.root
+        await chat.ask("hello")
+        root = chat.state.root
         assert root is not None
         assert root.free
-        assert f"context {root.context / root.window:.0%} ({short(root.free)} free)" in chat.frame
+        assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
         await chat.say("/context")
         await chat.until(lambda: f"of {root.window:,}" in chat.frame)
 
@@ -29,7 +28,7 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
     task = {"name": "delegate_task", "arguments": {"profile": "general", "task": "first"}}
     async with opened(tmp_path, {"a": [{"calls": [task]}, {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.until(lambda: "Enter queues · Esc interrupts" in chat.frame)
         await chat.say("next")
         await chat.until(lambda: "Enter sends now · Esc takes back" in chat.frame)
@@ -39,14 +38,12 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
         await chat.until(lambda: "Enter full screen · x cancels" in chat.frame)
         chat.log.focus()
         await chat.until(lambda: "v marks" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
 
 
 @pytest.mark.parametrize("width", [80, 90, 100])
 async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(width, 24)) as chat:
-        await chat.say("hello")
-        await chat.idle()
+        await chat.ask("hello")
         await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
 
 
@@ -55,34 +52,33 @@ async def test_a_hint_too_long_for_half_a_small_screen_keeps_its_first_keys(tmp_
         facts = StatusFacts(
             mode="ask", running=1, asks=1, cost="$0.0542", folder="~/retry", hint="Enter opens · x cancels · f filters"
         )
-        line = drawn(facts, Styles.of(chat.app), 60).plain
+        line = draw_line(facts, Styles.of(chat.app), 60).plain
         assert line.endswith(" Enter opens · x cancels")
         assert "1 needs you · 1 agent at work" in line
         facts = StatusFacts(mode="edits", running=1, waiting=1, badge="scripted", hint="Ctrl+T agents · Esc interrupts")
-        assert drawn(facts, Styles.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")
+        assert draw_line(facts, Styles.of(chat.app), 60).plain.endswith(" 1 waiting Ctrl+T agents")
 
 
 async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 24)) as chat:
         look = Styles.of(chat.app)
-        assert drawn(StatusFacts(badge="x\x1b[31my"), look, 100).plain.split() == ["xy"]
+        assert draw_line(StatusFacts(badge="x\x1b[31my"), look, 100).plain.split() == ["xy"]
         for mode, style in (("auto", look.warn), ("ask", look.dim)):
-            text = drawn(StatusFacts(mode=mode, sandbox="none"), look, 100)
+            text = draw_line(StatusFacts(mode=mode, sandbox="none"), look, 100)
             at = text.plain.index("sandbox: none")
             assert [s.style for s in text.spans if s.start <= at < s.end] == [style]
         demo = StatusFacts(mode="ask", badge="demo: scripted, no AI model", folder="~/a/long/folder", hint="x" * 53)
-        assert "no AI model" in drawn(demo, look, 80).plain
-        assert drawn(demo, look, 80).plain.endswith("…")
-        assert drawn(demo, look, 80).cell_len == 79
-        assert drawn(StatusFacts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents"), look, 60).plain.endswith(
+        assert "no AI model" in draw_line(demo, look, 80).plain
+        assert draw_line(demo, look, 80).plain.endswith("…")
+        assert draw_line(demo, look, 80).cell_len == 79
+        assert draw_line(StatusFacts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents"), look, 60).plain.endswith(
             "Ctrl+T agents"
         )
-        assert chat.app.engine.session
-        kind = chat.app.engine.session.sandbox
+        kind = chat.session.sandbox
         await chat.until(lambda: f"sandbox: {kind}" in chat.frame)
 
 
 def test_numbers_of_tokens_are_short() -> None:
-    assert [short(n) for n in (0, 950, 12_345, 999_499, 999_500, 1_050_000)] == [
+    assert [short_count(n) for n in (0, 950, 12_345, 999_499, 999_500, 1_050_000)] == [
         "0", "950", "12k", "999k", "1.0M", "1.1M",
     ]  # fmt: skip

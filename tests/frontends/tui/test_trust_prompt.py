@@ -139,5 +139,5 @@ async def test_what_trust_for_this_run_lets_in_is_listed(project: Path) -> None:
             await chat.say("/profiles")
             await chat.until(lambda: "researcher" in chat.frame)
             assert ("lends a hand" in chat.frame) is trusted
-            await chat.until(lambda: chat.app.profiles)
-            assert ("helper" in dict(chat.app.profiles)) is trusted
+            await chat.until(lambda: chat.app.input.profiles)
+            assert ("helper" in dict(chat.app.input.profiles)) is trusted

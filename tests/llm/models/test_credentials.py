@@ -11,7 +11,7 @@ import pytest
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.core.protocol.errors import FileError, UsageError
 from friday_cli.llm.models import credentials
-from friday_cli.llm.models.presets import service
+from friday_cli.llm.models.presets import find_service
 
 SECRET = "sk-ant-very-secret-1234567890"
 
@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
 
 
 def found(env: dict[str, str], name: str = "anthropic", own: ProviderSettings | None = None) -> credentials.Key | None:
-    return credentials.find_key(service(name, {name: own} if own else {}, env), env)
+    return credentials.find_key(find_service(name, {name: own} if own else {}, env), env)
 
 
 def key(env: dict[str, str], name: str = "anthropic", own: ProviderSettings | None = None) -> credentials.Key:
@@ -118,7 +118,7 @@ def test_an_open_file_that_cannot_be_closed_is_refused(env: dict[str, str], monk
 def test_a_broken_file_is_told_without_its_content(env: dict[str, str], text: str) -> None:
     path = credentials.set_key("anthropic", "x", env=env)
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(FileError, match=r"auth\.toml: is no list of keys") as caught:
+    with pytest.raises(FileError, match=r"auth\.toml: is not a list of keys") as caught:
         found(env)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -163,7 +163,7 @@ def test_what_cannot_be_a_key_is_refused_without_showing_it(env: dict[str, str],
     assert not value.strip() or value.strip() not in str(caught.value)
     if value.strip():
         env["OPENAI_API_KEY"] = value
-        with pytest.raises(UsageError, match="OPENAI_API_KEY holds"):
+        with pytest.raises(UsageError, match="OPENAI_API_KEY contains"):
             found(env, "openai")
     for name in ("", "a b", "../x", "a\n[keys]", "-x"):
         with pytest.raises(UsageError):
@@ -185,7 +185,7 @@ def test_the_list_names_places_and_never_keys(env: dict[str, str]) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="the key could not be kept"):
+    with pytest.raises(FileError, match="the key could not be saved"):
         credentials.set_key("openai", "x", env={"FRIDAY_HOME": str(tmp_path / "file" / "x")})
 
 

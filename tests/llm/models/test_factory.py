@@ -13,8 +13,8 @@ from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import EFFORTS, Provider, Request
 from friday_cli.llm.models import prices
 from friday_cli.llm.models.credentials import find_key
-from friday_cli.llm.models.factory import endpoint, make, wire_quirks
-from friday_cli.llm.models.presets import service
+from friday_cli.llm.models.factory import create_provider, endpoint, openai_quirks
+from friday_cli.llm.models.presets import find_service
 from friday_cli.llm.models.resolve import resolve
 from friday_cli.llm.providers.openai import OpenAIChat, OpenAIResponses
 from friday_cli.llm.transport import aclose_all
@@ -34,7 +34,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def built(name: str, env: dict[str, str], **own: Any) -> Any:
     """The provider of a name; `own` are settings of its service."""
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
-    return make(resolve(name, settings, env=env), settings, env=env)
+    return create_provider(resolve(name, settings, env=env), settings, env=env)
 
 
 def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> Non
         assert type(made).__name__ == kind
         assert f"{made.name}/{made.model}" == name
         assert (made.window, made.badge) == (window, "")
-        assert SECRET not in repr(made) + made.lane
-    scripted = make(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
+        assert SECRET not in repr(made) + made.rate_limit_key
+    scripted = create_provider(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
     assert (scripted.name, bool(scripted.badge)) == ("scripted", True)
 
 
@@ -65,8 +65,8 @@ def test_a_missing_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
 
 
 def reached(name: str, env: dict[str, str], **own: Any) -> Any:
-    of = service(name, {name: ProviderSettings(**own)} if own else {}, env)
-    return endpoint(of, find_key(of, env))
+    service = find_service(name, {name: ProviderSettings(**own)} if own else {}, env)
+    return endpoint(service, find_key(service, env))
 
 
 def test_endpoints(env: dict[str, str]) -> None:
@@ -90,9 +90,9 @@ def test_a_key_goes_to_its_own_service_only(env: dict[str, str]) -> None:
 
 
 def test_a_platform_that_does_not_fit_is_told(env: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"platform = 'azure' does not fit 'anthropic': it serves openai"):
+    with pytest.raises(UsageError, match=r"platform = 'azure' cannot be used for 'anthropic': it serves openai"):
         reached("anthropic", env, platform="azure")
-    with pytest.raises(UsageError, match="does not fit 'groq'"):
+    with pytest.raises(UsageError, match="cannot be used for 'groq'"):
         reached("groq", env, platform="bedrock")
 
 
@@ -116,7 +116,7 @@ def test_clouds_under_an_own_name(env: dict[str, str]) -> None:
 def quirks(name: str, env: dict[str, str], **own: Any) -> Any:
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})
     choice = resolve(name, settings, env=env)
-    return wire_quirks(service(choice.provider, settings.providers, env), choice)
+    return openai_quirks(find_service(choice.provider, settings.providers, env), choice)
 
 
 def shape(name: str, env: dict[str, str]) -> Any:
@@ -150,7 +150,7 @@ def test_web_search_of_a_service_is_asked_for_at_the_vendor_only(env: dict[str, 
         for base_url, offered, want in (("", True, True), ("", False, False), ("http://127.0.0.1:1/v1", True, False)):
             own = ProviderSettings(api="responses" if provider == "openai" else "", base_url=base_url)
             settings = Settings(providers={provider: own})
-            made: Any = make(resolve(name, settings, env=env), settings, env=env, web_search=offered)
+            made: Any = create_provider(resolve(name, settings, env=env), settings, env=env, web_search=offered)
             assert ("web_search" in str(made._body(request))) is want
 
 
@@ -172,9 +172,9 @@ def test_costs(name: str, own: dict[str, Any], cost: float | None, env: dict[str
 
 def test_neither_sdks_nor_http_nor_price_packages_are_loaded_for_a_choice(tmp_path: Path) -> None:
     code = (
-        "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import make;"
-        "from friday_cli.llm.models.resolve import resolve, usable; from friday_cli.llm.models import credentials;"
-        "s = Settings(); c = resolve(None, s); make(c, s); usable(s);"
+        "import sys; from friday_cli.config import Settings; from friday_cli.llm.models.factory import create_provider;"
+        "from friday_cli.llm.models.resolve import resolve, list_services; from friday_cli.llm.models import credentials;"
+        "s = Settings(); c = resolve(None, s); create_provider(c, s); list_services(s);"
         "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices', 'platformdirs', 'pydantic') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], env={"FRIDAY_HOME": str(tmp_path), "OPENAI_API_KEY": "x"},

@@ -11,8 +11,8 @@ import pytest
 from friday_cli.config.settings import ProviderSettings
 from friday_cli.llm.models.credentials import find_key
 from friday_cli.llm.models.factory import endpoint
-from friday_cli.llm.models.presets import service
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, events_of
+from friday_cli.llm.models.presets import find_service
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all, get_transport
 from tests.servers.script_player import Reply, playing, unnamed
 
 SECRET = "sk-very-secret-1234567890"
@@ -26,8 +26,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def reached(name: str, env: dict[str, str], **own: Any) -> Endpoint:
-    of = service(name, {name: ProviderSettings(**own)} if own else {}, env)
-    return endpoint(of, find_key(of, env), env=env)
+    service = find_service(name, {name: ProviderSettings(**own)} if own else {}, env)
+    return endpoint(service, find_key(service, env), env=env)
 
 
 def test_organisation_project_and_own_headers(env: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ async def test_both_transports_send_the_same(env: dict[str, str], custom: str, m
     async with playing(Reply(unnamed({"type": "x"}, "[DONE]"))) as server:
         for transport, to in transports:
             here = msgspec.structs.replace(to, base_url=f"{server.url}/v1")
-            assert [e async for e in events_of(transport)(here, "/chat/completions", {"model": "m"})]
+            assert [e async for e in get_transport(transport)(here, "/chat/completions", {"model": "m"})]
         await aclose_all()
         for asked in server.requests:
             kept = ("authorization", "openai-organization", "openai-project", "x-team", "content-type", "accept")

@@ -10,7 +10,7 @@ import pytest
 
 from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.llm.models import local_servers
-from friday_cli.llm.models.resolve import resolve, usable
+from friday_cli.llm.models.resolve import list_services, resolve
 from tests.timing import paced
 
 LOCAL = ("ollama", "lmstudio", "llamacpp", "vllm")
@@ -133,7 +133,7 @@ async def test_only_an_address_on_this_machine_is_asked() -> None:
     others = {n: p for n, p in at().items() if n != "ollama"}
     found = await local_servers.probe(others, {"OLLAMA_HOST": "198.51.100.7"}, seconds=60)
     assert found.servers == ()
-    assert found.notes == ("Ollama: OLLAMA_HOST points to 198.51.100.7:11434, another machine: not asked.",)
+    assert found.notes == ("Ollama: OLLAMA_HOST points to 198.51.100.7:11434, another machine: not checked.",)
     found = await local_servers.probe(at(), {"OLLAMA_HOST": "198.51.100.7:1"}, seconds=60)
     assert found.notes == ()  # the config says otherwise
     async with serving(OLLAMA) as server:
@@ -143,7 +143,7 @@ async def test_only_an_address_on_this_machine_is_asked() -> None:
         others["vllm"] = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1")
         found = await local_servers.probe(others, {"OLLAMA_HOST": "ftp://x"}, seconds=60)
     assert [s.provider for s in found.servers] == ["vllm"], "a bad address hides nothing"
-    assert "OLLAMA_HOST is no web address" in found.notes[0]
+    assert "OLLAMA_HOST is not a valid URL" in found.notes[0]
 
 
 @paced
@@ -190,7 +190,7 @@ def test_warnings() -> None:
 async def test_a_chosen_model_gets_the_window_its_server_gives(model: str, window: int, note: str) -> None:
     async with serving(OLLAMA) as server:
         settings = Settings(providers=at(ollama=server.port))
-        choice = await local_servers.measured(resolve(f"ollama/{model}", settings, env={"FRIDAY_HOME": "/none"}), settings,
+        choice = await local_servers.with_server_limits(resolve(f"ollama/{model}", settings, env={"FRIDAY_HOME": "/none"}), settings,
                                       env={})  # fmt: skip
     assert choice.window == window
     assert choice.max_output <= window // 2
@@ -203,11 +203,13 @@ async def test_measuring_leaves_the_rest_alone() -> None:
     env = {"FRIDAY_HOME": "/none"}
     for name in ("opus", "demo", "ollama/x"):
         choice = resolve(name, settings, env=env)
-        assert await local_servers.measured(choice, settings, env=env) == choice
+        assert await local_servers.with_server_limits(choice, settings, env=env) == choice
     async with serving(OLLAMA) as server:
         own = ProviderSettings(base_url=f"http://127.0.0.1:{server.port}/v1", window=64_000)
         settings = Settings(providers={"ollama": own})
-        choice = await local_servers.measured(resolve("ollama/tuned:1b", settings, env=env), settings, env=env)
+        choice = await local_servers.with_server_limits(
+            resolve("ollama/tuned:1b", settings, env=env), settings, env=env
+        )
     assert choice.window == 64_000
 
 
@@ -215,7 +217,7 @@ async def test_found_servers_stand_in_the_list_of_what_is_usable() -> None:
     async with serving(OLLAMA) as server, serving({"/v1/models": {"data": []}, "/api/v0/models": {}}) as empty:
         settings = Settings(providers=at(ollama=server.port, lmstudio=empty.port))
         found = await local_servers.probe(settings.providers, {}, seconds=60)
-    rows = {row.provider: row for row in usable(settings, {"FRIDAY_HOME": "/none"}, found=found)}
+    rows = {row.provider: row for row in list_services(settings, {"FRIDAY_HOME": "/none"}, found=found)}
     assert rows["ollama"].usable
     assert rows["ollama"].models == ("ollama/qwen3:8b", "ollama/tuned:1b", "ollama/loaded:2b")
     assert (rows["lmstudio"].usable, rows["lmstudio"].why) == (False, "runs, but has no model yet")

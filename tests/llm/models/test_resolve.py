@@ -12,7 +12,7 @@ from friday_cli.config.settings import ProviderSettings, Settings
 from friday_cli.core.protocol.errors import FileError, NotConfigured, UsageError
 from friday_cli.llm.models import catalog, credentials
 from friday_cli.llm.models.presets import PRESETS
-from friday_cli.llm.models.resolve import HELP, ModelChoice, resolve, usable
+from friday_cli.llm.models.resolve import HELP, ModelChoice, list_services, resolve
 
 PLAIN = Settings()
 OWN = Settings(providers={"gateway": ProviderSettings(base_url="https://llm.example.org/v1", key_env="GATE",
@@ -65,9 +65,9 @@ def test_any_name_is_a_choice_or_a_usage_error(name: str) -> None:
     ("nosuch/x", r"\[providers.nosuch\] with base_url"),
     ("ollama", "is a provider, not a model. Write ollama/NAME"),
     ("openai", "Write openai/gpt-6.1-sol"),
-    ("anthropic/", "names no model"),
-    ("anthropic/a b", "names no model"),
-    ("anthropic/a\x1b", "names no model"),
+    ("anthropic/", "is not a model name"),
+    ("anthropic/a b", "is not a model name"),
+    ("anthropic/a\x1b", "is not a model name"),
     ("scripted:", "Unknown model"),
     ("demo/x", "Unknown provider 'demo'. Write demo alone: "),
     ("scripted/tour", "Unknown provider 'scripted'. Write scripted:FILE with the scenario's file"),
@@ -175,7 +175,7 @@ def test_what_a_choice_warns_of(env: dict[str, str]) -> None:
     assert "not encrypted" in resolve("far/x", far, env=env).notes[0]
     assert resolve("box/x", OWN, env=env).notes == ()
     settings = Settings(providers={"openai": ProviderSettings(api="chat")})
-    assert "takes no tools over Chat Completions" in resolve("gpt", settings, env=env).notes[0]
+    assert "has no tools with Chat Completions" in resolve("gpt", settings, env=env).notes[0]
     assert resolve("openai/gpt-6-luna", settings, env=env).effort == "none"
     assert resolve("openai/gpt-6-luna:high", settings, env=env).effort == "none"
     elsewhere = env | {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
@@ -196,18 +196,18 @@ def test_a_models_last_day_is_said_when_it_is_near(env: dict[str, str], monkeypa
 
 def test_every_service_is_listed_with_the_reason(env: dict[str, str]) -> None:
     full = env | {"ANTHROPIC_API_KEY": "very-secret", "OPENAI_BASE_URL": "not an address", "ANTHROPIC_PROFILE": ""}
-    rows = usable(OWN, full)
+    rows = list_services(OWN, full)
     by = {row.provider: row for row in rows}
     assert [row.provider for row in rows] == [*PRESETS, "gateway", "box", "demo"]
     assert (by["anthropic"].usable, by["anthropic"].why) == (True, "key from ANTHROPIC_API_KEY")
     assert by["anthropic"].default == "anthropic/claude-opus-5-5"
     assert by["anthropic"].default in by["anthropic"].models
     assert not by["openai"].usable
-    assert "OPENAI_BASE_URL is no web address" in by["openai"].why
+    assert "OPENAI_BASE_URL is not a valid URL" in by["openai"].why
     assert (by["groq"].usable, by["groq"].why) == (False, "set GROQ_API_KEY or run `friday auth set groq`")
     assert (by["gateway"].usable, by["gateway"].why) == (False, "set GATE or run `friday auth set gateway`")
     assert (by["box"].usable, by["box"].why) == (True, "without a key, by [providers.box]")
-    assert (by["ollama"].usable, by["ollama"].why, by["ollama"].local) == (False, "not looked for", True)
+    assert (by["ollama"].usable, by["ollama"].why, by["ollama"].local) == (False, "not checked", True)
     assert by["demo"].usable
     assert "no AI model" in by["demo"].why
     assert "very-secret" not in repr(rows)
@@ -215,7 +215,7 @@ def test_every_service_is_listed_with_the_reason(env: dict[str, str]) -> None:
 
 def test_usable_agrees_with_what_can_be_resolved(env: dict[str, str]) -> None:
     for extra in ({}, {"OPENAI_API_KEY": "x"}, {"DEEPSEEK_API_KEY": "x"}, {"ANTHROPIC_PROFILE": "p"}):
-        hosted = [r for r in usable(PLAIN, env | extra) if r.usable and not r.local]
+        hosted = [r for r in list_services(PLAIN, env | extra) if r.usable and not r.local]
         try:
             choice: ModelChoice | None = resolve(None, PLAIN, env=env | extra)
         except NotConfigured:

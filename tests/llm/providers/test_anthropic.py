@@ -13,7 +13,7 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Opaque, Text, Thinking, ToolCall, ToolResult, Usage, user
 from friday_cli.core.protocol.provider import Request, TextChunk
 from friday_cli.llm.providers.anthropic import BINDING, VERSION, AnthropicProvider
-from friday_cli.llm.providers.anthropic_request import NoQuirks
+from friday_cli.llm.providers.anthropic_request import DefaultQuirks
 from friday_cli.llm.transport import Endpoint, Transport, aclose_all, sdk
 from tests.llm.providers.anthropic_cases import ODD, PLAIN, call, end, start, text
 from tests.llm.providers.asking import KEY, fails
@@ -244,9 +244,9 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
                       provider(server, transport, headers={"authorization": "Bearer another-key"}))  # fmt: skip
     assert (of.name, of.model, of.window, of.max_output, of.badge) == ("anthropic", "claude-test", 200_000, 64_000, "")
     assert done.usage == Usage(10, 0, 0, 7, cost_usd=3.5, cached=False)
-    assert of.lane == same.lane != free.lane
+    assert of.rate_limit_key == same.rate_limit_key != free.rate_limit_key
     assert same.cost(Usage(1)) is None
-    for shown in (repr(of), of.lane, str(vars(of))):
+    for shown in (repr(of), of.rate_limit_key, str(vars(of))):
         assert KEY not in shown
 
 
@@ -254,7 +254,7 @@ async def test_models_and_tokens_come_from_the_sdk(transport: Transport) -> None
     listing = {"data": [{"type": "model", "id": "claude-x", "display_name": "X", "created_at": "2026-01-01T00:00:00Z",
                          "max_input_tokens": 5}], "has_more": False, "first_id": "claude-x", "last_id": "claude-x"}  # fmt: skip
     async with playing(document(listing, 200), document({"input_tokens": 123}, 200), document({}, 500)) as server:
-        of = provider(server, transport, quirks=NoQuirks(thinking="adaptive"))
+        of = provider(server, transport, quirks=DefaultQuirks(thinking="adaptive"))
         models = await of.list_models()
         assert (models[0]["id"], models[0]["max_input_tokens"]) == ("claude-x", 5)
         assert await of.count_tokens(ask()) == 123

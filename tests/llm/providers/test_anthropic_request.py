@@ -7,17 +7,17 @@ import pytest
 from friday_cli.core.protocol.events import ToolSpec
 from friday_cli.core.protocol.messages import Image, Message, Opaque, Text, Thinking, ToolCall, ToolResult, user
 from friday_cli.core.protocol.provider import Effort, Request
-from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, NoQuirks, body_of, messages_of
+from friday_cli.llm.providers.anthropic_request import WEB_SEARCH, DefaultQuirks, api_messages, messages_request
 from tests.llm.providers.anthropic_cases import CITED, FOUND, ORIGIN, SEARCH
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REDACTED = {"type": "redacted_thinking", "data": "x"}
 MARK = {"type": "ephemeral"}
 TOOL = ToolSpec("read_file", "Reads.", {"type": "object", "properties": {"path": {"type": "string"}}})
-OPUS = NoQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
-SONNET = NoQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
-HAIKU = NoQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
-OLD = NoQuirks(("none", "low", "medium", "high"), "budget", "disabled")
+OPUS = DefaultQuirks(("low", "medium", "high", "xhigh", "max"), "adaptive", "never")
+SONNET = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "between_tools")
+HAIKU = DefaultQuirks(("none", "low", "medium", "high"), "adaptive", "disabled")
+OLD = DefaultQuirks(("none", "low", "medium", "high"), "budget", "disabled")
 
 
 def said(*parts: Any) -> Message:
@@ -34,17 +34,17 @@ def ask(**more: Any) -> Request:
     return Request(**{**given, **more})
 
 
-def body(request: Request, quirks: NoQuirks = HAIKU, **more: Any) -> dict[str, Any]:
+def body(request: Request, quirks: DefaultQuirks = HAIKU, **more: Any) -> dict[str, Any]:
     given = {"model": "claude-test", "quirks": quirks, "max_output": 64_000, "origin": ORIGIN}
-    return body_of(request, **{**given, **more})
+    return messages_request(request, **{**given, **more})
 
 
 def turns(*history: Message, **more: Any) -> list[dict[str, Any]]:
-    return messages_of(history, origin=ORIGIN, **more)
+    return api_messages(history, origin=ORIGIN, **more)
 
 
 def test_a_plain_request() -> None:
-    assert body(ask(), NoQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
+    assert body(ask(), DefaultQuirks()) == {"model": "claude-test", "max_tokens": 1000, "stream": True,
                                     "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
                                     "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
                                     "tools": [{"name": "read_file", "description": "Reads.", "input_schema": TOOL.schema}],
@@ -52,7 +52,7 @@ def test_a_plain_request() -> None:
 
 
 def test_what_a_request_leaves_out_and_keeps_in_bounds() -> None:
-    bare = body(ask(system=" ", tools=(), tool_choice="none"), NoQuirks(), cache="off")
+    bare = body(ask(system=" ", tools=(), tool_choice="none"), DefaultQuirks(), cache="off")
     assert sorted(bare) == ["max_tokens", "messages", "model", "stream"]
     last = body(ask(tool_choice="none"))
     assert (last["tools"][0]["name"], last["tool_choice"]) == ("read_file", {"type": "none"})
@@ -76,17 +76,17 @@ def test_marks_on_blocks() -> None:
     assert found.parts[0].data == FOUND, "the history is left alone"  # type: ignore[union-attr]
 
 
-THINKING: list[tuple[Effort | None, NoQuirks, Any, Any]] = [
+THINKING: list[tuple[Effort | None, DefaultQuirks, Any, Any]] = [
     (None, OPUS, "adaptive", None), ("none", OPUS, "adaptive", "low"), ("minimal", OPUS, "adaptive", "low"),
     ("low", OPUS, "adaptive", "low"), ("max", OPUS, "adaptive", "max"), ("none", SONNET, "between_tools", None),
     ("xhigh", SONNET, "adaptive", "high"), ("none", HAIKU, "disabled", None), (None, HAIKU, "adaptive", None),
-    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, NoQuirks(), None, None),
-    ("none", NoQuirks(), None, None), ("high", NoQuirks(), "adaptive", "high"), ("high", NoQuirks(thinking="none"), None, None),
+    (None, OLD, None, None), ("none", OLD, "disabled", None), ("low", OLD, "enabled", None), (None, DefaultQuirks(), None, None),
+    ("none", DefaultQuirks(), None, None), ("high", DefaultQuirks(), "adaptive", "high"), ("high", DefaultQuirks(thinking="none"), None, None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("effort", "quirks", "kind", "level"), THINKING)
-def test_thinking(effort: Effort | None, quirks: NoQuirks, kind: str | None, level: str | None) -> None:
+def test_thinking(effort: Effort | None, quirks: DefaultQuirks, kind: str | None, level: str | None) -> None:
     sent = body(ask(effort=effort, max_output=32_000), quirks)
     assert sent.get("thinking", {}).get("type") == kind
     assert sent.get("output_config", {}).get("effort") == level
@@ -159,7 +159,7 @@ def test_blocks_of_the_service_go_back_as_they_came() -> None:
 
 
 def test_a_history_with_holes_is_mended() -> None:
-    bad = ToolCall("t", "read_file", {}, "the arguments are no valid JSON", '{"a')
+    bad = ToolCall("t", "read_file", {}, "the arguments are not valid JSON", '{"a')
     sent = turns(said(Text("first")), user("x"), said(bad, ToolCall("u", "f")), user("go on"),
                  results(ToolResult("z", "?")))  # fmt: skip
     assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
@@ -183,10 +183,10 @@ HISTORY = (user("a"), said(Thinking("hm", ORIGIN, THOUGHT), Opaque(ORIGIN, REDAC
 
 @pytest.mark.parametrize(("effort", "quirks", "thinking"),
                          [(None, OPUS, {"type": "adaptive", "display": "summarized"}),
-                          (None, NoQuirks(), {"type": "adaptive"}),
+                          (None, DefaultQuirks(), {"type": "adaptive"}),
                           ("low", OLD, {"type": "enabled", "budget_tokens": 4096})])  # fmt: skip
-def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, thinking: dict[str, Any]) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, stale="drop")
+def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: DefaultQuirks, thinking: dict[str, Any]) -> None:
+    sent = body(ask(messages=HISTORY, effort=effort, max_output=9_000), quirks, rejected_thinking="drop")
     assert sent["thinking"] == {**thinking, "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     assert sent["messages"][1]["content"][0] == THOUGHT
 
@@ -198,9 +198,9 @@ def test_stale_thinking_may_be_dropped(effort: Effort | None, quirks: NoQuirks, 
     (None, OPUS, "strip", ["text"]),
 ])  # fmt: skip
 def test_thinking_that_is_switched_off_or_stale_is_not_sent(
-    effort: Effort | None, quirks: NoQuirks, stale: str, kinds: list[str]
+    effort: Effort | None, quirks: DefaultQuirks, stale: str, kinds: list[str]
 ) -> None:
-    sent = body(ask(messages=HISTORY, effort=effort), quirks, stale=stale)
+    sent = body(ask(messages=HISTORY, effort=effort), quirks, rejected_thinking=stale)
     assert [b["type"] for b in sent["messages"][1]["content"]] == kinds
     assert "block_binding" not in sent["thinking"]
 

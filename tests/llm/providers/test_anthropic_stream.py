@@ -7,8 +7,8 @@ import pytest
 from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.messages import Message, Text, ToolCall, Usage
 from friday_cli.core.protocol.provider import CallChunk, Chunk, ReplyDone, ServerSearch, TextChunk, ThinkingChunk
-from friday_cli.llm.providers.anthropic_stream import CUT, LATE, AnthropicStream
-from friday_cli.llm.transport.tool_arguments import RAW_LIMIT
+from friday_cli.llm.providers.anthropic_stream import NO_END_MARK, AnthropicStream
+from friday_cli.llm.transport.tool_arguments import INCOMPLETE_CALL, RAW_LIMIT
 from tests.llm.providers.anthropic_cases import (  # fmt: skip
     FOUND,
     ODD,
@@ -26,9 +26,9 @@ from tests.llm.providers.anthropic_cases import (  # fmt: skip
 
 
 def fold(events: list[Event], *, prompt: int = 100, taken: set[str] | None = None) -> tuple[list[Chunk], ReplyDone]:
-    folding = AnthropicStream("anthropic", ORIGIN, taken=taken)
-    chunks = [chunk for event in events for chunk in folding.take(event)]
-    return chunks, folding.done(lambda: prompt)
+    folding = AnthropicStream("anthropic", ORIGIN, used_call_ids=taken)
+    chunks = [chunk for event in events for chunk in folding.feed(event)]
+    return chunks, folding.finish(lambda: prompt)
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *ODD])
@@ -100,7 +100,7 @@ def test_large_arguments() -> None:
 def test_a_call_cut_by_a_limit_is_not_run(stop: str, arguments: str) -> None:
     _, done = fold([start(), *call(0, "t", "f", '{"a": 1}'), *call(1, "u", "g", arguments, stop=False), *end(stop)])
     assert done.message.calls[0] == ToolCall("t", "f", {"a": 1})
-    assert done.message.calls[1].error == CUT
+    assert done.message.calls[1].error == INCOMPLETE_CALL
     assert done.stop in ("max_tokens", "context")
 
 
@@ -119,7 +119,7 @@ def test_a_reply_with_nothing_in_it(content: list[Event], stop: str) -> None:
 def test_the_end_mark() -> None:
     whole = [start(), *text(0, "a"), *end()]
     assert fold(whole)[1].note == ""
-    assert fold(whole[:-1])[1].note == LATE
+    assert fold(whole[:-1])[1].note == NO_END_MARK
     open_block = [start(), *text(0, "a", stop=False), *end()]
     assert fold(open_block)[1].message == Message("assistant", (Text("a"),))
     for events in (open_block[:-1], [start(), *text(0, "a"), {"type": "message_stop"}],

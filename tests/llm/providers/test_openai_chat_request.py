@@ -54,7 +54,7 @@ async def test_both_transports_send_the_same() -> None:
                                       "function": {"name": "ls_all", "arguments": '{"é":"\ufffd"}'}}]},
                      {"role": "tool", "tool_call_id": "c1", "content": "seen"},
                      {"role": "tool", "tool_call_id": "c2", "content": "Error: no"},
-                     {"role": "user", "content": [{"type": "text", "text": "Pictures of the tool result c1:"}, url,
+                     {"role": "user", "content": [{"type": "text", "text": "Images of the tool result c1:"}, url,
                                                   {"type": "text", "text": "go on"}]}],
     }  # fmt: skip
 
@@ -67,7 +67,7 @@ async def test_quirks() -> None:
     assert not {"max_tokens", "stream_options", "prompt_cache_key", "tool_choice"} & set(body)
     system, person, said, first, second, _ = body["messages"]
     assert system["role"] == "developer"
-    assert person["content"] == "find it\n\nlook:\n\n[an image was here; this model reads none]"
+    assert person["content"] == "find it\n\nlook:\n\n[image omitted: this model does not accept images]"
     assert said["reasoning_content"] == "hm"
     ids = [c["id"] for c in said["tool_calls"]]
     assert ids == [first["tool_call_id"], second["tool_call_id"]]

@@ -226,13 +226,13 @@ async def test_files(tmp_path: Path, name: str, body: str) -> None:
     ("agents:\n  a:\n    - delay_s: -1\n", 3, "agents.a[0].delay_s", ">= 0"),
     ("agents:\n  a: hello\n", 2, "agents.a", "list of turns"),
     ("window: big\nagents: {}\n", 1, "window", "Expected `int`"),
-    ("badge: x\n", 0, "agents", "needs it"),
-    ("agents: {}\nagents: {}\n", 2, "agents", "twice"),
+    ("badge: x\n", 0, "agents", "is required"),
+    ("agents: {}\nagents: {}\n", 2, "agents", "duplicate"),
     ("agents:\n  a: &x\n    - text: y\n  b: *x\n", 4, "agents.b", "alias"),
-    ("agents: [\n", 2, "", "is no YAML"),
+    ("agents: [\n", 2, "", "is not valid YAML"),
     ("- 1\n", 0, "", "a table"),
     ("", 0, "", "a table"),
-    ("agents: !!python/object:os.system {}\n", 1, "", "is no YAML"),
+    ("agents: !!python/object:os.system {}\n", 1, "", "is not valid YAML"),
 ])  # fmt: skip
 def test_a_bad_file_is_named_with_line_and_field(tmp_path: Path, body: str, line: int, field: str, words: str) -> None:
     path = tmp_path / "bad.yaml"
@@ -247,6 +247,6 @@ def test_a_bad_file_is_named_with_line_and_field(tmp_path: Path, body: str, line
 def test_unreadable_files(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"agents: {a: [{text: \xff}]}")
     (tmp_path / "bad.toml").write_text("agents = [\n")
-    for name, words in (("none.yaml", "No such file"), ("latin.yaml", "UTF-8"), ("bad.toml", "no TOML")):
+    for name, words in (("none.yaml", "No such file"), ("latin.yaml", "UTF-8"), ("bad.toml", "not valid TOML")):
         with pytest.raises(FileError, match=words):
             Scenario.load(str(tmp_path / name))

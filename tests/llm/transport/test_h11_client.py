@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, aclose_all, events_of, h11_client
+from friday_cli.llm.transport import Endpoint, aclose_all, get_transport, h11_client
 from tests.servers.script_player import Reply, named, playing
 
 A, STOP = {"type": "a", "n": 1}, {"type": "message_stop"}
@@ -36,7 +36,7 @@ def endpoint(url: str) -> Endpoint:
 
 
 async def read(url: str) -> list[dict[str, Any]]:
-    async with aclosing(events_of("http")(endpoint(url), "/v1/messages", {"model": "m"})) as events:
+    async with aclosing(get_transport("http")(endpoint(url), "/v1/messages", {"model": "m"})) as events:
         return [event async for event in events]
 
 
@@ -59,7 +59,7 @@ def test_what_it_serves(
         monkeypatch.setenv(name, value)
     for platform, here in (("linux", served), ("darwin", served and "model" not in url)):
         monkeypatch.setattr(sys, "platform", platform)
-        assert h11_client.serves(endpoint(url)) is here
+        assert h11_client.supports(endpoint(url)) is here
 
 
 @pytest.fixture
@@ -143,14 +143,14 @@ async def test_a_slow_reader_gets_everything_and_holds_little() -> None:
             await asyncio.sleep(0.001)
         await answer.aclose()
     assert got == 300 * len(piece)
-    assert largest <= h11_client.UNREAD + 512 * 1024
+    assert largest <= h11_client.READ_BUFFER_BYTES + 512 * 1024
 
 
 async def test_headers_that_no_request_can_have_name_no_value() -> None:
     async with playing(Reply(named(STOP))) as server:
         at = Endpoint(service="svc", base_url=server.url, headers={"bad name": "hidden"}, key_name="SVC_KEY")
         with pytest.raises(ProviderError) as caught:
-            async with aclosing(events_of("http")(at, "/v1", {})) as events:
+            async with aclosing(get_transport("http")(at, "/v1", {})) as events:
                 await anext(events)
     assert caught.value.kind == "config"
     assert "hidden" not in str(caught.value)

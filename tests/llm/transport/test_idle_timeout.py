@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from friday_cli.llm.transport.idle_timeout import LATE_S, IdleTimeout, StreamIdle
+from friday_cli.llm.transport.idle_timeout import SUSPENDED_S, IdleTimeout, StreamIdle
 from tests.virtual import virtual
 
 
@@ -89,7 +89,7 @@ async def test_time_the_process_slept_does_not_count(monkeypatch: pytest.MonkeyP
 
     task = asyncio.create_task(wait())
     await asyncio.sleep(0)
-    offset = 60 + LATE_S + 600  # as after SIGSTOP and SIGCONT: the timer is long overdue, the bytes are there
+    offset = 60 + SUSPENDED_S + 600  # as after SIGSTOP and SIGCONT: the timer is long overdue, the bytes are there
     for _ in range(5):
         await asyncio.sleep(0)
     arrived.set()

@@ -86,7 +86,7 @@ async def test_frames_that_only_the_sdk_reads(monkeypatch: pytest.MonkeyPatch, p
     monkeypatch.setattr(
         "anthropic.lib.bedrock._client.AWSEventStreamDecoder", SSEDecoder
     )  # its library is no dependency
-    monkeypatch.setattr(sdks, "AFTER_END_S", 0.25 * pace)
+    monkeypatch.setattr(sdks, "CLOSE_GRACE_S", 0.25 * pace)
     start = {"type": "message_start", "message": {}}
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
     replies = [Reply(named(start, STOP)), Reply(named(start, STOP), Wait(0.01)), Reply(named(start, STOP), HANG),

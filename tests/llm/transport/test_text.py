@@ -4,20 +4,27 @@ import json
 
 import pytest
 
-from friday_cli.llm.transport.text import Pieces, is_html, plain, title_of, whole, whole_json
+from friday_cli.llm.transport.text import (
+    StreamedText,
+    html_title,
+    is_html,
+    one_line,
+    replace_surrogates,
+    replace_surrogates_in,
+)
 
 
 def test_plain_is_one_printable_line() -> None:
     text = "a\x1b[31mred\r\nb\u202ec\u200bd\u2028e\x9b0m"
-    assert plain(text) == "a [31mred b c d e 0m"
-    assert plain("x" * 1000, 10) == "x" * 9 + "…"
+    assert one_line(text) == "a [31mred b c d e 0m"
+    assert one_line("x" * 1000, 10) == "x" * 9 + "…"
 
 
 def test_whole_joins_pairs_and_replaces_halves() -> None:
     pair = json.loads('"\\ud83d"') + json.loads('"\\ude00"')
-    assert whole(pair) == "😀"
-    assert whole("a\ud83db") == "a\ufffdb"
-    assert whole_json({"\ud83d": ["\ude00", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}
+    assert replace_surrogates(pair) == "😀"
+    assert replace_surrogates("a\ud83db") == "a\ufffdb"
+    assert replace_surrogates_in({"\ud83d": ["\ude00", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}
 
 
 @pytest.mark.parametrize(("pieces", "shown", "text"), [
@@ -29,7 +36,7 @@ def test_whole_joins_pairs_and_replaces_halves() -> None:
     (["\ude00"], ["\ufffd"], "\ufffd"),
 ])  # fmt: skip
 def test_pieces_never_show_half_a_character(pieces: list[str], shown: list[str], text: str) -> None:
-    gathered = Pieces()
+    gathered = StreamedText()
     assert [gathered.add(p) for p in pieces] == shown
     assert gathered.text == text
     gathered.text.encode()
@@ -38,5 +45,5 @@ def test_pieces_never_show_half_a_character(pieces: list[str], shown: list[str],
 def test_pages() -> None:
     assert is_html("\n <!DOCTYPE html><html>")
     assert not is_html('{"html": 1}')
-    assert title_of("<html><title>502 <b>Bad</b>\x1b Gateway</title>") == "502 Bad Gateway"
-    assert title_of("<html>") == ""
+    assert html_title("<html><title>502 <b>Bad</b>\x1b Gateway</title>") == "502 Bad Gateway"
+    assert html_title("<html>") == ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, events_of
+from friday_cli.llm.transport import Endpoint, Transport, aclose_all, event_stream, get_transport
 from friday_cli.llm.transport import sdk as sdks
 from tests.servers.script_player import DROP, HANG, RESET, Reply, Server, Wait, document, named, playing, unnamed
 from tests.timing import paced
@@ -49,7 +49,7 @@ async def read(
     transport: Transport, server: Server | None, found: list[dict[str, Any]] | None = None, **more: Any
 ) -> list[dict[str, Any]]:
     found = [] if found is None else found
-    async with aclosing(events_of(transport)(endpoint(server, **more), "/v1/messages", {"model": "m"})) as events:
+    async with aclosing(get_transport(transport)(endpoint(server, **more), "/v1/messages", {"model": "m"})) as events:
         async for event in events:
             found.append(event)
     return found
@@ -152,7 +152,7 @@ async def test_no_redirect_is_followed(transport: Transport, sdk: Any, status: i
 async def test_what_is_sent(transport: Transport, sdk: Any) -> None:
     body = {"model": "m", "stream": True, "s": "é\ud83d", "list": [1, 2.5, None, {"a": True}]}
     async with playing(Reply(named(STOP))) as server:
-        async with aclosing(events_of(transport)(endpoint(server, sdk=sdk), "/v1/messages", body)) as events:
+        async with aclosing(get_transport(transport)(endpoint(server, sdk=sdk), "/v1/messages", body)) as events:
             assert [event async for event in events] == [STOP]
         asked = server.requests[0]
     assert (asked.method, asked.path, asked.json) == ("POST", "/v1/messages", {**body, "s": "é\ufffd"})
@@ -178,7 +178,7 @@ async def test_one_connection_serves_many_rounds(
     transport: Transport, rest: tuple[Wait, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (event_stream, sdks):  # a connection is kept however long its server takes to end the body
-        monkeypatch.setattr(module, "AFTER_END_S", 60.0)
+        monkeypatch.setattr(module, "CLOSE_GRACE_S", 60.0)
     async with playing(Reply(named(A, STOP), *rest)) as server:
         for _ in range(3 if rest else 20):
             assert await read(transport, server) == [A, STOP]

@@ -127,7 +127,7 @@ async def test_where_nothing_can_be_kept_the_command_goes_on(root: Path, tmp_pat
     ran = await run(workspace, "seq 1 100000; exit 5")
     await workspace.close()
     assert (ran.exit_code, ran.spill) == (5, "")
-    assert "could not be kept: Not a directory" in ran.output
+    assert "could not be saved: Not a directory" in ran.output
 
 
 async def test_a_command_that_cannot_start_says_why(workspace: LocalWorkspace, root: Path) -> None:
@@ -172,16 +172,16 @@ def children(pid: str) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-async def test_a_keeper_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
+async def test_a_supervisor_that_dies_before_it_has_a_command_is_replaced(workspace: LocalWorkspace) -> None:
     ran = await run(workspace, "cat /proc/$PPID/status | grep PPid")
-    supervisor = ran.output.split()[1]
+    launcher = ran.output.split()[1]
     for _ in range(3000):
-        if keepers := children(supervisor):
+        if supervisors := children(launcher):
             break
         await asyncio.sleep(0.01)
-    for keeper in keepers:
+    for supervisor in supervisors:
         with suppress(ProcessLookupError):  # the one of the command is just leaving
-            os.kill(keeper, signal.SIGKILL)
+            os.kill(supervisor, signal.SIGKILL)
     assert [(await run(workspace, f"echo {n}")).output for n in range(3)] == ["0\n", "1\n", "2\n"]
 
 
@@ -242,7 +242,7 @@ async def test_a_background_command_is_killed(workspace: LocalWorkspace) -> None
 async def test_background_commands_belong_to_their_agent(workspace: LocalWorkspace) -> None:
     await workspace.start("sleep 1000", agent="a.1")
     for agent in ("a", "a.2"):
-        with pytest.raises(ToolError, match=r"no background command 'job-1'.*Yours: none"):
+        with pytest.raises(ToolError, match=r"No such background command: 'job-1'.*Yours: none"):
             await workspace.job("job-1", agent=agent)
     await workspace.release("a.1")
     with pytest.raises(ToolError):
@@ -308,7 +308,7 @@ async def test_too_many_changes_are_counted_and_too_large_a_folder_says_nothing(
     ran = await run(workspace, "for i in $(seq 1 60); do echo $i > f$i; done")
     assert len(ran.changed) == 51
     assert ran.changed[-1].path == "(10 more files)"
-    monkeypatch.setattr("friday_cli.workspace.fs.change_detection.LOOK_S", -1.0)
+    monkeypatch.setattr("friday_cli.workspace.fs.change_detection.SCAN_CPU_S", -1.0)
     assert (await run(workspace, "echo 1 > another")).changed == ()
 
 
@@ -352,5 +352,5 @@ async def test_no_key_is_in_the_environment_of_anything_started(root: Path) -> N
     )
     await workspace.close()
     assert "MY_SETTING=kept" in ran.output
-    assert "supervisor" in ran.output
+    assert "process.supervisor" in ran.output
     assert canary not in ran.output

@@ -152,7 +152,7 @@ async def test_released_agents_leave_nothing_and_others_go_on(workspace: LocalWo
 
 
 @paced
-async def test_a_killed_keeper_s_children_are_found_too(workspace: LocalWorkspace, mark: str, pace: float) -> None:
+async def test_the_children_of_a_killed_supervisor_are_found(workspace: LocalWorkspace, mark: str, pace: float) -> None:
     command = (
         f"setsid sleep {mark} & sleep {0.3 * pace}; kill -9 $PPID; sleep {mark}"  # not before it counts as started
     )

@@ -41,8 +41,8 @@ async def test_the_workspace_and_the_temp_folder_can_be_written(workspace: Local
 async def test_the_temp_folder_is_the_session_s_own_and_ends_with_it(root: Path, choice: SandboxChoice) -> None:
     workspace = LocalWorkspace(root, sandbox=confined(choice))
     await run(workspace, "echo secret > $TMPDIR/f; chmod 644 $TMPDIR/f")
-    assert workspace._sandbox is not None
-    folder = workspace._sandbox._temporary()
+    assert workspace._settings.sandbox is not None
+    folder = workspace._settings.sandbox._temporary()
     assert os.stat(folder).st_mode & 0o077 == 0
     await workspace.close()
     assert not os.access(folder, os.F_OK)

@@ -8,6 +8,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import UsageError
 from friday_cli.workspace.sandbox import detect as choosing
+from friday_cli.workspace.sandbox import landlock
 from friday_cli.workspace.sandbox.detect import SandboxChoice, detect_sandbox
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are Linux's")
@@ -15,7 +16,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landl
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_known", {})
+    monkeypatch.setattr(choosing, "_detected", {})
 
 
 def program(folder: Path, text: str) -> dict[str, str]:
@@ -45,19 +46,26 @@ def test_it_is_tried_once_and_again_when_the_program_changes(tmp_path: Path) -> 
     first = detect_sandbox("auto", environ, cache=cache)
     assert first == SandboxChoice("bubblewrap", str(tmp_path / "bin/bwrap"), "0.99.1")
     calls = count.read_text()
-    choosing._known.clear()
+    choosing._detected.clear()
     assert detect_sandbox("auto", environ, cache=cache) == first
     assert count.read_text() == calls
     assert (cache / "sandbox.json").stat().st_mode & 0o077 == 0
     program(tmp_path / "bin", "exit 1 # another program by now")
     assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
     (cache / "sandbox.json").write_text("{")
-    choosing._known.clear()
+    choosing._detected.clear()
     assert detect_sandbox("auto", environ, cache=cache).kind != "bubblewrap"
+
+
+@linux
+def test_landlock_is_detected_where_the_kernel_has_it() -> None:
+    if landlock.version() < 1:
+        pytest.skip("NOT TESTED HERE: this kernel has no Landlock")
+    assert detect_sandbox("landlock", os.environ) == SandboxChoice("landlock", detail=str(landlock.version()))
 
 
 def test_a_kind_of_another_system_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert detect_sandbox("none", os.environ).kind == "none"
     monkeypatch.setattr(choosing.sys, "platform", "aix")
-    with pytest.raises(UsageError, match="there is no landlock on aix"):
+    with pytest.raises(UsageError, match="landlock does not exist on aix"):
         detect_sandbox("landlock", os.environ)

@@ -68,11 +68,11 @@ FRIDAY = """
 import asyncio, os, sys
 from pathlib import Path
 from friday_cli.workspace.local import LocalWorkspace
-from friday_cli.workspace.sandbox.detect import choose
-from friday_cli.workspace.sandbox.policy import Confinement
+from friday_cli.workspace.sandbox.detect import detect_sandbox
+from friday_cli.workspace.sandbox.policy import SandboxPolicy
 
 async def main():
-    sandbox = Confinement(choose(sys.argv[3], os.environ), environ=os.environ)
+    sandbox = SandboxPolicy(detect_sandbox(sys.argv[3], os.environ), environ=os.environ)
     workspace = LocalWorkspace(Path(sys.argv[1]), sandbox=sandbox)
     await workspace.run(sys.argv[2], agent="a", timeout_s=1000, on_output=lambda text: None)
 
@@ -94,16 +94,16 @@ async def test_when_friday_is_killed_its_commands_end(root: Path, choice: Sandbo
     await gone(mark)
 
 
-async def test_when_its_keeper_is_killed_a_command_ends(workspace: LocalWorkspace, mark: str) -> None:
+async def test_when_its_supervisor_is_killed_a_command_ends(workspace: LocalWorkspace, mark: str) -> None:
     running = asyncio.create_task(run(workspace, f"setsid sleep {mark} & sleep {mark}"))
     await started(mark)
-    (keeper,) = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_keeper(p, mark)]
-    os.kill(keeper, 9)
+    (supervisor,) = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_supervisor(p, mark)]
+    os.kill(supervisor, 9)
     await running
     await gone(mark)
 
 
-def _is_keeper(pid: int, mark: str) -> bool:
+def _is_supervisor(pid: int, mark: str) -> bool:
     """Whether a process is the parent of the outermost one of this test, and none of them itself."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -44,7 +44,7 @@ def test_what_lies_deeper_holds(tmp_path: Path) -> None:
         deny=(f"{ws}/secret", f"{top}/other"),
         freeze=(f"{ws}/.friday", f"{top}/other/x"),
     )
-    words = [os.fsdecode(word) for word in bubblewrap.wrapped(plan, [b"true"])]
+    words = [os.fsdecode(word) for word in bubblewrap.wrap(plan, [b"true"])]
     at = {path: words.index(path) for path in (ws, f"{ws}/secret", f"{ws}/secret/own", f"{ws}/.friday")}
     assert at[ws] < at[f"{ws}/.friday"]
     assert at[ws] < at[f"{ws}/secret"] < at[f"{ws}/secret/own"]
@@ -75,19 +75,19 @@ def test_a_seatbelt_profile_quotes_names_and_ends_with_the_network() -> None:
 def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
     environ = {"HOME": "/home/u", "SSH_AUTH_SOCK": "/x/agent", "DOCKER_HOST": "unix:///x/docker.sock",
                "DBUS_SESSION_BUS_ADDRESS": "unix:path=/x/bus,guid=1", "DISPLAY": ":0", "OTHER": "/x/other"}  # fmt: skip
-    found = protected_paths.secrets(environ, ("~/mine",), ("/data",))
+    found = protected_paths.secret_paths(environ, ("~/mine",), ("/data",))
     assert {"/home/u/.ssh", "/home/u/mine", "/data", "/x/agent", "/x/docker.sock", "/x/bus"} <= set(found)
     assert not {"/x/other", ":0"} & set(found)
-    with pytest.raises(UsageError, match="'relative' is no absolute path"):
-        protected_paths.folders(environ, ("relative",))
+    with pytest.raises(UsageError, match="'relative' is not an absolute path"):
+        protected_paths.absolute_paths(environ, ("relative",))
 
 
 @pytest.mark.parametrize(
     ("output", "word"),
     [
-        ("touch: cannot touch '/etc/x': Read-only file system", "writing"),
-        ("mkdir: cannot create directory '/opt/x': Permission denied", "writing"),
-        ("error: could not write config file .git/config: Device or resource busy", "writing"),
+        ("touch: cannot touch '/etc/x': Read-only file system", "can be written"),
+        ("mkdir: cannot create directory '/opt/x': Permission denied", "can be written"),
+        ("error: could not write config file .git/config: Device or resource busy", "can be written"),
         ("cat: /ws/s/key: Permission denied", "secrets"),
         ("curl: (6) Could not resolve host: example.org", "network"),
         ("E: Temporary failure in name resolution", "network"),
@@ -102,6 +102,6 @@ def test_sockets_are_found_in_the_environment_and_tildes_are_expanded() -> None:
 )
 def test_a_failure_by_the_sandbox_is_recognised(output: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SandboxPlan, "resolved", lambda self: self)  # its folders are not there
-    found = denial_detection.blocked(output, PLAN)
+    found = denial_detection.explain(output, PLAN)
     assert (word in found) if word else (found == "")
-    assert "network" not in denial_detection.blocked(output, PLAN._replace(network=True)) or word != "network"
+    assert "network" not in denial_detection.explain(output, PLAN._replace(network=True)) or word != "network"

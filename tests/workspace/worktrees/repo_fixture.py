@@ -92,12 +92,12 @@ class Ground:
 
     async def child(self, base: LocalWorkspace | None = None, path: str = "") -> Worktree:
         """A worktree that belongs to a new agent."""
-        made = await self.worktrees.open(base or self.base)
+        made = await self.worktrees.create(base or self.base)
         self.count += 1
         assert self.worktrees.claim(made.workspace, path or f"a.{self.count}") is made
         return made
 
-    def cards(self) -> list[str]:
+    def metadata_files(self) -> list[str]:
         return sorted(file.name for file in self.worktrees.folder.glob("*.json"))
 
     def branches(self) -> list[str]:

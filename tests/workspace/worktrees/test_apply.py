@@ -44,14 +44,14 @@ async def test_all_kinds_of_changes(place: Ground) -> None:
     (folder / "data").write_bytes(b"\0\3\xff")
     (folder / "link").unlink()
     (folder / "link").symlink_to("ten")
-    await place.worktrees.look(made)
+    await place.worktrees.refresh(made)
     assert made.state == "changed"
     assert {(f.path, f.added, f.removed, f.seen) for f in made.files} == {
         ("one", 1, 1, ""),
         ("deep/er/new", 1, 0, "new"),
         ("folder/x", 0, 1, "deleted"),
         ("renamed", 0, 0, "renamed from old"),
-        ("run", 0, 0, "now a program"),
+        ("run", 0, 0, "now executable"),
         ("data", 0, 0, "binary"),
         ("link", 1, 1, "a link"),
     }
@@ -65,7 +65,7 @@ async def test_all_kinds_of_changes(place: Ground) -> None:
     assert (applied.merged, made.state) == ((), "applied")
     assert next(d for d in applied.diffs if d.path == "one").diff == "@@ -1 +1 @@\n-1\n+2\n"
     assert not folder.exists()
-    assert (place.branches(), place.cards()) == ([], [])
+    assert (place.branches(), place.metadata_files()) == ([], [])
     assert git(place.root, "worktree", "list").count("\n") == 1
 
 
@@ -122,8 +122,8 @@ def _write(name: str, text: bytes) -> Callable[[Path], object]:
     [
         (lambda f: (f / "one").unlink(), _write("one", b"mine"), "one", "changed here, and deleted in the worktree"),
         (_write("one", b"theirs"), lambda f: (f / "one").unlink(), "one", "deleted here, and changed in the worktree"),
-        (_write("new", b"theirs"), _write("new", b"mine"), "new", "made here as well"),
-        (_write("data", b"\0theirs"), _write("data", b"\0mine"), "data", "is no text"),
+        (_write("new", b"theirs"), _write("new", b"mine"), "new", "created here as well"),
+        (_write("data", b"\0theirs"), _write("data", b"\0mine"), "data", "is not text"),
         (_write("data", b"\0theirs"), lambda f: ((f / "data").unlink(), (f / "data").mkdir()), "data", "is a folder"),
         (
             lambda f: ((f / "link").unlink(), (f / "link").symlink_to("ten")),
@@ -232,7 +232,7 @@ async def test_two_side_by_side(place: Ground) -> None:
     assert (place.root / "ten").read_text() == TEN.replace("line 2", "first").replace("line 9", "third")
     assert (place.root / "one").read_text() == "1\n"
     assert (first.state, second.state, third.state) == ("applied", "changed", "applied")
-    assert place.branches() == [second.card.branch]
+    assert place.branches() == [second.metadata.branch]
 
 
 async def test_a_failure_in_the_middle_takes_everything_back(place: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,19 +242,19 @@ async def test_a_failure_in_the_middle_takes_everything_back(place: Ground, monk
     (made.folder / "folder" / "x").unlink()
     (made.folder / "run").chmod(0o755)
     before = listing(place.root)
-    appear = safe_files.appear
+    publish_new = safe_files.publish_new
 
     def full(folder: int, temporary: str, name: str) -> None:
         if name == "zz":
             raise OSError(28, "No space left on device")
-        appear(folder, temporary, name)
+        publish_new(folder, temporary, name)
 
-    monkeypatch.setattr(safe_files, "appear", full)
+    monkeypatch.setattr(safe_files, "publish_new", full)
     with pytest.raises(ToolError, match=r"zz: No space left on device\. Nothing was changed\."):
         await place.worktrees.apply(made, place.base)
     assert listing(place.root) == before
     assert [name for name in os.listdir(place.root) if name.endswith(".tmp")] == []
-    monkeypatch.setattr(safe_files, "appear", appear)
+    monkeypatch.setattr(safe_files, "publish_new", publish_new)
     await place.worktrees.apply(made, place.base)
     assert (place.root / "zz").read_text() == "theirs\n"
 
@@ -263,13 +263,13 @@ async def test_a_write_between_look_and_change_stops_it(place: Ground, monkeypat
     made = await place.child()
     (made.folder / "one").write_text("theirs\n")
     (made.folder / "ten").write_text("theirs\n")
-    land = place.base.land
+    land = place.base.apply_writes
 
     async def later(steps: Sequence[FileWrite], *, agent: str) -> None:
         (place.root / "ten").write_text("just now\n")
         await land(steps, agent=agent)
 
-    monkeypatch.setattr(place.base, "land", later)
+    monkeypatch.setattr(place.base, "apply_writes", later)
     with pytest.raises(ToolError, match=r"ten: it changed just now\. Nothing was changed"):
         await place.worktrees.apply(made, place.base)
     assert (place.root / "one").read_text() == "1\n"
@@ -290,10 +290,10 @@ async def test_a_read_only_file_is_left_alone(place: Ground) -> None:
 async def test_only_what_was_allowed(place: Ground) -> None:
     made = await place.child()
     (made.folder / "one").write_text("2\n")
-    await place.worktrees.look(made)
+    await place.worktrees.refresh(made)
     allowed = place.worktrees.touched(made, place.base)
     (made.folder / "ten").write_text("more\n")
-    with pytest.raises(ToolError, match="More was changed"):
+    with pytest.raises(ToolError, match="The worktree changed meanwhile"):
         await place.worktrees.apply(made, place.base, allowed=allowed)
     assert (place.root / "one").read_text() == "1\n"
     await place.worktrees.apply(made, place.base, allowed=place.worktrees.touched(made, place.base))
@@ -308,7 +308,7 @@ async def test_outside_the_workspace(tmp_path: Path) -> None:
         made = await g.child()
         (made.root / "x").write_text("y\n")
         (made.folder / "README.md").write_text("changed by a command\n")
-        with pytest.raises(ToolError, match=r"README.md would lie outside"):
+        with pytest.raises(ToolError, match=r"README.md would be outside"):
             await g.worktrees.apply(made, g.base)
     assert (root / "part" / "x").read_text() == "x\n"
     assert (root / "README.md").read_text() == "read me\n"
@@ -337,12 +337,15 @@ async def test_kept_on_its_branch(place: Ground) -> None:
     await place.worktrees.discard(made, keep_branch=True)
     assert not made.folder.exists()
     assert listing(place.root) == files
-    assert place.branches() == [made.card.branch]
-    assert git(place.root, "log", "--format=%s", "HEAD.." + made.card.branch).splitlines() == [
+    assert place.branches() == [made.metadata.branch]
+    assert git(place.root, "log", "--format=%s", "HEAD.." + made.metadata.branch).splitlines() == [
         "Work of a.1 in Friday session 7f3a1b2c",
         "Uncommitted changes as a sub-agent of Friday found them (7f3a1b2c)",
     ]
-    assert git(place.root, "diff", "--name-only", f"{made.card.branch}^", made.card.branch).split() == ["new", "ten"]
+    assert git(place.root, "diff", "--name-only", f"{made.metadata.branch}^", made.metadata.branch).split() == [
+        "new",
+        "ten",
+    ]
     assert git(place.root, "fsck", "--strict", "--no-dangling") == ""
     assert made.state == "kept"
 
@@ -352,12 +355,12 @@ async def test_commits_of_the_agent_stay_on_the_branch(place: Ground) -> None:
     (made.folder / "one").write_text("2\n")
     git(made.folder, "commit", "-q", "-a", "-m", "mine")
     (made.folder / "ten").write_text("3\n")
-    await place.worktrees.look(made)
+    await place.worktrees.refresh(made)
     assert {f.path for f in made.files} == {"one", "ten"}
     await place.worktrees.discard(made, keep_branch=True)
-    assert len(git(place.root, "rev-list", f"HEAD..{made.card.branch}").split()) == 2
-    assert git(place.root, "show", f"{made.card.branch}:one") == "2\n"
-    assert git(place.root, "show", f"{made.card.branch}:ten") == "3\n"
+    assert len(git(place.root, "rev-list", f"HEAD..{made.metadata.branch}").split()) == 2
+    assert git(place.root, "show", f"{made.metadata.branch}:one") == "2\n"
+    assert git(place.root, "show", f"{made.metadata.branch}:ten") == "3\n"
 
 
 async def test_a_commit_of_the_agent_that_is_all(place: Ground) -> None:
@@ -377,7 +380,7 @@ async def test_another_branch_and_a_broken_git_file_do_not_mislead(place: Ground
     hostile = repository(place.home / "hostile")
     (made.folder / ".git").write_text(f"gitdir: {hostile / '.git'}\n")
     git(hostile, "config", "core.fsmonitor", f"touch {place.home / 'PWNED'}")
-    await place.worktrees.look(made)
+    await place.worktrees.refresh(made)
     assert [f.path for f in made.files] == ["one"]
     await place.worktrees.discard(made)
     assert not made.folder.exists()
@@ -390,10 +393,10 @@ async def test_a_folder_that_somebody_deleted(place: Ground) -> None:
 
     made = await place.child()
     shutil.rmtree(made.folder)
-    with pytest.raises(ToolError, match="folder is gone"):
+    with pytest.raises(ToolError, match="folder was deleted"):
         await place.worktrees.apply(made, place.base)
     await place.worktrees.discard(made)
-    assert (place.cards(), place.branches()) == ([], [])
+    assert (place.metadata_files(), place.branches()) == ([], [])
 
 
 async def test_the_difference_as_text(place: Ground) -> None:
@@ -404,4 +407,4 @@ async def test_the_difference_as_text(place: Ground) -> None:
     assert "-1\n+2\n" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert "this diff goes on" in await place.worktrees.diff(made, limit=60)
+    assert "diff truncated" in await place.worktrees.diff(made, limit=60)

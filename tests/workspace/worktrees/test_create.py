@@ -40,7 +40,7 @@ async def test_it_holds_the_working_tree_as_it_is(tmp_path: Path) -> None:
         assert git(made.folder, "status", "--porcelain") == ""
         assert made.workspace is not None
         assert made.workspace.root == made.folder
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert made.state == "unchanged"
 
 
@@ -59,7 +59,7 @@ async def test_nothing_of_the_users_is_touched(tmp_path: Path) -> None:
         assert {name: own_state(root).get(name) for name in before} == before
         extra = {name.split("/")[0] for name in own_state(root).keys() - before.keys()}
         assert extra <= {"worktrees", "refs", "logs"}
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
     assert own_state(root) == before
     assert (listing(root), git(root, "status", "--porcelain=v2")) == (files, status)
     assert git(root, "worktree", "list").count("\n") == 1
@@ -83,11 +83,11 @@ async def test_the_base_is_head_where_nothing_is_uncommitted(tmp_path: Path) -> 
     root = repository(tmp_path / "repo")
     async with ground(tmp_path, root) as g:
         made = await g.child()
-        assert made.card.base == git(root, "rev-parse", "HEAD").strip()
+        assert made.metadata.base == git(root, "rev-parse", "HEAD").strip()
         (root / "new").write_text("x\n")
         other = await g.child()
-        assert git(root, "rev-parse", f"{other.card.base}^").strip() == made.card.base
-        assert other.card.branch == "friday/7f3a1b2c-2"
+        assert git(root, "rev-parse", f"{other.metadata.base}^").strip() == made.metadata.base
+        assert other.metadata.branch == "friday/7f3a1b2c-2"
 
 
 @pytest.mark.parametrize("words", [("checkout", "-q", "--detach"), ("switch", "-q", "-c", "feature/x")])
@@ -124,7 +124,7 @@ async def test_an_empty_repository(tmp_path: Path) -> None:
         made = await g.child()
         assert listing(made.folder) == {}
         (made.folder / "a").write_text("1\n")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert [f.path for f in made.files] == ["a"]
 
 
@@ -140,7 +140,7 @@ async def test_a_folder_below_the_top(tmp_path: Path) -> None:
         with pytest.raises(ToolError, match="outside"):
             made.workspace.resolve("../../top", write=True)
         (made.root / "x").write_text("2\n")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert g.worktrees.touched(made, g.base) == ("x",)
         await g.worktrees.apply(made, g.base)
         assert (root / "packages" / "one" / "x").read_text() == "2\n"
@@ -169,7 +169,7 @@ async def test_files_that_are_followed_count_even_where_they_are_ignored(tmp_pat
         made = await g.child()
         assert listing(made.folder) == {"README.md": "read me\n", ".gitignore": "build\n", "build/kept": "1\n"}
         (made.folder / "build" / "kept").write_text("2\n")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert [f.path for f in made.files] == ["build/kept"]
 
 
@@ -184,7 +184,7 @@ async def test_ignored_files_of_the_list_are_copied(tmp_path: Path) -> None:
             ".env.example", "sub/.env.example", "local/a/b",
         }  # fmt: skip
         (made.folder / ".env.example").write_text("changed")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert made.state == "unchanged"
 
 
@@ -198,7 +198,7 @@ async def test_too_many_ignored_files_are_cut_and_said(tmp_path: Path, monkeypat
     async with ground(tmp_path, root, include=("*.x",)) as g:
         made = await g.child()
         assert sorted(listing(made.folder).keys() - {"README.md", ".gitignore"}) == ["0.x", "1.x"]
-        assert made.notes == ["2 ignored files were too much to copy, from 2.x on"]
+        assert made.notes == ["2 ignored files exceed the limit and were not copied, from 2.x on"]
 
 
 async def test_names_that_are_no_words(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ async def test_names_that_are_no_words(tmp_path: Path) -> None:
         assert listing(made.folder) == listing(root)
         for name in names:
             (made.folder / os.fsdecode(name)).write_text("2\n")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert {f.path for f in made.files} >= {"-dash", "new\nline", "caf\\xe9", "ü"}
         assert len(made.files) == len(names)
         await g.worktrees.apply(made, g.base)
@@ -227,8 +227,8 @@ async def test_without_a_repository(tmp_path: Path) -> None:
     root = tmp_path / "plain"
     root.mkdir()
     async with ground(tmp_path, root) as g:
-        with pytest.raises(ToolError, match=r"lies in no git repository.*git init"):
-            await g.worktrees.open(g.base)
+        with pytest.raises(ToolError, match=r"is not in a git repository.*git init"):
+            await g.worktrees.create(g.base)
         assert not g.worktrees.folder.exists()
 
 
@@ -237,7 +237,7 @@ async def test_without_git(tmp_path: Path) -> None:
     async with ground(tmp_path, root) as g:
         g.worktrees._environ = {"PATH": str(tmp_path)}
         with pytest.raises(ToolError, match="git was not found"):
-            await g.worktrees.open(g.base)
+            await g.worktrees.create(g.base)
 
 
 async def test_a_bare_repository(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_a_bare_repository(tmp_path: Path) -> None:
     git(root, "init", "-q", "--bare")
     async with ground(tmp_path, root) as g:
         with pytest.raises(ToolError, match="bare"):
-            await g.worktrees.open(g.base)
+            await g.worktrees.create(g.base)
 
 
 async def test_submodules_in_use(tmp_path: Path) -> None:
@@ -257,14 +257,14 @@ async def test_submodules_in_use(tmp_path: Path) -> None:
     before = own_state(root)
     async with ground(tmp_path, root) as g:
         with pytest.raises(ToolError, match=r"submodules \(libs/one\)"):
-            await g.worktrees.open(g.base)
-        assert g.cards() == []
+            await g.worktrees.create(g.base)
+        assert g.metadata_files() == []
         assert own_state(root) == before
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(root), "clone")
     async with ground(tmp_path, clone) as g:
         made = await g.child()
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert made.state == "unchanged"
 
 
@@ -276,7 +276,7 @@ async def test_repositories_inside_are_left_out(tmp_path: Path) -> None:
     async with ground(tmp_path, root) as g:
         made = await g.child()
         assert listing(made.folder) == {"README.md": "read me\n"}
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert made.state == "unchanged"
 
 
@@ -288,8 +288,8 @@ async def test_a_tree_that_is_too_large(tmp_path: Path, monkeypatch: pytest.Monk
     before = own_state(root)
     async with ground(tmp_path, root) as g:
         with pytest.raises(ToolError, match="too much for a worktree"):
-            await g.worktrees.open(g.base)
-        assert (g.cards(), g.branches()) == ([], [])
+            await g.worktrees.create(g.base)
+        assert (g.metadata_files(), g.branches()) == ([], [])
     assert own_state(root) == before
 
 
@@ -328,7 +328,7 @@ async def test_within_a_worktree_of_the_users(tmp_path: Path) -> None:
     async with ground(tmp_path, root) as g:
         made = await g.child()
         assert (made.folder / "a").read_text() == "2\n"
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
     assert git(main, "worktree", "list").count("\n") == 2
 
 
@@ -346,7 +346,7 @@ async def test_content_is_copied_byte_for_byte_whatever_git_would_make_of_it(tmp
         assert listing(made.folder) == listing(root)
         assert git(made.folder, "show", "HEAD:x.bat") == "a\nb\n"
         (made.folder / "x.bat").write_bytes(b"a\r\nB\r\n")
-        await g.worktrees.look(made)
+        await g.worktrees.refresh(made)
         assert [(f.path, f.added, f.removed) for f in made.files] == [("x.bat", 1, 1)]
         await g.worktrees.apply(made, g.base)
     assert (root / "x.bat").read_bytes() == b"a\r\nB\r\n"
@@ -366,7 +366,7 @@ async def test_a_split_index_and_a_sparse_checkout(tmp_path: Path) -> None:
         assert listing(made.folder) == {"README.md": "read me\n", "a": "2\n"}
         (made.folder / "a").write_text("3\n")
         await g.worktrees.discard(made, keep_branch=True)
-    changed = git(root, "diff", "--name-only", "HEAD", made.card.branch).split()
+    changed = git(root, "diff", "--name-only", "HEAD", made.metadata.branch).split()
     assert changed == ["a"]
 
 
@@ -389,14 +389,14 @@ async def test_a_worktree_that_is_stopped_while_it_is_made_leaves_nothing(tmp_pa
     before = own_state(root)
     async with ground(tmp_path, root) as g:
         for steps in range(1, 40, 4):
-            task = asyncio.create_task(g.worktrees.open(g.base))
+            task = asyncio.create_task(g.worktrees.create(g.base))
             for _ in range(steps):
                 await asyncio.sleep(0.002)
             task.cancel()
             done = (await asyncio.gather(task, return_exceptions=True))[0]
             if not isinstance(done, BaseException):
                 await g.worktrees.discard(done)
-            assert (g.cards(), g.branches()) == ([], [])
+            assert (g.metadata_files(), g.branches()) == ([], [])
     assert own_state(root) == before
 
 
@@ -407,7 +407,7 @@ async def test_a_call_that_changes_refs_is_not_cut_off_with_its_lock(
     """SIGTERM may come before git has noted that it made the file, and nothing would ever take it away."""
     import asyncio
 
-    monkeypatch.setattr("friday_cli.workspace.worktrees.git.LET_S", 100.0)
+    monkeypatch.setattr("friday_cli.workspace.worktrees.git.REFS_GRACE_S", 100.0)
     lock, go, program = tmp_path / "lock", tmp_path / "go", tmp_path / "git"
     program.write_text("#!/bin/sh\n: > lock\nwhile [ ! -e go ]; do sleep 0.05; done\nrm lock\n")
     program.chmod(0o755)
@@ -440,9 +440,9 @@ async def test_a_lock_that_a_cut_off_call_left_in_our_index_is_no_obstacle(tmp_p
     async with ground(tmp_path, root) as g:
         g.worktrees.folder.mkdir(parents=True, exist_ok=True)
         (g.worktrees.folder / "main.index.lock").touch()
-        opened = await g.worktrees.open(g.base)
+        opened = await g.worktrees.create(g.base)
         await g.worktrees.discard(opened)
-        assert (g.cards(), g.branches()) == ([], [])
+        assert (g.metadata_files(), g.branches()) == ([], [])
 
 
 async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
@@ -463,10 +463,10 @@ async def test_a_stop_that_meets_the_removal_of_a_failed_one_waits_for_it(
         raise ToolError("no")
 
     monkeypatch.setattr(Worktrees, "_remove", slowly)
-    monkeypatch.setattr("friday_cli.workspace.worktrees.create.Maker.fill", fails)
+    monkeypatch.setattr("friday_cli.workspace.worktrees.create.WorktreeCreator.fill", fails)
     async with ground(tmp_path, root) as g:
-        task = asyncio.create_task(g.worktrees.open(g.base))
+        task = asyncio.create_task(g.worktrees.create(g.base))
         await removing.wait()
         task.cancel()
         assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], ToolError)
-        assert (g.cards(), g.branches()) == ([], [])
+        assert (g.metadata_files(), g.branches()) == ([], [])

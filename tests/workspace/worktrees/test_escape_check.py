@@ -70,6 +70,7 @@ async def test_a_workspace_beside_another(tmp_path: Path) -> None:
         with pytest.raises(ToolError, match="outside the workspace"):
             own.resolve(str(main.root / "x"), write=True)
         job = await own.start("sleep 20", agent="a.1")
+        await main.start("sleep 20", agent="a")  # keeps the shared launcher alive
         await own.close()
         with pytest.raises(ToolError, match="closed"):
             await own.run("true", agent="a.1", timeout_s=60, on_output=lambda text: None)

@@ -96,7 +96,7 @@ async def test_no_program_of_the_repository_runs(armed: tuple[Path, Path], tmp_p
         inner = await g.child()
         assert inner.workspace is not None
         await g.child(inner.workspace, "a.9.1")
-        await g.worktrees.look(inner)
+        await g.worktrees.refresh(inner)
     assert not proof.exists(), proof.read_text()
 
 
@@ -115,12 +115,12 @@ async def test_filtered_files_are_copied_as_they_stand(tmp_path: Path) -> None:
     async with ground(tmp_path, root) as g:
         made = await g.child()
         assert listing(made.folder) == listing(root)
-        assert made.card.base == run_git(root, "rev-parse", "HEAD").strip()
-        await g.worktrees.look(made)
+        assert made.metadata.base == run_git(root, "rev-parse", "HEAD").strip()
+        await g.worktrees.refresh(made)
         assert made.state == "unchanged"
         other = await g.child()
         (other.folder / "x.big").write_text("better\n")
-        await g.worktrees.look(other)
+        await g.worktrees.refresh(other)
         assert [(f.path, f.added, f.removed) for f in other.files] == [("x.big", 1, 1)]
         await g.worktrees.apply(other, g.base)
     assert (root / "x.big").read_text() == "better\n"

@@ -111,7 +111,7 @@ async def test_the_next_session_removes_the_empty_and_tells_of_the_rest(stage: S
     async with stage.session() as session:
         async with asyncio.timeout(60):
             async for envelope in session.events():
-                if isinstance(envelope.event, Notice) and "never taken over" in envelope.event.text:
+                if isinstance(envelope.event, Notice) and "were not applied" in envelope.event.text:
                     break
         assert f"{dead[:8]}-1, {dead[:8]}-3" in envelope.event.text
     assert listing(stage.project) == before

@@ -25,7 +25,7 @@ async def test_a_worktree_is_not_taken_from_who_is_about_to_go_on_in_it(stage: S
     })  # fmt: skip
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")
-        places = session._opened.apart
+        places = session._parts.isolation
         again, reached, go = places.workspace_for_resume, asyncio.Event(), asyncio.Event()
 
         async def held(parent: Agent, path: str) -> LocalWorkspace | None:

@@ -17,8 +17,8 @@ from friday_cli.core.protocol.events import AgentStarted, PermissionAsked, Prefi
 from friday_cli.paths import data_dir
 from friday_cli.session.session import Session
 from friday_cli.view import SessionView, render_tree
-from friday_cli.workspace.worktrees import git_trees, worktrees
-from friday_cli.workspace.worktrees.create import Maker
+from friday_cli.workspace.worktrees import apply, git_trees
+from friday_cli.workspace.worktrees.create import WorktreeCreator
 from tests.session.harness import Stage, delegates, does, says, wait_for
 from tests.workspace.worktrees.repo_fixture import git, listing, own_state
 
@@ -45,7 +45,7 @@ async def states(stage: Stage, session: str, path: str = "a.1") -> list[str]:
     return [e.event.state for e in await stage.log(session) if e.agent == path and isinstance(e.event, WorktreeChanged)]
 
 
-def cards() -> list[Path]:
+def metadata_files() -> list[Path]:
     return sorted((data_dir() / "worktrees").glob("*/*.json"))
 
 
@@ -82,7 +82,7 @@ async def test_a_child_works_apart_and_its_work_is_taken_over(stage: Stage) -> N
     assert await states(stage, session.id) == ["opened", "changed", "applied"]
     order = [type(e.event) for e in envelopes if e.agent == "a.1"]
     assert order.index(AgentStarted) < order.index(WorktreeChanged)
-    assert cards() == []
+    assert metadata_files() == []
     assert git(stage.project, "for-each-ref", "refs/heads/friday") == ""
     view = SessionView.of(envelopes)
     assert "2 files changed +2 -1, applied" in "\n".join(render_tree(view))
@@ -254,7 +254,7 @@ async def test_rules_that_ask_about_files_hold_and_a_deny_comes_first(stage: Sta
     flags = {"permissions.ask": ("edit_file(x)",)}
     async with stage.session(**YOLO, flags=flags) as session:
         await session.prompt("go")
-        assert "nobody can be asked here" in (await stage.results(session.id, "a"))[1][1]
+        assert "no person can be asked here" in (await stage.results(session.id, "a"))[1][1]
     async with stage.session(**YOLO, flags=flags, deny=("edit_file(y)",), attended=True) as session:
         await session.prompt("go")
         status, text = (await stage.results(session.id, "a"))[1]
@@ -297,7 +297,7 @@ async def test_plan_mode_applies_nothing(stage: Stage) -> None:
     stage.plays({"a": [apart(), says("Done."), applies(), says("Done.")], "a.1": [writes("x", "x"), says("ok")]})
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
-        await session.set_mode("plan")
+        await session.permissions.set_mode("plan")
         await session.prompt("apply")
         assert (await stage.results(session.id, "a"))[1][0] == "denied"
     assert "x" not in listing(stage.project)
@@ -328,10 +328,10 @@ async def test_without_a_repository(stage: Stage) -> None:
         results = await stage.results(session.id, "a")
         started = [e.agent for e in await stage.log(session.id) if isinstance(e.event, AgentStarted)]
     assert results[0][0] == "error"
-    assert "lies in no git repository" in results[0][1]
-    assert results[1][1].count("lies in no git repository") == 1
+    assert "is not in a git repository" in results[0][1]
+    assert results[1][1].count("is not in a git repository") == 1
     assert started == ["a", "a.1"]
-    assert cards() == []
+    assert metadata_files() == []
 
 
 async def test_a_child_that_may_not_start_leaves_no_worktree(stage: Stage) -> None:
@@ -340,7 +340,7 @@ async def test_a_child_that_may_not_start_leaves_no_worktree(stage: Stage) -> No
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         assert (await stage.results(session.id, "a"))[0][0] == "error"
-        assert cards() == []
+        assert metadata_files() == []
     assert own_state(stage.project) == before
 
 
@@ -378,7 +378,7 @@ async def test_a_stopped_parent_loses_nothing_and_the_next_process_applies_it(st
                 break
         await session.stop()
         assert await states(stage, session.id) == ["opened", "changed"]
-    assert len(cards()) == 1
+    assert len(metadata_files()) == 1
     async with stage.session(**YOLO, resume=session.id) as again:
         files = await again.apply_worktree("a.1")
         assert [f.path for f in files] == ["x"]
@@ -386,7 +386,7 @@ async def test_a_stopped_parent_loses_nothing_and_the_next_process_applies_it(st
             await again.apply_worktree("a.1")
     assert listing(stage.project)["x"] == "x"
     assert await states(stage, session.id) == ["opened", "changed", "applied"]
-    assert cards() == []
+    assert metadata_files() == []
 
 
 async def test_a_person_discards_or_keeps(stage: Stage) -> None:
@@ -512,9 +512,9 @@ async def test_work_that_waits_is_in_the_list_and_outlives_a_compaction(stage: S
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         assert "its changes wait in its worktree" in (await stage.results(session.id, "a"))[1][1]
-        assert "a.1: its changes wait in its worktree" in session.world.remember("a")
+        assert "a.1: its changes wait in its worktree" in session._main.agent.subagent_notes()
         await session.discard_worktree("a.1")
-        assert "worktree" not in session.world.remember("a")
+        assert "worktree" not in session._main.agent.subagent_notes()
 
 
 async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -526,9 +526,9 @@ async def test_what_cannot_be_compared_is_said_and_stays(stage: Stage, monkeypat
     async with stage.session(**YOLO) as session:
         await session.prompt("go")
         results = await stage.results(session.id, "a")
-        assert "what changed in it could not be told" in results[0][1]
+        assert "its changes could not be determined" in results[0][1]
         assert results[1][0] == "error"
-        assert len(cards()) == 1
+        assert len(metadata_files()) == 1
         monkeypatch.setattr(git_trees, "MOST_BYTES", 1_000_000)
         assert [f.path for f in await session.apply_worktree("a.1")] == ["big"]
 
@@ -540,7 +540,7 @@ async def test_stopped_while_the_worktree_is_made(stage: Stage, monkeypatch: pyt
         begun.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Maker, "fill", fill)
+    monkeypatch.setattr(WorktreeCreator, "fill", fill)
     before = own_state(stage.project)
     stage.plays({"a": [apart(), says("never")]})
     async with stage.session(**YOLO) as session:
@@ -549,12 +549,12 @@ async def test_stopped_while_the_worktree_is_made(stage: Stage, monkeypatch: pyt
         await session.stop()
         await node.finished()
         assert node.outcome.status == "cancelled"
-        assert cards() == []
+        assert metadata_files() == []
     assert own_state(stage.project) == before
 
 
 async def test_too_many_changed_files_are_left_to_git(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worktrees, "MOST", 3)
+    monkeypatch.setattr(apply, "MOST", 3)
     monkeypatch.setattr(git_trees, "LISTED", 2)
     stage.plays({
         "a": [apart(), applies(), discards(keep_branch=True), says("Done.")],
@@ -575,4 +575,4 @@ async def test_the_log_knows_how_it_stands(stage: Stage) -> None:
     known = replay(await stage.log(session.id))["a.1"].worktree
     assert known is not None
     assert (known.state, [f.path for f in known.files]) == ("changed", ["x"])
-    assert known.folder == str(cards()[0].with_suffix(""))
+    assert known.folder == str(metadata_files()[0].with_suffix(""))

@@ -1,7 +1,4 @@
-"""What commands show: Markdown of our own, with foreign words as code so that they stay words.
-
-Interface: one function per card; those that read files or the store are async.
-"""
+"""What slash commands show, as Markdown. Untrusted text is put into code spans, where it is not markup."""
 
 from __future__ import annotations
 
@@ -39,19 +36,19 @@ INIT = (
 
 
 def code(text: str, limit: int = 120) -> str:
-    """Foreign words as a code span."""
+    """Untrusted text as a code span."""
     short = sanitize_line(text, limit).replace("`", "ˋ")
     return f"`{short}`" if short else ""
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; cells are made by `code` or are our own words."""
+    """A Markdown table; cells are made by `code` or are fixed texts."""
     body = ["| " + " | ".join(cell.replace("|", "¦") for cell in row) + " |" for row in rows]
     return "\n".join(["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *body])
 
 
 def help_card(commands: Sequence[tuple[str, str, str]], problems: Sequence[FridayError] = ()) -> str:
-    """The commands (name, what may follow it, help), how to talk, and what is wrong with commands of one's own."""
+    """The commands (name, usage, help), how to write messages, and the problems of custom commands."""
     how = """\
 `@` names a file or a profile, `/` a command, `!cmd` runs a command and lets the agent read its output (`!!cmd` does not).
 Enter sends; Shift+Enter, Ctrl+J or Alt+Enter makes a new line. A pasted path of a picture, or Ctrl+V, attaches it.
@@ -87,18 +84,18 @@ def profile_names(cwd: Path, *, trusted: bool) -> list[tuple[str, str]]:
 
 
 async def model_names(cwd: Path) -> list[str]:
-    """Full names of the models that can be used now, those of servers on this machine among them."""
+    """Full names of the models that can be used now, including local servers."""
     from friday_cli.llm import models
     from friday_cli.llm.models.local_servers import probe
 
     known = await asyncio.to_thread(settings, cwd)
     found = await probe(known.providers, os.environ)
-    rows = models.usable(known, found=found)
+    rows = models.list_services(known, found=found)
     return [name for row in rows if row.usable for name in row.models]
 
 
 def settings(cwd: Path) -> Settings:
-    """The settings that hold in a folder."""
+    """The settings of a folder."""
     from friday_cli import config
     from friday_cli.extensions import trust
 
@@ -107,7 +104,7 @@ def settings(cwd: Path) -> Settings:
 
 
 async def change_memory(rest: str) -> str:
-    """Promote or forget notes; says what was done. Raises UsageError."""
+    """Promote or forget notes. Returns a report. Raises UsageError."""
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
@@ -115,13 +112,13 @@ async def change_memory(rest: str) -> str:
     if verb not in ("promote", "forget") or not numbers:
         raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
     async with Store(store_path()) as store:
-        done = await (store.promote(numbers) if verb == "promote" else store.forget(numbers))
+        done = await (store.notes.promote(numbers) if verb == "promote" else store.notes.forget(numbers))
     count = pluralize(len(done), "note")
     return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
 
 
 def context_card(state: SessionView, window: int) -> str:
-    """What the root's context holds."""
+    """What the main agent's context holds."""
     root = state.root
     used = root.context if root else 0
     share = f" of {window:,} ({used / window:.0%}), {max(window - used, 0):,} free" if window else ""
@@ -155,7 +152,7 @@ def cost_card(state: SessionView) -> str:
 
 
 def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
-    """(decision, rule) -> the file and line where a rule of the settings stands."""
+    """(decision, rule) -> the file and line of a rule in the settings."""
     from friday_cli.config.rule_locations import rule_places
     from friday_cli.extensions import trust
 
@@ -164,7 +161,7 @@ def rule_places(cwd: Path) -> dict[tuple[str, str], str]:
 
 
 def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, str]]) -> str:
-    """The mode and the rules: each with its decision and where it stands, "" for what was said in this session."""
+    """The mode and the rules, each with its decision and source; "" is a rule of this session."""
     rows = [(decision, code(rule), code(place) or "this session") for rule, decision, place in rules]
     body = table(("decision", "rule", "from"), rows) if rows else "No rules: the mode alone decides."
     denied = [f"- {code(d.tool, 30)} {code(d.subject)} ({sanitize_line(d.reason, 80)})" for d in state.denials[-10:]]
@@ -173,7 +170,7 @@ def rules_card(mode: str, state: SessionView, rules: Sequence[tuple[str, str, st
 
 
 def diff_card(rows: Sequence[FileDiff]) -> str:
-    """What each agent did to each file."""
+    """The changes of each agent to each file."""
     parts = []
     for row in rows:
         parts.append(f"**{code(row.agent, 30)}** {row.kind} {code(row.path)} +{row.added} -{row.removed}")
@@ -181,20 +178,20 @@ def diff_card(rows: Sequence[FileDiff]) -> str:
     return "\n\n".join(parts)
 
 
-async def export_file(engine: SessionController, rest: str) -> Path:
-    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Gives where it is."""
+async def export_file(controller: SessionController, rest: str) -> Path:
+    """Write the session to a file; `rest` is "[FORMAT] [FILE]". Returns its path. Raises UsageError."""
     from friday_cli import __version__
     from friday_cli.view.export import FORMS, export
 
     words = rest.split(maxsplit=1)
     named = [form for form in FORMS if words[:1] == [form]]
     form, words = (named[0], words[1:]) if named else ("md", words)
-    session = engine.session
+    session = controller.session
     if session is None:
         raise UsageError("No session is open.")
     name = words[0] if words else f"friday-{session.id[:8]}.{'md' if form == 'md' else 'json'}"
-    path = engine.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
-    text = export(await session.log.history(), form, version=__version__)
+    path = controller.options.cwd / os.path.expanduser(name)  # noqa: ASYNC240 - asks no disk
+    text = export(await session.history(), form, version=__version__)
 
     def write() -> None:
         try:
@@ -210,13 +207,13 @@ async def export_file(engine: SessionController, rest: str) -> Path:
 
 
 async def memory_card(cwd: Path) -> str:
-    """The notes that count here."""
+    """The notes of a folder."""
     from friday_cli.extensions.trust import project_root
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
     async with Store(store_path()) as store:
-        notes = await store.notes(str(await asyncio.to_thread(project_root, cwd)))
+        notes = await store.notes.list_notes(str(await asyncio.to_thread(project_root, cwd)))
     rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
     return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
 
@@ -236,7 +233,7 @@ def config_card(options: object) -> str:
 
 
 async def doctor_card(cwd: Path, model: str | None) -> str:
-    """What `friday doctor` says in `cwd`, where the chat's `model` was named."""
+    """The report of `friday doctor` for a folder and the chat's model."""
     from friday_cli.diagnostics.doctor import examine
 
     marks = {"ok": "", "note": "!", "bad": "✗"}

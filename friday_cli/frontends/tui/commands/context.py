@@ -1,4 +1,4 @@
-"""What the commands of the chat may do to it: every face that has the commands is one of these. Interface: `Chat`."""
+"""What slash commands do to the chat. The screen and plain text each implement it."""
 
 from __future__ import annotations
 
@@ -21,59 +21,56 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class CommandContext(Protocol):
-    """What commands do to the chat."""
+    """The chat, as commands see it."""
 
-    engine: SessionController
+    controller: SessionController
     customs: CustomCommands
     keys: Keys
 
     def show_card(self, markdown: str) -> None:
-        """Show a text of our own in the transcript."""
+        """Show Markdown in the transcript; untrusted text in it must be escaped."""
 
     def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
-        """Say one line."""
+        """Show a short message."""
 
     async def reopen(self, **changes: Any) -> bool:
-        """Open another session, or this one with other options; False when that failed, which was said."""
+        """Open another session, or this one with other options. False when that failed, which is reported."""
 
     async def send(self, text: str) -> None:
         """Send a message to the main agent."""
 
     async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
-        """Send what a command of the person's own says, now or when the agent has time."""
+        """Send the prompt of a custom command, now or when the agent is done."""
 
     async def load_customs(self) -> None:
-        """Look for the person's own commands again."""
+        """Load the custom commands again."""
 
     async def pick_session(self) -> None:
-        """Let the person choose a session to go on with."""
+        """Let the user choose a session to resume."""
 
     async def choose(
         self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
     ) -> str | None:
-        """Let the person choose one of (key, label), the one at `at` first; `about` says more of a key. None when it was
-        none."""
+        """Let the user choose one of (key, label); `at` is selected first, `about` has a longer text by key. None when the
+        user cancels."""
 
-    async def review(self, rows: Sequence[FileDiff], desk: ReviewActions) -> None:
-        """Let the person look through what the agents changed, and accept it or put it back."""
+    async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
+        """Let the user review what the agents changed, and accept or restore it."""
 
     def offer(self, text: str) -> None:
-        """Put a text where the person types, unless something stands there."""
+        """Put a text into the prompt, unless it has one."""
 
     async def copy_text(self, text: str) -> None:
-        """Put a text on the clipboards."""
+        """Copy a text to the clipboards. Raises UsageError when there is none."""
 
     async def leave(self) -> None:
         """Quit."""
 
-    def last_reply(self) -> str:
-        """The newest words of the main agent."""
-
     def look_for(self, text: str) -> None:
-        """Search the transcript."""
+        """Search the transcript. Raises UsageError when there is no search."""
 
     def focus_tree(self) -> None:
         """Go to the tree of agents."""
 
     def use_theme(self, name: str) -> None:
-        """Change the theme; "" goes to the next. Raises FridayError."""
+        """Change the theme; "" is the next one. Raises FridayError."""

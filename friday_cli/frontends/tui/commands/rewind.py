@@ -1,8 +1,4 @@
-"""Going back and forking, as a conversation with the person: which message, what of it, and what of files in the way.
-
-Interface: `rewind(chat, rest)`, `fork(chat, rest)`, where `rest` is what stands behind the command and is not asked then;
-`Bench(chat)` is the desk of a review.
-"""
+"""Rewind, fork and review as a dialog with the user: which message, what to restore, and what to do with files in the way."""
 
 from __future__ import annotations
 
@@ -23,37 +19,37 @@ if TYPE_CHECKING:
     Attempt = Callable[[Resolve], Awaitable[RewindResult]]
 
 SHOWN = 8
-"""Files that are named before the rest is counted."""
+"""Files that are named; the others are counted."""
 _WHATS: dict[str, What] = {"both": "both", "conversation": "conversation", "files": "files"}
 _WORDS = {"both": "conversation and files", "conversation": "the conversation", "files": "the files"}
 _ANSWERS: dict[str, Resolve] = {"ask": "ask", "overwrite": "overwrite", "leave": "leave"}
-"""What may stand behind /rewind, and what is said of it."""
+"""Arguments of /rewind."""
 
 
 async def rewind(chat: CommandContext, rest: str) -> None:
-    """Go back to a message, or take that back. Raises UsageError, with everything as it was."""
-    session = chat.engine.require_session()
+    """Rewind to a message, or undo the last rewind. Raises UsageError; then nothing has changed."""
+    session = chat.controller.require_session()
     wanted = _RewindRequest(rest)
-    number = wanted.number or await _which(chat, await session.points())
+    number = wanted.number or await _which(chat, await session.rewind.points())
     if number == "undo":
         await _undo(chat, wanted.resolve)
     elif number:
         what = wanted.what or await _what(chat, int(number))
         if what:
             done = await settled(
-                chat, lambda resolve: session.rewind(int(number), what, conflicts=resolve), wanted.resolve
+                chat, lambda resolve: session.rewind.to(int(number), what, conflicts=resolve), wanted.resolve
             )
             if done is not None:
-                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo takes it back.")
+                _tell(chat, f"Went back: {_WORDS[what]}.", done, "/rewind undo reverses it.")
                 if what != "files" and done.point is not None:
                     chat.offer(done.point.text)
 
 
 async def _undo(chat: CommandContext, resolve: Resolve) -> None:
-    session = chat.engine.require_session()
-    done = await settled(chat, lambda resolve: session.undo_rewind(conflicts=resolve), resolve)
+    session = chat.controller.require_session()
+    done = await settled(chat, lambda resolve: session.rewind.undo(conflicts=resolve), resolve)
     if done is not None:
-        _tell(chat, "The rewind is taken back.", done, "")
+        _tell(chat, "The rewind was undone.", done, "")
 
 
 def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> None:
@@ -61,14 +57,14 @@ def _tell(chat: CommandContext, words: str, done: RewindResult, more: str) -> No
     chat.say_note(f"{words}{files} {more}".rstrip())
     if done.lost:
         lost = "; ".join(f"{file.path}: {file.reason}" for file in done.lost[:SHOWN])
-        chat.say_note(f"Could not be brought back: {lost}.", "warning")
+        chat.say_note(f"Could not be restored: {lost}.", "warning")
 
 
 async def settled(
     chat: CommandContext, attempt: Attempt, resolve: Resolve = "ask", *, alone: bool = False
 ) -> RewindResult | None:
-    """Do it; where files are not as the agents left them, ask what becomes of these. None when the person let it be. Of one
-    file, `alone`, there is no rest to do without it."""
+    """Attempt it; when files are not as the agents left them, ask what to do with them. None when the user cancels. `alone`:
+    there is only one file, so leaving it means to cancel."""
     done = await attempt(resolve)
     if done.done or not done.conflicts:
         return done
@@ -90,50 +86,52 @@ async def settled(
 
 
 class ChatReviewActions:
-    """The `review.Desk` of a chat."""
+    """The `ReviewActions` of a chat."""
 
     def __init__(self, chat: CommandContext) -> None:
         self._chat = chat
 
     async def changed_files(self) -> list[FileDiff]:
-        """What waits for a review."""
-        shown = self._chat.engine.shown
-        return await shown.changes() if shown is not None else []
+        """The changes that are not accepted yet."""
+        shown = self._chat.controller.shown
+        return await shown.rewind.changes() if shown is not None else []
 
-    async def put_back(self, key: str, agent: str | None) -> None:
-        """Take back what an agent did to a file, or all agents."""
+    async def restore(self, key: str, agent: str | None) -> None:
+        """Undo what one agent, or all agents, changed in a file."""
         chat = self._chat
         try:
-            session = chat.engine.require_session()
-            done = await settled(chat, lambda resolve: session.restore_file(key, agent, conflicts=resolve), alone=True)
+            session = chat.controller.require_session()
+            done = await settled(
+                chat, lambda resolve: session.rewind.restore_file(key, agent, conflicts=resolve), alone=True
+            )
         except FridayError as error:
             chat.say_note(str(error), "error")
         else:
             if done is not None:
-                _tell(chat, "Put back.", done, "/rewind undo takes it back.")
+                _tell(chat, "Restored.", done, "/rewind undo reverses it.")
 
     async def accept(self, key: str) -> None:
-        """Leave what was done to a file so far out of the review."""
+        """Accept the changes of a file so far."""
         try:
-            await self._chat.engine.require_session().accept(key)
+            await self._chat.controller.require_session().rewind.accept(key)
         except FridayError as error:
             self._chat.say_note(str(error), "error")
 
     def name_of(self, path: str) -> str:
-        """An agent in a line."""
-        agent = self._chat.engine.state.agents.get(path)
+        """An agent in one line."""
+        agent = self._chat.controller.state.agents.get(path)
         return sanitize_line(f"{path} {agent.profile}: {agent.task}", 120) if agent is not None and path != "a" else "a"
 
 
 async def fork(chat: CommandContext, rest: str) -> None:
-    """Begin a second session before a message, and go there. Raises UsageError."""
-    session = chat.engine.require_session()
+    """Fork the session before a message, and open the fork. Raises UsageError."""
+    session = chat.controller.require_session()
     if not session.kept:
         raise UsageError("Nothing of this session is kept, so it cannot be forked.")
-    points = await session.points()
+    points = await session.rewind.points()
     if not points:
         raise UsageError("There is nothing to fork yet.")
-    rows = [*_rows(points[1:]), ("all", "All of it")]  # before the first one there is nothing
+    rows = [*_rows(points[1:]), ("all", "All of it")]  # before the first message there is nothing to fork
     about = {**_about(points, files=False), "all": "The second session begins with the whole conversation."}
     number = rest or await chat.choose("Fork before which message?", rows, at=len(rows) - 1, about=about)
     if not number:
@@ -141,8 +139,8 @@ async def fork(chat: CommandContext, rest: str) -> None:
     if number != "all" and not number.isdecimal():
         raise UsageError(f"{number} is no number of a message.", hint="Write /fork NUMBER, or /fork all.")
     at = None if number == "all" else int(number)
-    name = await session.fork(at)
-    if chat.engine.working:
+    name = await session.rewind.fork(at)
+    if chat.controller.working:
         chat.say_note(f"The fork is session {name[:8]}; `/resume {name[:8]}` goes there when the agent is done.")
         return
     if await chat.reopen(resume=name):
@@ -154,7 +152,7 @@ async def fork(chat: CommandContext, rest: str) -> None:
 
 
 class _RewindRequest:
-    """What stands behind /rewind: a number or `undo`, what goes back, and what becomes of files in the way."""
+    """The arguments of /rewind: a number or `undo`, what to restore, and what to do with files in the way."""
 
     def __init__(self, rest: str) -> None:
         self.number = ""
@@ -169,28 +167,28 @@ class _RewindRequest:
                 self.resolve = _ANSWERS[word]
             else:
                 raise UsageError(
-                    f"{sanitize_line(word, 40)} means nothing behind /rewind.",
+                    f"{sanitize_line(word, 40)} is no argument of /rewind.",
                     hint="Write /rewind [NUMBER | undo] [both | conversation | files] [overwrite | leave].",
                 )
 
 
 async def _which(chat: CommandContext, points: Sequence[RewindPoint]) -> str:
-    """The number of the message that the person chooses, "undo", or "" for none."""
+    """The number of the message that the user chooses, "undo", or "" for none."""
     rows, about = _rows(points), _about(points)
     try:
-        last = await chat.engine.require_session().undo_rewind(dry_run=True)
+        last = await chat.controller.require_session().rewind.undo(dry_run=True)
     except UsageError:
         pass  # there is none
     else:
-        rows.append(("undo", f"Take the last rewind back ({_WORDS[last.what]})"))
+        rows.append(("undo", f"Undo the last rewind ({_WORDS[last.what]})"))
         about["undo"] = summary(last)
     if not rows:
-        raise UsageError("There is nothing to go back to yet.")
+        raise UsageError("There is no message to rewind to yet.")
     return await chat.choose("Back to before which message?", rows, at=max(len(points) - 1, 0), about=about) or ""
 
 
 async def _what(chat: CommandContext, number: int) -> What | None:
-    told = await chat.engine.require_session().rewind(number, "both", dry_run=True)
+    told = await chat.controller.require_session().rewind.to(number, "both", dry_run=True)
     if not (told.files or told.conflicts or told.lost):
         return "conversation"
     rows = [
@@ -217,7 +215,7 @@ def _when(at: float) -> str:
 
 
 def _about(points: Sequence[RewindPoint], *, files: bool = True) -> dict[str, str]:
-    """The whole words of each message, and the files that were changed since."""
+    """The text of each message, and the files that were changed since."""
     found = {}
     for point in points:
         changed = "Changed since: " + ", ".join(_short(point.files)) if point.files else "No file was changed since."
@@ -231,7 +229,7 @@ def _short(names: Sequence[str]) -> list[str]:
 
 
 def summary(done: RewindResult) -> str:
-    """Which files come back, in a line."""
+    """The restored files, in one line."""
     names = _short([f"{file.path} ({file.seen})" if file.seen else file.path for file in done.files])
     return f"{pluralize(len(done.files), 'file')}: {', '.join(names)}" if names else "No files"
 

@@ -1,7 +1,6 @@
-"""The commands of the chat: one table, from which the palette, the `/` list, the help and its page are made.
+"""The commands of the chat: one table, from which the palette, the `/` list and the help are made.
 
-Interface: `COMMANDS`, `find(name)`, `await run(chat, draft)`, `listed(customs)`, `choices(query, customs)`. What the
-engine cannot do is not in the table. The person's own commands stand behind Friday's.
+A command is one function with `@command`. Custom commands come after these.
 """
 
 from __future__ import annotations
@@ -11,11 +10,14 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from friday_cli.core.permissions.rules import MODES
 from friday_cli.core.protocol.errors import FridayError, UsageError
 from friday_cli.core.protocol.provider import EFFORTS
-from friday_cli.extensions.commands import CustomCommands, find_command
+from friday_cli.core.text.sanitize import sanitize
+from friday_cli.extensions.commands import CustomCommands, find_command, load
+from friday_cli.view import MessageItem
 
 from ..state.keymap import file as keys_file
 from ..widgets.completion_popup import Completion
@@ -23,12 +25,15 @@ from ..widgets.message_queue import Draft
 from . import command_output, rewind
 from .context import CommandContext
 
+if TYPE_CHECKING:
+    from friday_cli.session.open import Options
+
 Run = Callable[[CommandContext, str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class SlashCommand:
-    """One command. `usage` names what may follow it; `idle` means that no agent may be at work."""
+    """One command. `usage` names its arguments; an `idle` command needs the main agent to be idle."""
 
     name: str
     help: str
@@ -44,7 +49,7 @@ COMMANDS: list[SlashCommand] = []
 def command(
     name: str, help: str, *, usage: str = "", aliases: tuple[str, ...] = (), idle: bool = False
 ) -> Callable[[Run], Run]:
-    """Put a function into the table."""
+    """Add a function to the table."""
 
     def add(run: Run) -> Run:
         COMMANDS.append(SlashCommand(name, help, run, usage, aliases, idle))
@@ -54,18 +59,18 @@ def command(
 
 
 def find(name: str) -> SlashCommand | None:
-    """The command of a name or another name of it."""
+    """The command with that name or alias."""
     return next((c for c in COMMANDS if name == c.name or name in c.aliases), None)
 
 
 def listed(customs: CustomCommands) -> list[tuple[str, str, str]]:
-    """(name, what may follow it, help) of every command, the person's own ones behind Friday's."""
+    """(name, usage, help) of every command, custom commands last."""
     own = sorted(customs.found.items())
     return [*((c.name, c.usage, c.help) for c in COMMANDS), *((name, c.hint, c.description) for name, c in own)]
 
 
 def choices(query: str, customs: CustomCommands) -> list[Completion]:
-    """The commands for what is typed after `/`: the one that it names, those that begin with it, then those that have it."""
+    """The commands that match what is typed after `/`: exact name first, then prefix, then any match."""
     query = query.lower()
     aliases = {c.name: c.aliases for c in COMMANDS}
 
@@ -82,8 +87,19 @@ def choices(query: str, customs: CustomCommands) -> list[Completion]:
     ]
 
 
+def is_command(text: str) -> bool:
+    """Whether a text has the form of a command, known or not; an absolute path has not."""
+    return text.startswith("/") and "\n" not in text and "/" not in text[1:].strip().partition(" ")[0]
+
+
+async def load_customs(options: Options) -> CustomCommands:
+    """Load the user's own commands. Names of Friday's commands are reserved."""
+    reserved = {name for c in COMMANDS for name in (c.name, *c.aliases)}
+    return await asyncio.to_thread(load, options.cwd, trusted=options.trusted, reserved=reserved)
+
+
 async def run(chat: CommandContext, draft: Draft) -> bool:
-    """Run what stands behind a `/`; False when it is no command. Failures are said."""
+    """Run a command; False when there is none with that name. Errors are reported to the user."""
     text = draft.text
     name, _, rest = text[1:].partition(" ")
     found = find(name.lower())
@@ -95,8 +111,8 @@ async def run(chat: CommandContext, draft: Draft) -> bool:
             await chat.send_custom(*own, draft)
         return own is not None
     try:
-        if found.idle and chat.engine.working:
-            raise UsageError(f"/{found.name} has to wait: the agent is at work. Esc interrupts it.")
+        if found.idle and chat.controller.working:
+            raise UsageError(f"/{found.name} cannot run while the agent is working. Esc interrupts it.")
         await found.run(chat, rest.strip())
     except FridayError as error:
         chat.say_note(str(error), "error")
@@ -124,20 +140,20 @@ async def _keys(chat: CommandContext, rest: str) -> None:
 @command("model", "The model: choose another one, or name it", usage="[NAME]", idle=True)
 async def _model(chat: CommandContext, rest: str) -> None:
     if not rest:
-        session = chat.engine.session
-        now = f"{session.root.provider.name}/{session.root.provider.model}" if session else "none"
-        names = await command_output.model_names(chat.engine.options.cwd)
+        session = chat.controller.session
+        now = session.model if session else "none"
+        names = await command_output.model_names(chat.controller.options.cwd)
         rest = await chat.choose(f"The model is {now}. /model NAME takes any other one.", [(n, n) for n in names]) or ""
     if rest and await chat.reopen(model=rest, resume=_resumable(chat)):
-        chat.say_note(f"The session goes on with {rest}.")
+        chat.say_note(f"The session continues with {rest}.")
 
 
 @command("effort", "How hard the model thinks", usage="[LEVEL]", idle=True)
 async def _effort(chat: CommandContext, rest: str) -> None:
     if rest and rest not in EFFORTS:
-        raise UsageError(f"{rest} is no effort.", hint=f"There are: {', '.join(EFFORTS)}.")
-    session = chat.engine.session
-    now = session.root.effort if session else None
+        raise UsageError(f"Unknown effort {rest!r}.", hint=f"Known efforts: {', '.join(EFFORTS)}.")
+    session = chat.controller.session
+    now = session.effort if session else None
     title = f"The effort is {now or 'the default of the model'}."
     rest = rest or await chat.choose(title, [(level, level) for level in EFFORTS]) or ""
     if rest and await chat.reopen(effort=rest, resume=_resumable(chat)):
@@ -145,29 +161,29 @@ async def _effort(chat: CommandContext, rest: str) -> None:
 
 
 def _resumable(chat: CommandContext) -> str | None:
-    """The open session, if anything was said in it. Raises UsageError while another process drives it."""
-    if chat.engine.shown is None:
+    """The id of the open session if it has messages. Raises UsageError while another process drives it."""
+    if chat.controller.shown is None:
         return None
-    session = chat.engine.require_session()
-    return session.id if chat.engine.state.root is not None else None
+    session = chat.controller.require_session()
+    return session.id if chat.controller.state.root is not None else None
 
 
 @command("mode", "What passes without asking: ask, edits, plan, auto", usage="[MODE]")
 async def _mode(chat: CommandContext, rest: str) -> None:
     names = [name for name, _ in command_output.MODES]
     if rest and rest not in names:
-        raise UsageError(f"{rest} is no mode.", hint=f"There are: {', '.join(names)}.")
-    now = chat.engine.mode or "ask"
+        raise UsageError(f"Unknown mode {rest!r}.", hint=f"Known modes: {', '.join(names)}.")
+    now = chat.controller.mode or "ask"
     labels = [(name, f"{name}: {about}") for name, about in command_output.MODES]
     rest = rest or await chat.choose(f"What passes without asking. The mode is {now}.", labels) or ""
     for mode in MODES:
         if mode == rest:
-            await chat.engine.set_mode(mode)
+            await chat.controller.require_session().permissions.set_mode(mode)
 
 
 @command("plan", "Mode plan: nothing that changes anything")
 async def _plan(chat: CommandContext, rest: str) -> None:
-    await chat.engine.set_mode("plan")
+    await chat.controller.require_session().permissions.set_mode("plan")
 
 
 @command("agents", "The tree of all agents of the session", aliases=("tasks",))
@@ -177,33 +193,33 @@ async def _agents(chat: CommandContext, rest: str) -> None:
 
 @command("profiles", "The kinds of sub-agents there are here")
 async def _profiles(chat: CommandContext, rest: str) -> None:
-    options = chat.engine.options
+    options = chat.controller.options
     chat.show_card(await command_output.profiles_card(options.cwd, trusted=options.trusted))
 
 
 @command("context", "What the context window holds")
 async def _context(chat: CommandContext, rest: str) -> None:
-    session, root = chat.engine.session, chat.engine.state.root
-    window = (root.window if root else 0) or (session.root.provider.window if session else 0)
-    chat.show_card(command_output.context_card(chat.engine.state, window))
+    session, root = chat.controller.session, chat.controller.state.root
+    window = (root.window if root else 0) or (session.context_window if session else 0)
+    chat.show_card(command_output.context_card(chat.controller.state, window))
 
 
 @command("cost", "Tokens and cost, by agent", aliases=("usage",))
 async def _cost(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.cost_card(chat.engine.state))
+    chat.show_card(command_output.cost_card(chat.controller.state))
 
 
-@command("permissions", "The mode and the rules that hold; take one back", usage="[remove [RULE]]")
+@command("permissions", "The mode and the rules; remove one", usage="[remove [RULE]]")
 async def _permissions(chat: CommandContext, rest: str) -> None:
-    session = chat.engine.session
+    session = chat.controller.session
     verb, _, wanted = rest.partition(" ")
     if not rest:
-        state = chat.engine.state
-        places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
-        found = session.rules.rules if session else []
+        state = chat.controller.state
+        places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
+        found = session.permissions.rules() if session else []
         rows = [(str(r), r.decision, r.source or places.get((r.decision, str(r)), "")) for r in found]
         rows = rows or [(added.rule, added.decision, "") for added in state.rules]
-        chat.show_card(command_output.rules_card(chat.engine.mode, state, rows))
+        chat.show_card(command_output.rules_card(chat.controller.mode, state, rows))
     elif verb == "remove":
         await _revoke(chat, wanted.strip())
     else:
@@ -211,20 +227,20 @@ async def _permissions(chat: CommandContext, rest: str) -> None:
 
 
 async def _revoke(chat: CommandContext, wanted: str) -> None:
-    """Take a rule back that was allowed for the session or for always."""
-    session = chat.engine.require_session()
-    found = {str(r): r for r in session.rules.rules if r.decision == "allow" and r.source != "command line"}
+    """Remove an allow rule of this session or of the settings."""
+    session = chat.controller.require_session()
+    found = {str(r): r for r in session.permissions.rules() if r.decision == "allow" and r.source != "command line"}
     if not found:
         raise UsageError("No rule was allowed for this session or for always.")
-    places = await asyncio.to_thread(command_output.rule_places, chat.engine.options.cwd)
+    places = await asyncio.to_thread(command_output.rule_places, chat.controller.options.cwd)
     rows = [(name, f"{name} ({places.get(('allow', name)) or 'this session'})") for name in found]
-    wanted = wanted or await chat.choose("Which rule is taken back?", rows) or ""
+    wanted = wanted or await chat.choose("Which rule should be removed?", rows) or ""
     if not wanted:
         return
     if wanted not in found:
-        raise UsageError(f"{wanted} is none of them.", hint=f"There are: {', '.join(found)}.")
-    await session.revoke(found[wanted])
-    chat.say_note(f"{wanted} is not allowed by a rule any more.")
+        raise UsageError(f"No such rule: {wanted}.", hint=f"Rules: {', '.join(found)}.")
+    await session.permissions.revoke(found[wanted])
+    chat.say_note(f"Rule removed: {wanted}.")
 
 
 @command("rewind", "Go back to a message of yours, with the files or without", usage="[NUMBER | undo]")
@@ -239,8 +255,8 @@ async def _fork(chat: CommandContext, rest: str) -> None:
 
 @command("compact", "Put a summary in place of the conversation", usage="[WHAT IT MUST NOT LOSE]", idle=True)
 async def _compact(chat: CommandContext, rest: str) -> None:
-    chat.say_note("Compacting the conversation. An interrupt stops it, and then nothing has changed.")
-    await chat.engine.compact(rest)
+    chat.say_note("Compacting the conversation. Esc cancels it; then nothing has changed.")
+    await chat.controller.compact(rest)
 
 
 @command("diff", "What the agents changed, by agent and file: accept it or put it back", aliases=("review",))
@@ -252,7 +268,7 @@ async def _diff(chat: CommandContext, rest: str) -> None:
     await chat.review(rows, bench)
 
 
-@command("resume", "Go on with an earlier session of this folder", usage="[ID]", idle=True)
+@command("resume", "Resume an earlier session of this folder", usage="[ID]", idle=True)
 async def _resume(chat: CommandContext, rest: str) -> None:
     if not rest:
         await chat.pick_session()
@@ -275,7 +291,7 @@ async def _rename(chat: CommandContext, rest: str) -> None:
     from friday_cli.paths import store_path
     from friday_cli.store import Store
 
-    session = chat.engine.session
+    session = chat.controller.session
     if not rest or session is None:
         raise UsageError("Write the title behind it: /rename TITLE.")
     async with Store(store_path()) as store:
@@ -285,15 +301,17 @@ async def _rename(chat: CommandContext, rest: str) -> None:
 
 @command("export", "Write the session to a file: md, json or atif", usage="[FORMAT] [FILE]")
 async def _export(chat: CommandContext, rest: str) -> None:
-    chat.say_note(f"Written to {await command_output.export_file(chat.engine, rest)}.")
+    chat.say_note(f"Written to {await command_output.export_file(chat.controller, rest)}.")
 
 
 @command("copy", "Copy the last answer")
 async def _copy(chat: CommandContext, rest: str) -> None:
-    text = chat.last_reply()
-    if not text:
+    root = chat.controller.state.root
+    items = reversed(root.transcript if root is not None else [])
+    replies = (item.text for item in items if isinstance(item, MessageItem) and item.role == "assistant" and item.text)
+    if (text := next(replies, None)) is None:
         raise UsageError("There is no answer to copy yet.")
-    await chat.copy_text(text)
+    await chat.copy_text(sanitize(text))
 
 
 @command("find", "Search the transcript", usage="[TEXT]")
@@ -306,7 +324,7 @@ async def _memory(chat: CommandContext, rest: str) -> None:
     if rest:
         chat.say_note(await command_output.change_memory(rest))
         return
-    chat.show_card(await command_output.memory_card(chat.engine.options.cwd))
+    chat.show_card(await command_output.memory_card(chat.controller.options.cwd))
 
 
 @command("init", "Let the agent write an AGENTS.md for this project", idle=True)
@@ -319,7 +337,7 @@ async def _add_dir(chat: CommandContext, rest: str) -> None:
     path = Path(os.path.realpath(os.path.expanduser(rest)))  # noqa: ASYNC240 - one look at one folder
     if not rest or not os.path.isdir(path):  # noqa: ASYNC240
         raise UsageError(f"{rest or 'Nothing'} is not a folder. Write /add-dir DIR.")
-    dirs = (*chat.engine.options.add_dirs, path)
+    dirs = (*chat.controller.options.add_dirs, path)
     if await chat.reopen(add_dirs=dirs, resume=_resumable(chat)):
         chat.say_note(f"{path} belongs to the workspace now.")
 
@@ -331,12 +349,12 @@ async def _theme(chat: CommandContext, rest: str) -> None:
 
 @command("config", "Where the settings are, and which are not at their default")
 async def _config(chat: CommandContext, rest: str) -> None:
-    chat.show_card(command_output.config_card(chat.engine.options))
+    chat.show_card(command_output.config_card(chat.controller.options))
 
 
 @command("doctor", "What Friday sees on this machine")
 async def _doctor(chat: CommandContext, rest: str) -> None:
-    options = chat.engine.options
+    options = chat.controller.options
     chat.show_card(await command_output.doctor_card(options.cwd, options.model))
 
 

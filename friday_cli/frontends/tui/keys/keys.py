@@ -1,7 +1,6 @@
-"""The keys, one table by where the focus is, made from the bindings themselves.
+"""The page of keys, one table per place of the focus, made from the bindings.
 
-Interface: `keys_page(chosen)` (Markdown; docs/keys.md is that of nobody's own keys: `python -m friday_cli.frontends.tui.keys.keys`),
-`names()`, `respelled(words, chosen)` for the hints of the status line.
+docs/keys.md is this page without own keys: `python -m friday_cli.frontends.tui.keys.keys`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ HINTED = {
     "Enter opens": "tree.open", "a answers": "tree.answer", "x cancels": "agent.cancel", "m writes": "agent.message", "f filters": "tree.filter",
     "v marks": "transcript.mark", "/ searches": "transcript.find", "Esc interrupts": "app.back",
 }  # fmt: skip
-"""What hints say of keys that a person can change."""
+"""Hints that name a key which users can change."""
 
 
 def places() -> list[tuple[str, list[Binding]]]:
@@ -41,7 +40,6 @@ def places() -> list[tuple[str, list[Binding]]]:
     from ..widgets.agent_tree import AgentTree
     from ..widgets.approval_panel import Approval
     from ..widgets.diff_review import Review
-    from ..widgets.selection import TranscriptReader
     from ..widgets.text_input import Prompt
     from ..widgets.transcript import Transcript
     from .global_bindings import EVERYWHERE
@@ -49,7 +47,7 @@ def places() -> list[tuple[str, list[Binding]]]:
     found: list[tuple[str, Iterable[BindingType]]] = [
         ("Everywhere", EVERYWHERE),
         ("Prompt", Prompt.BINDINGS),
-        ("Chat and sub-agent's transcript", [*Transcript.BINDINGS, *TranscriptReader.BINDINGS]),
+        ("Chat and sub-agent's transcript", Transcript.BINDINGS),
         ("Tree of agents", AgentTree.BINDINGS),
         ("Tree and sub-agent's transcript", AgentPanel.BINDINGS),
         ("Questions and permissions", Approval.BINDINGS),
@@ -59,7 +57,7 @@ def places() -> list[tuple[str, list[Binding]]]:
 
 
 def names() -> set[str]:
-    """The names by which keys are changed."""
+    """The names of bindings in keys.toml."""
     return {binding.id for _, bindings in places() for binding in bindings if binding.id}
 
 
@@ -69,7 +67,7 @@ def _key(key: str) -> str:
 
 
 def respelled(words: str, chosen: Mapping[str, str]) -> str:
-    """A hint with the person's own keys in the place of those that it names."""
+    """A hint with the user's own keys instead of the defaults."""
     parts = words.split(" · ")
     for at, part in enumerate(parts):
         if (name := HINTED.get(part, "")) in chosen:
@@ -78,7 +76,7 @@ def respelled(words: str, chosen: Mapping[str, str]) -> str:
 
 
 def keys_page(chosen: Mapping[str, str] | None = None) -> str:
-    """All keys as Markdown; `chosen` are the person's own, by name."""
+    """All keys as Markdown; `chosen` are the user's own, by name."""
     mine = chosen or {}
     parts = [_INTRO]
     for place, bindings in places():

@@ -1,7 +1,4 @@
-"""What is new in a session, told in lines: the reply as it is written, tools and how they ended, sub-agents, the end of a turn.
-
-Interface: `Telling(say)`, `follow(state)` (call it when anything has happened), `idle` (whether the main agent is at rest).
-"""
+"""Prints what is new in a session as lines: the reply as it is written, tool calls, sub-agents, the end of a turn."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from friday_cli.view import AgentView, Item, MessageItem, NoteItem, SessionView,
 
 
 class PlainWriter:
-    """The lines of one session; `say` prints one of them, or several."""
+    """The lines of one session; `say` prints lines. `idle`: the main agent has ended."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.idle = True
@@ -23,12 +20,12 @@ class PlainWriter:
         self._taken = 0
         self._shown: list[Item] = []
         self._said = ""
-        """How much of the reply that is being written was printed."""
+        """The part of the current reply that was printed."""
         self._agents: dict[str, tuple[int, bool]] = {}
         self._open_calls: list[ToolRun] = []
 
     def follow(self, state: SessionView) -> None:
-        """Say what has come since."""
+        """Print what is new."""
         root = state.root
         if root is not None:
             self._root(root)
@@ -40,7 +37,7 @@ class PlainWriter:
         self.idle = idle
 
     def _root(self, root: AgentView) -> None:
-        if root.transcript is not self._shown:  # the conversation was rewound: what both have was said
+        if root.transcript is not self._shown:  # rewound: the common part was printed
             both = zip(root.transcript, self._shown, strict=False)
             self._taken = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], both))
             self._shown = root.transcript
@@ -62,7 +59,7 @@ class PlainWriter:
             self._say(f"Note: {sanitize_line(item.text, 500)}")
 
     def _writing(self, text: str, *, whole: bool = False) -> None:
-        """Print the lines of a reply that are complete; a new attempt begins anew."""
+        """Print the complete lines of a reply; a retry is printed from its beginning."""
         text = sanitize(text).strip("\n")
         if not text.startswith(self._said):
             self._say("The reply begins anew:")
@@ -74,7 +71,7 @@ class PlainWriter:
             self._said = text[:end]
 
     def _calls(self) -> None:
-        """Say of calls how they ended; sub-agents have lines of their own."""
+        """Print how tool calls ended; sub-agents have other lines."""
         left = []
         for call in self._open_calls:
             if call.status in ("pending", "running", "waiting"):
@@ -96,7 +93,7 @@ class PlainWriter:
             name = f"Agent {agent.path} ({sanitize_line(agent.profile, 40)})"
             if before is None or before[0] != agent.run:
                 self._say(f"{name} starts: {sanitize_line(agent.task, 300)}")
-            if agent.ended:
-                words = sanitize_line(agent.result or agent.error, 300)
+            if agent.end is not None:
+                words = sanitize_line(agent.end.text or agent.end.error, 300)
                 spent = f"{seconds(agent.active_s(time.time()))}, {tokens(agent.usage)} tokens"
                 self._say(f"{name} has ended: {agent.status}, {spent}. {words}")

@@ -1,4 +1,4 @@
-"""The person's own keys: `keys.toml` in Friday's config folder. Interface: `Keys`, `read(known)`, `file()`, `held(widget)`."""
+"""The user's own keys, from keys.toml in the config folder."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ _KEY = re.compile(r"(?:(?:ctrl|alt|shift|meta|super|hyper)\+)*(?:[a-z][a-z0-9_]*
 
 @dataclass(frozen=True)
 class Keys:
-    """`chosen` maps names of bindings to keys; `problems` are lines for the person."""
+    """`chosen` maps names of bindings to keys; `problems` are messages to the user."""
 
     chosen: dict[str, str] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
 
 def file() -> Path:
-    """Where a person writes keys."""
+    """The path of keys.toml."""
     return config_dir() / "keys.toml"
 
 
 def read(known: Collection[str]) -> Keys:
-    """What is in the file, as far as it is right; `known` are the names there are. A key that was asked for twice, or is
-    none, keeps its old one."""
+    """The valid entries of the file; `known` are the names of bindings. An invalid entry leaves the default key."""
     path = file()
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -62,7 +61,7 @@ def _unread(path: Path, error: Exception) -> Keys:
 
 
 def held(widget: DOMNode) -> dict[str, list[Binding]]:
-    """The keys of one widget with what they do, the person's own ones among them; also while it has no focus."""
+    """The bindings of one widget by key, with the user's own keys, whether it has the focus or not."""
     bindings = widget._bindings.copy()
     bindings.apply_keymap(widget.app._keymap)
     return bindings.key_to_bindings

@@ -1,7 +1,4 @@
-"""Copying: OSC 52 for the terminal, and the clipboards of tmux and the system where they are there.
-
-Interface: `await copy(app, text)`, `takers()`, `has_desktop()`.
-"""
+"""Copies text: by OSC 52 to the terminal, and to the clipboards of tmux and the desktop."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from typing import Any
 
 from textual.app import App
 
-MOST = 500_000
-"""Characters that are copied at most."""
+MAX_CHARS = 500_000
+"""Characters that are copied; the rest is cut off."""
 _PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -22,26 +19,26 @@ _PROGRAMS = (
     ("", ("pbcopy",)),
     ("WSL_DISTRO_NAME", ("clip.exe",)),
 )
-"""Programs that hand a text to a desktop, each with the variable that says that this desktop is there."""
+"""Clipboard programs, each with the environment variable of its desktop."""
 
 
 async def copy(app: App[Any], text: str) -> None:
-    """Put `text` on every clipboard that can be reached."""
-    text = text[:MOST]
+    """Copy `text` to every clipboard that can be reached."""
+    text = text[:MAX_CHARS]
     app.copy_to_clipboard(text)
     for command in takers():
         await _give(command, text.encode("utf-8", "replace"))
 
 
 def takers() -> list[tuple[str, ...]]:
-    """The commands that take a copied text: tmux, and the first program of a desktop that is there."""
+    """The commands that read a text to copy: tmux, and the first clipboard program that is installed."""
     tmux = [("tmux", "load-buffer", "-w", "-")] if os.environ.get("TMUX") else []
     there = [command for name, command in _PROGRAMS if os.environ.get(name) or (not name and sys.platform == "darwin")]
     return [*tmux, *[command for command in there if shutil.which(command[0])][:1]]
 
 
 def has_desktop() -> bool:
-    """Whether programs with windows can be reached from here."""
+    """Whether there is a desktop to open windows on."""
     return sys.platform == "darwin" or any(n in os.environ for n in ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"))
 
 

@@ -1,8 +1,6 @@
-"""Asks the terminal for the colour of its background, and takes the answer out of what is typed; knows keys that
-Textual does not.
+"""A terminal driver that asks for the colour of the background, and reads keys that Textual does not know.
 
-Interface: `Listening`, a driver with `ask(heard)`. Nobody waits for the answer: one that never comes costs nothing, and one
-that comes late is taken out all the same. What a person types around it stays.
+The answer is removed from the keys. Nothing waits for it: a terminal may never answer.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _COLOUR = re.compile(r"(?:rgba?:|#)([0-9a-fA-F]{1,4})/?([0-9a-fA-F]{1,4})/?([0-9
 
 
 class KeyParser(XTermParser):
-    """A parser of keys that hears the answer while `awaited` says so."""
+    """A parser of keys that also reads the answer, while `awaited` returns True."""
 
     def __init__(self, awaited: Callable[[], bool], heard: Callable[[str], None], debug: bool = False) -> None:
         super().__init__(debug)
@@ -51,8 +49,8 @@ class KeyParser(XTermParser):
 
 
 class TerminalWriter(WriterThread):
-    """Writes to the terminal as long as there is one. Textual's own ends with it, and then whoever writes waits for ever:
-    a window that was closed would leave the program behind, with its session."""
+    """Discards output when the terminal is closed. Textual's thread ends then, and a writer to its full queue would wait
+    forever: the process would stay, with its session."""
 
     def run(self) -> None:
         try:
@@ -63,13 +61,13 @@ class TerminalWriter(WriterThread):
 
 
 class Listening(linux_driver.LinuxDriver):
-    """The driver of a real terminal, which can ask it. While another program has the terminal, nothing is written to it."""
+    """The driver of a real terminal. While another program has the terminal, nothing is written to it."""
 
     _heard: Callable[[bool], object] | None = None
     _asked = _lent = False
 
     def ask(self, heard: Callable[[bool], object]) -> None:
-        """Ask once whether the background is light; `heard` is called on the thread of the keys."""
+        """Ask once whether the background is light; `heard` is called on the input thread."""
         if self._asked or os.environ.get("TERM", "").startswith("linux"):
             return  # the console is dark, and writes what it does not know
         self._heard, self._asked = heard, True

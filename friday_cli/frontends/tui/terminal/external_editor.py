@@ -1,4 +1,4 @@
-"""A text in the person's own editor, with the terminal handed over meanwhile. Interface: `await edited(app, text)`."""
+"""Edits a text in the user's editor, which gets the terminal meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from textual.app import App, SuspendNotSupported
 
 
 async def edited(app: App[Any], text: str) -> str | None:
-    """The text as the person left it; None when there is no editor or it failed (which is said). The agents work on."""
+    """The edited text; None when the editor failed, which is reported. Agents keep running."""
     wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         command = shlex.split(wanted) or ["vi"]

@@ -1,7 +1,4 @@
-"""Pictures for a message: a pasted path of one, and what lies on the system's clipboard.
-
-Interface: `named(text)` (the paths, when a paste is nothing but paths of pictures), `read(path)`, `await on_clipboard()`.
-"""
+"""Pictures for a message: pasted paths, and the system's clipboard."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def _from_url(url: str) -> str:
 
 
 def read(path: Path) -> Image:
-    """The picture in a file. Raises UsageError when it is none, or too large."""
+    """The picture in a file. Raises UsageError when the file is no picture or too large."""
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_IMAGE_BYTES + 1)
@@ -85,16 +82,16 @@ async def on_clipboard() -> Image | None:
         types, show = ("osascript", "-e", "clipboard info"), ("osascript", "-e", "the clipboard as «class PNGf»")
     else:
         return None
-    if not re.search(rb"image/png|PNGf", await _said(types)):
+    if not re.search(rb"image/png|PNGf", await _output(types)):
         return None
-    data = await _said(show)
+    data = await _output(show)
     if found := re.fullmatch(rb"\s*\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb\s*", data):
         data = bytes.fromhex(found[1].decode())
     return _picture(data, "The picture on the clipboard") if data else None
 
 
-async def _said(command: tuple[str, ...]) -> bytes:
-    """What a program writes, at most a little more than a picture may be long."""
+async def _output(command: tuple[str, ...]) -> bytes:
+    """The output of a program, cut off a little above the size limit of a picture."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,

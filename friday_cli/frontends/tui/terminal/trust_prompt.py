@@ -1,7 +1,4 @@
-"""The question whether a folder may steer Friday: put once, on the plain terminal, before anything of it is used.
-
-Interface: `decided(cwd, standing)`: False when the person wants to leave.
-"""
+"""Asks on the plain terminal whether a folder is trusted, before any of its files is used."""
 
 from __future__ import annotations
 

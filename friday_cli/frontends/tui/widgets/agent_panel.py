@@ -1,9 +1,7 @@
-"""The side pane: the tree of agents above, the transcript of the chosen one below.
+"""The side panel: the tree of agents above, the transcript of the selected sub-agent below.
 
-Interface: `Side(scene)`, `follow(dirty)`, `open(path)`, `close_child()`, `child` (the path that is open, "" for none),
-`inside` (whether the child's transcript has the keys), `in_hand`. Messages: `Stop(path, level)`, `Write(path)`,
-`Background(path)`, `Copy(path)`, `Apart(path)` its worktree is to be decided on, `Widened(width)` the border was
-dragged. The pane picks the newest sub-agent by itself until a person moves the cursor.
+The panel selects the newest running sub-agent by itself until the user moves the cursor. On a low screen it shows the tree
+or the transcript, not both.
 """
 
 from __future__ import annotations
@@ -20,113 +18,107 @@ from textual.message import Message
 from textual.widgets import Static
 
 from friday_cli.core.protocol.agent_path import depth_of
-from friday_cli.core.text.sanitize import sanitize, sanitize_line
+from friday_cli.view import SessionView
 
-from .agent_block import status_style, summary
-from .agent_row import waits_apart
 from .agent_tree import AgentTree
 from .blocks import RenderContext
-from .selection import TranscriptReader
+from .child_header import ChildHeader
+from .panel_resizer import PanelResizer
+from .transcript import Transcript
 
-NARROWEST, CHAT = 28, 40
-"""Cells that the pane has at least, and that it leaves to the chat."""
-SHORT = 14
-"""Rows below which the pane shows the tree or a transcript, not both."""
+LOW = 14
+"""Rows below which the panel shows the tree or a transcript, not both."""
 
 
 class AgentPanel(Vertical):
-    """See the module."""
+    """See the module. `child` is the path of the sub-agent whose transcript is open, "" for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "stop('cancel')", "Cancel: it hands back what it has", id="agent.cancel"),
-        Binding("X", "stop('abort')", "Abort: it ends now", id="agent.abort"),
-        Binding("m", "write", "Write to it; one that has ended goes on", id="agent.message"),
-        Binding("b", "background", "Let it go on in the background", id="agent.background"),
-        Binding("w", "apart", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"),
-        Binding("r,c", "copy", "Copy its result", id="agent.copy"),
+        Binding("x", "request('StopRequested', 'cancel')", "Cancel: it returns what it has", id="agent.cancel"),
+        Binding("X", "request('StopRequested', 'abort')", "Abort: it ends now", id="agent.abort"),
+        Binding("m", "request('WriteRequested')", "Write to it; an ended one resumes", id="agent.message"),
+        Binding("b", "request('BackgroundRequested')", "Continue it in the background", id="agent.background"),
+        Binding(
+            "w", "request('WorktreeDecision')", "Its worktree: apply, discard, or keep the branch", id="agent.worktree"
+        ),
+        Binding("r,c", "request('CopyResult')", "Copy its result", id="agent.copy"),
     ]
 
     class StopRequested(AgentTree.AgentMessage):
-        """It should end; `level` is cancel or abort."""
+        """The user wants to stop the agent; `level` is cancel or abort."""
 
         def __init__(self, path: str, level: Literal["cancel", "abort"]) -> None:
             self.level = level
             super().__init__(path)
 
     class WriteRequested(AgentTree.AgentMessage):
-        """A person wants to write to it."""
+        """The user wants to write to the agent."""
 
     class BackgroundRequested(AgentTree.AgentMessage):
-        """It should go on in the background."""
+        """The user wants the agent to continue in the background."""
 
     class WorktreeDecision(AgentTree.AgentMessage):
-        """What becomes of its worktree is to be decided."""
+        """The user wants to decide on the worktree of the agent."""
 
     class CopyResult(AgentTree.AgentMessage):
-        """Its result is wanted on the clipboard."""
+        """The user wants the result of the agent on the clipboard."""
 
     class Widened(Message):
-        """The person dragged the border; `width` in cells."""
+        """The user dragged the border; `width` is in cells."""
 
         def __init__(self, width: int) -> None:
             self.width = width
             super().__init__()
 
-    def __init__(self, scene: RenderContext, *, id: str | None = None) -> None:
+    def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.scene = scene
+        self.context = context
         self.child = ""
-        self.chosen = 0
-        """The width that the person chose, in cells; 0 for none."""
-        self._fitted: int | None = None
-        self._own_choice = False
-        self._dragged = False
-        self._headed = Text()
+        self.resizer = PanelResizer(self)
+        self._user_selected = False
+        """Whether the user moved the cursor: the panel no longer selects agents by itself."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="tree-head")
-        yield AgentTree(self.scene, id="tree")
+        yield AgentTree(self.context, id="tree")
         with Vertical(id="child"):
-            yield Static(id="child-head")
-            yield TranscriptReader(self.scene, "", id="child-log")
+            yield ChildHeader(id="child-head")
+            yield Transcript(self.context, "", id="child-log")
 
     @property
     def agents(self) -> AgentTree:
         return self.query_one(AgentTree)
 
     @property
-    def log_view(self) -> TranscriptReader:
-        return self.query_one("#child-log", TranscriptReader)
+    def log_view(self) -> Transcript:
+        return self.query_one("#child-log", Transcript)
 
     @property
     def inside(self) -> bool:
+        """Whether the transcript of the sub-agent has the focus."""
         return self.log_view.has_focus
 
+    @property
+    def in_hand(self) -> str:
+        """The path of the agent that keys act on."""
+        return self.child if self.inside else self.agents.selected
+
     def follow(self, dirty: Iterable[str]) -> None:
-        """Show what is new; `dirty` are the agents that look different."""
-        self._see_room()
+        """Show what is new. `dirty` are the paths of the agents that look different."""
+        if self.size.height and (self.size.height < LOW) != self.has_class("short"):
+            self.on_resize()  # a panel that becomes visible gets no event if its size was read before
         self.agents.follow()
-        if not self._own_choice:
-            self._choose()
+        idle = not (self._user_selected or self.agents.has_focus or self.inside)
+        if idle and (path := _newest(self.context.state, self.child)):
+            self._show(path)
         if self.child:
-            self._head()
+            self._update_header()
             if self.child in dirty or any(path.startswith(self.child + ".") for path in dirty):
                 self.log_view.follow()
 
-    def _choose(self) -> None:
-        """The newest sub-agent at work, while the person has not chosen."""
-        if self.agents.has_focus or self.log_view.has_focus:
-            return  # a person is looking at it
-        state = self.scene.state
-        working = [agent.path for agent in state.working if depth_of(agent.path)]
-        if working and self.child not in working:
-            self._show(working[-1])
-        elif not self.child and len(state.agents) > 1:  # it was quicker than the eye
-            self._show(list(state.agents)[-1])
-
-    def open(self, path: str, *, own: bool = True) -> None:
-        """Show the transcript of an agent below the tree; the root has its own place."""
-        self._own_choice = own
+    def open(self, path: str) -> None:
+        """Select an agent for the user, and show its transcript if it is a sub-agent."""
+        self._user_selected = True
         self.agents.select(path)
         if depth_of(path):
             self._show(path)
@@ -138,9 +130,14 @@ class AgentPanel(Vertical):
         self.agents.select(path)
         self.add_class("with-child")
         self._arrange()
-        self._head()
+        self._update_header()
         self.log_view.show(path)
         self.log_view.follow()
+
+    def _update_header(self) -> None:
+        if (agent := self.context.state.agents.get(self.child)) is not None:
+            header = self.query_one(ChildHeader)
+            header.show(self.context, agent, self.size.width - 3, full=self.has_class("full"))
 
     def close_child(self) -> None:
         """Show the tree alone."""
@@ -148,132 +145,57 @@ class AgentPanel(Vertical):
         self.remove_class("with-child")
         self._arrange()
 
-    def reset(self, scene: RenderContext) -> None:
-        """Begin anew with another session."""
-        self.scene, self._own_choice = scene, False
+    def reset(self, context: RenderContext) -> None:
+        """Show another session."""
+        self.context, self._user_selected = context, False
         self.close_child()
-        self.agents.reset(scene)
-        self.log_view.reset(scene)
+        self.agents.reset(context)
+        self.log_view.reset(context)
 
     def redraw(self) -> None:
-        """The look has changed."""
+        """Draw everything again: the styles have changed."""
         self.agents.redraw()
         self.log_view.redraw()
-        if self.child:
-            self._head()
+        self._update_header()
 
-    def _head(self) -> None:
-        """Who it is and how it stands, its task, and what it has used where that has no room in the first line."""
-        agent = self.scene.state.agents.get(self.child)
-        if agent is None:
-            return
-        pen, look, room = self.scene.pen, self.scene.pen.look, self.size.width - 3
-        text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"[{sanitize_line(agent.profile, 40)}] ", style=look.accent)
-        text.append(agent.path, style="bold")
-        text.append(" · worktree waits: w" if waits_apart(agent) else "", style=look.warn)
-        text.append(" · ", style=look.dim)
-        status, figures = summary(self.scene.state, agent, self.scene.now())
-        text.append(status, style=status_style(agent, pen))
-        one = text.cell_len + 3 + len(figures) <= room
-        if one or self.has_class("full"):
-            text.append(f" · {figures}", style=look.dim)
-        task = [strip.text for strip in pen.wrap(Text(sanitize_line(sanitize(agent.task), 300)), room)] or [""]
-        if one and len(task) > 2:
-            task = [task[0], f"{task[1]}…"]
-        rows = task[:2] if one else [f"{task[0]}…" if len(task) > 1 else task[0], figures]
-        if waiting := [message.text for message in agent.queued if message.source == "person"]:
-            text.append(f"\n» at its next turn: {sanitize_line(waiting[-1], 200)}", style=look.accent)
-        text.append("\n" + "\n".join(rows), style=look.dim)
-        if text != self._headed:
-            self._headed = text
-            self.query_one("#child-head", Static).update(text, layout=False)
+    # ---- keys and the mouse ----------------------------------------------------------------------
 
-    def on_agent_tree_arranged(self) -> None:
-        head, told = self.query_one("#tree-head", Static), self.agents.told
-        self._arrange()
-        head.update(Text(told, style=self.scene.pen.look.warn, no_wrap=True, overflow="ellipsis"))
-
-    # ---- keys: the agent under the cursor, or the one whose transcript has the keys -------------
-
-    @property
-    def in_hand(self) -> str:
-        """The path of the agent that keys are about."""
-        return self.child if self.inside else self.agents.selected
-
-    def action_stop(self, level: Literal["cancel", "abort"]) -> None:
-        self.post_message(self.StopRequested(self.in_hand, level))
-
-    def action_write(self) -> None:
-        self.post_message(self.WriteRequested(self.in_hand))
-
-    def action_background(self) -> None:
-        self.post_message(self.BackgroundRequested(self.in_hand))
-
-    def action_apart(self) -> None:
-        self.post_message(self.WorktreeDecision(self.in_hand))
-
-    def action_copy(self) -> None:
-        self.post_message(self.CopyResult(self.in_hand))
-
-    # ---- the border, dragged by the mouse --------------------------------------------------------
+    def action_request(self, message: str, *arguments: str) -> None:
+        """Post the message of this class with that name about the agent that keys act on."""
+        self.post_message(getattr(self, message)(self.in_hand, *arguments))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.screen_x == self.region.x and event.button == 1 and not self._fills:
-            self._dragged = True
-            self.capture_mouse()
+        self.resizer.start_drag(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._dragged:
-            self.widen(self.region.right - event.screen_x)
+        self.resizer.drag(event)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        if self._dragged:
-            self._dragged = False
-            self.release_mouse()
+        if self.resizer.end_drag():
             self.post_message(self.Widened(self.region.width))
 
-    def widen(self, width: int) -> int:
-        """Be `width` cells wide, as far as that leaves room for the chat; gives what is chosen now. A pane that fills the
-        screen stays as it is."""
-        if not self._fills:
-            self.chosen = min(max(width, NARROWEST), max(self.app.size.width - CHAT, NARROWEST))
-            self.fit()
-        return self.chosen
+    # ---- which of the tree and the transcript are visible ----------------------------------------
 
-    @property
-    def _fills(self) -> bool:
-        return self.has_class("full") or self.app.size.width < 80
-
-    def fit(self) -> None:
-        """Be as wide as was chosen, where the pane leaves room for the chat."""
-        most = max(self.app.size.width - CHAT, NARROWEST)
-        width = min(self.chosen, most) if self.chosen and not self._fills else None
-        if width != self._fitted:  # even the same width would be a new layout of the screen
-            self.styles.width = self._fitted = width
-
-    def fill(self, whole: bool) -> None:
-        """Take the whole screen, or give it back."""
-        self.set_class(whole, "full")
-        self.fit()
+    def fill(self, full: bool) -> None:
+        """Fill the screen, or end that."""
+        self.set_class(full, "full")
+        self.resizer.fit()
         self._arrange()
 
-    # ---- which of the tree and the transcript are shown ------------------------------------------
-
     def enter_child(self) -> None:
-        """Go to the transcript that is open."""
+        """Focus the transcript that is open."""
         self._arrange(inside=True)
         self.log_view.focus()
 
     def enter_tree(self) -> None:
-        """Go to the tree; nothing fills the screen any more."""
+        """Focus the tree. The panel no longer fills the screen."""
         self.fill(False)
         self._arrange(inside=False)
         self.agents.focus()
 
     @property
     def alone(self) -> bool:
-        """Whether a transcript is shown in place of the tree, for want of room."""
+        """Whether a transcript is shown in place of the tree because the screen is low."""
         return self.has_class("short") and self.inside and not self.has_class("full")
 
     def _arrange(self, *, inside: bool | None = None) -> None:
@@ -281,25 +203,30 @@ class AgentPanel(Vertical):
         full, short = self.has_class("full"), self.has_class("short")
         self.query_one("#child").display = bool(self.child) and (inside or full or not short)
         self.agents.display = not (self.child and (full or (short and inside)))
-        self.query_one("#tree-head").display = self.agents.display and bool(self.agents.told)
+        self.query_one("#tree-head").display = self.agents.display and bool(self.agents.description)
+
+    def on_agent_tree_arranged(self) -> None:
+        self._arrange()
+        text = Text(self.agents.description, style=self.context.renderer.styles.warn, no_wrap=True, overflow="ellipsis")
+        self.query_one("#tree-head", Static).update(text)
 
     def on_descendant_focus(self) -> None:
-        self._follow_focus()
-
-    def on_descendant_blur(self) -> None:
-        self._follow_focus()
-
-    def _follow_focus(self) -> None:
-        if self.query("#child-log"):  # it is lost, too, when the pane is taken away
+        if self.query("#child-log"):  # the focus is lost, too, when the panel is removed
             self._arrange()
 
-    def on_resize(self) -> None:
-        self.set_class(self.size.height < SHORT, "short")
-        self._arrange()
-        self._head()
+    on_descendant_blur = on_descendant_focus
 
-    def _see_room(self) -> None:
-        """Note how much room there is, where no event told it: one that comes into sight is told of no size that somebody
-        has asked for before."""
-        if self.size.height and (self.size.height < SHORT) != self.has_class("short"):
-            self.on_resize()
+    def on_resize(self) -> None:
+        self.set_class(self.size.height < LOW, "short")
+        self._arrange()
+        self._update_header()
+
+
+def _newest(state: SessionView, shown: str) -> str:
+    """The path of the newest running sub-agent, unless the one that is shown runs, too. "" for no change."""
+    running = [agent.path for agent in state.working if depth_of(agent.path)]
+    if running and shown not in running:
+        return running[-1]
+    if not running and not shown and len(state.agents) > 1:  # it ended before the panel followed the session
+        return list(state.agents)[-1]
+    return ""

@@ -1,8 +1,6 @@
-"""The tree of agents: everybody who works or worked in the session, two lines each, never dropped.
+"""The tree of agents: every agent of the session that runs or ran, two lines each.
 
-Interface: `AgentTree(scene)`, `follow()` (call it when any agent is dirty or the clock moved), `selected` (a path),
-`select(path)`, `told` (what is left out and in which order, "" for everything by birth). Messages: `Picked(path)` the cursor
-moved, `Opened(path)`, `Answer(path)`.
+Call `AgentTree.follow()` when an agent is dirty or the clock moved.
 """
 
 from __future__ import annotations
@@ -17,19 +15,19 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from friday_cli.view import AgentView, doing
+from friday_cli.view import AgentView, activity_text
 
 from .agent_row import Branch, draw
 from .blocks import RenderContext
 
 Filter = Literal["all", "running", "failed", "needs you"]
 Order = Literal["birth", "cost", "newest"]
-_NEXT: dict[Order, Order] = {"birth": "cost", "cost": "newest", "newest": "birth"}
+_NEXT_ORDER: dict[Order, Order] = {"birth": "cost", "cost": "newest", "newest": "birth"}
 FILTERS: tuple[Filter, ...] = ("all", "running", "failed", "needs you")
 
 
 class AgentTree(ScrollView, can_focus=True):
-    """See the module."""
+    """See the module. `selected` is the path of the agent under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Agent above", show=False, id="tree.up"),
@@ -40,84 +38,91 @@ class AgentTree(ScrollView, can_focus=True):
         Binding("space,left,right", "fold", "Fold or unfold its sub-agents", id="tree.fold"),
         Binding("f", "filter", "Show all, running, failed, or those that need you", id="tree.filter"),
         Binding("s", "sort", "Sort by birth, by cost, or the newest first", id="tree.sort"),
-        Binding("a", "answer", "Answer what it asks", id="tree.answer"),
+        Binding("a", "answer", "Answer its question", id="tree.answer"),
     ]
 
     class AgentMessage(Message):
-        """Something about the agent at `path`."""
+        """A message about the agent at `path`."""
 
         def __init__(self, path: str) -> None:
             self.path = path
             super().__init__()
 
     class Picked(AgentMessage):
-        """The cursor stands on it now, by the person's own move."""
+        """The user moved the cursor to it."""
 
     class OpenTranscript(AgentMessage):
-        """Its transcript is wanted."""
+        """The user wants to see its transcript."""
 
     class Arranged(Message):
-        """`told` says something else now."""
+        """The filter or the order changed, and with it `description`."""
 
     class AnswerRequested(AgentMessage):
-        """What it asks is to be answered."""
+        """The user wants to answer its question."""
 
-    def __init__(self, scene: RenderContext, *, id: str | None = None) -> None:
+    def __init__(self, context: RenderContext, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.scene = scene
+        self.context = context
         self.selected = "a"
         self.filter: Filter = "all"
         self.order: Order = "birth"
         self._folded: set[str] = set()
         self._rows: list[tuple[AgentView, Branch]] = []
-        self._paper = Style()
-        self._drawn: dict[str, tuple[object, list[Strip]]] = {}
-        self._seen: dict[int, tuple[bool, list[Strip]]] = {}
-        """What is on the screen, by row: whether it is chosen, and its lines."""
+        self._base_style = Style()
+        self._cache: dict[str, tuple[object, list[Strip]]] = {}
+        """The lines of each agent with the key they were drawn for, by path."""
+        self._visible: dict[int, tuple[bool, list[Strip]]] = {}
+        """What is on the screen, by row: whether it is selected, and its lines."""
 
     # ---- rows -------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Look at every agent again; only rows that changed are drawn anew."""
-        self._rows = self._listed()
+        """Update the rows. Only rows that changed are drawn again."""
+        self._rows = self._list_rows()
         size = Size(self.scrollable_content_region.width, 2 * len(self._rows))
         if size != self.virtual_size:
             self.virtual_size = size
         self._refresh_changed()
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the listed agents, from the top."""
+        return [agent.path for agent, _ in self._rows]
+
     def _refresh_changed(self) -> None:
-        """Draw again what looks different."""
+        """Refresh the visible rows that look different."""
         top, width = int(self.scroll_y) // 2, self.scrollable_content_region.width
         shown = self._rows[top : top + self.size.height // 2 + 1]
         for number, (agent, branch) in enumerate(shown, top):
-            if self._seen.get(number) != (agent.path == self.selected, self._row(agent, branch, width)):
+            if self._visible.get(number) != (agent.path == self.selected, self._row(agent, branch, width)):
                 self.refresh_lines(2 * number, 2)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
+        """The filter and the order, "" for all agents by birth."""
         parts = [] if self.filter == "all" else [f"{self.filter}: {len(self._rows)}"]
         return " · ".join([*parts, *([] if self.order == "birth" else [f"by {self.order}"])])
 
-    def reset(self, scene: RenderContext) -> None:
-        """Begin anew with another session."""
-        self.scene, self.selected = scene, "a"
-        self._folded, self._drawn = set(), {}
+    def reset(self, context: RenderContext) -> None:
+        """Show another session."""
+        self.context, self.selected = context, "a"
+        self._folded, self._cache = set(), {}
         self.follow()
 
     def redraw(self) -> None:
-        """The look has changed."""
-        self._drawn = {}
+        """Draw everything again: the styles have changed."""
+        self._cache = {}
         self.refresh()
 
-    def _listed(self) -> list[tuple[AgentView, Branch]]:
+    def _list_rows(self) -> list[tuple[AgentView, Branch]]:
         rows: list[tuple[AgentView, Branch]] = []
-        agents = self.scene.state.agents
+        agents = self.context.state.agents
 
-        def grow(agent: AgentView, first: str, rest: str) -> None:
+        def add(agent: AgentView, first: str, rest: str) -> None:
             flat = self.filter != "all"
             folded = agent.path in self._folded and bool(agent.children) and not flat
             hidden = [a for path, a in agents.items() if path.startswith(agent.path + ".")] if folded else []
-            if not flat or self._fits(agent):
+            if not flat or self._matches(agent):
                 asked = any(a.asks for a in hidden)
                 rows.append((agent, Branch(first, rest, folded, len(hidden), asked, flat)))
             if folded:
@@ -126,22 +131,22 @@ class AgentTree(ScrollView, can_focus=True):
             for child in children:
                 last = child is children[-1]
                 if flat:
-                    grow(child, "", "")
+                    add(child, "", "")
                 else:
-                    grow(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
+                    add(child, rest + ("└" if last else "├"), rest + (" " if last else "│"))
 
-        if (root := self.scene.state.root) is not None:
-            grow(root, "", "")
+        if (root := self.context.state.root) is not None:
+            add(root, "", "")
         return rows
 
     def _sorted(self, agents: list[AgentView]) -> list[AgentView]:
         if self.order == "newest":
             return agents[::-1]
         if self.order == "cost":
-            return sorted(agents, key=lambda a: -self.scene.state.usage_of(a.path).billed)
+            return sorted(agents, key=lambda a: -self.context.state.usage_of(a.path).billed)
         return agents
 
-    def _fits(self, agent: AgentView) -> bool:
+    def _matches(self, agent: AgentView) -> bool:
         if self.filter == "running":
             return not agent.ended
         if self.filter == "failed":
@@ -151,38 +156,37 @@ class AgentTree(ScrollView, can_focus=True):
     # ---- drawing ------------------------------------------------------------------------
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        self._paper = self.rich_style
+        self._base_style = self.rich_style
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         number, row = divmod(int(self.scroll_y) + y, 2)
         width = self.scrollable_content_region.width  # without the scrollbar
         if number >= len(self._rows):
-            self._seen.pop(number, None)
-            return Strip.blank(width, self._paper)
+            self._visible.pop(number, None)
+            return Strip.blank(width, self._base_style)
         agent, branch = self._rows[number]
         strips = self._row(agent, branch, width)
-        self._seen[number] = (agent.path == self.selected, strips)
+        self._visible[number] = (agent.path == self.selected, strips)
         strip = strips[row]
         if agent.path == self.selected:
-            look = self.scene.pen.look
-            strip = strip.extend_cell_length(width).apply_style(self._paper + look.selected)
-            return strip
-        return strip.extend_cell_length(width).apply_style(self._paper)
+            selected = self.context.renderer.styles.selected
+            return strip.extend_cell_length(width).apply_style(self._base_style + selected)
+        return strip.extend_cell_length(width).apply_style(self._base_style)
 
     def _row(self, agent: AgentView, branch: Branch, width: int) -> list[Strip]:
-        now = self.scene.now()
+        now = self.context.now()
         clock = 0 if agent.ended else int(now)
-        usage = self.scene.state.usage_of(agent.path)
+        usage = self.context.state.usage_of(agent.path)
         key = (
-            width, branch, id(self.scene.pen), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
+            width, branch, id(self.context.renderer), agent.status, agent.waiting, agent.run, usage, clock, agent.background,
             len(agent.children), len(agent.asks), agent.task,
-            id(agent.current) if agent.current else 0, agent.worktree, doing(self.scene.state, agent),
+            id(agent.current) if agent.current else 0, agent.worktree, activity_text(self.context.state, agent),
         )  # fmt: skip
-        known = self._drawn.get(agent.path)
+        known = self._cache.get(agent.path)
         if known is None or known[0] != key:
-            lines = draw(self.scene, agent, branch, width, now)
-            known = self._drawn[agent.path] = (key, lines)
+            lines = draw(self.context, agent, branch, width, now)
+            known = self._cache[agent.path] = (key, lines)
         return known[1]
 
     # ---- keys ------------------------------------------------------------------------------
@@ -190,19 +194,18 @@ class AgentTree(ScrollView, can_focus=True):
     def select(self, path: str) -> None:
         """Put the cursor on an agent."""
         self.selected = path
-        index = next((i for i, (agent, _) in enumerate(self._rows) if agent.path == path), None)
-        if index is not None and self.is_mounted:
+        if path in self.paths and self.is_mounted:
+            index = self.paths.index(path)
             height = self.scrollable_content_region.height
             if not self.scroll_y <= 2 * index <= self.scroll_y + height - 2:
                 self.scroll_to(y=max(2 * index - height // 2, 0), animate=False)
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        if not self._rows:
+        if not (paths := self.paths):
             return
-        paths = [agent.path for agent, _ in self._rows]
-        here = paths.index(self.selected) if self.selected in paths else 0
-        self.select(paths[min(max(here + by, 0), len(paths) - 1)])
+        current = paths.index(self.selected) if self.selected in paths else 0
+        self.select(paths[min(max(current + by, 0), len(paths) - 1)])
         self.post_message(self.Picked(self.selected))
 
     def on_click(self, event: events.Click) -> None:
@@ -222,12 +225,12 @@ class AgentTree(ScrollView, can_focus=True):
     def action_filter(self) -> None:
         self.filter = FILTERS[(FILTERS.index(self.filter) + 1) % len(FILTERS)]
         self.follow()
-        if self._rows and all(agent.path != self.selected for agent, _ in self._rows):
-            self.select(self._rows[0][0].path)
+        if (paths := self.paths) and self.selected not in paths:
+            self.select(paths[0])
         self.post_message(self.Arranged())
 
     def action_sort(self) -> None:
-        self.order = _NEXT[self.order]
+        self.order = _NEXT_ORDER[self.order]
         self.follow()
         self.post_message(self.Arranged())
 

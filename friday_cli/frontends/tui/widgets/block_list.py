@@ -1,8 +1,7 @@
 """The blocks of one agent, one below the other, with an index of their heights.
 
-Heights of blocks that were never drawn are guesses; `ensure` draws a stretch and tells how much the lines above it moved.
-Interface: `Column(scene, path)`, `follow()`, `lay(width)`, `total`, `strip(y)`, `at(y)`, `top(index)`, `ensure(...)`,
-`toggle(y)`, `every(width)`, `add(block)`.
+The height of a block that was never drawn is an estimate. `BlockList.ensure` draws a range of lines and returns by how much
+that range moved because heights above it were corrected. Lines count from 0 at the top of the list.
 """
 
 from __future__ import annotations
@@ -18,134 +17,139 @@ from friday_cli.view import AgentView, Item
 from .blocks import Block, RenderContext, ReplyBlock, WritingBlock
 
 BLANK = Strip.blank(0)
+_NEAR_END = 8
+"""The block of the reply being written is among this many last blocks: the user's own blocks may follow it."""
 
 
 class BlockList:
-    """What an agent and its person said and did, as blocks. `path` names the agent."""
+    """The transcript of an agent as blocks. `path` names the agent."""
 
-    def __init__(self, scene: RenderContext, path: str) -> None:
-        self.scene = scene
+    def __init__(self, context: RenderContext, path: str) -> None:
+        self.context = context
         self.path = path
         self.blocks: list[Block] = []
-        self._taken = 0
-        self._shown: list[Item] | None = None
+        self._item_count = 0
+        """How many items of the agent's transcript have a block."""
+        self._transcript: list[Item] | None = None
         self._live: dict[int, object] = {}
-        """Blocks that can still change, by index, with how they looked."""
+        """The version of every block that can still change, by index."""
         self._writing: WritingBlock | None = None
         self._width = 0
         self._heights: list[int] = []
         self._gaps: list[int] = []
         self._tops: list[int] | None = None
 
-    @property
-    def agent(self) -> AgentView | None:
-        return self.scene.state.agents.get(self.path)
-
-    # ---- what is in it -----------------------------------------------------------
+    # ---- contents ----------------------------------------------------------------
 
     def follow(self) -> bool:
-        """Take in what the agent has done since; whether anything looks different."""
-        changed = self._take_in(self.agent) if self.agent is not None else False
-        for index, looked in list(self._live.items()):
+        """Add what the agent has done since the last call. Returns whether anything looks different."""
+        agent = self.context.state.agents.get(self.path)
+        changed = self._add_new(agent) if agent is not None else False
+        for index, known in list(self._live.items()):
             block = self.blocks[index]
-            if (sign := block.version()) != looked:
-                self._live[index], changed = sign, True
+            if (version := block.version()) != known:
+                self._live[index], changed = version, True
             elif block.done:
                 del self._live[index]
         return changed
 
-    def _take_in(self, agent: AgentView) -> bool:
-        """Make blocks of what is new in an agent's transcript; whether there was any."""
-        changed = self._start_over(agent.transcript)
-        if self._taken < len(agent.transcript):
+    def _add_new(self, agent: AgentView) -> bool:
+        """Make blocks of the new items of an agent's transcript. Returns whether anything was added or removed."""
+        changed = self._clear_if_rewound(agent.transcript)
+        if self._item_count < len(agent.transcript):
             writing = self._writing
-            self._pop_writing()
-            for item in agent.transcript[self._taken :]:
-                block = self.scene.make(self.scene, item)
+            self._remove_writing()
+            for item in agent.transcript[self._item_count :]:
+                block = self.context.make_block(self.context, item)
                 if isinstance(block, ReplyBlock) and writing is not None:
-                    block.go_on(writing)
+                    block.reuse_drawing(writing)
                 self.add(block)
-            self._taken = len(agent.transcript)
+            self._item_count = len(agent.transcript)
             changed = True
         if (agent.writing or agent.reply is not None) and not agent.ended:
             if self._writing is None:
-                self._writing = WritingBlock(self.scene, agent)
+                self._writing = WritingBlock(self.context, agent)
                 self.add(self._writing)
                 changed = True
         elif self._writing is not None:
-            self._pop_writing()
+            self._remove_writing()
             changed = True
         return changed
 
-    def _start_over(self, transcript: list[Item]) -> bool:
-        """Forget all blocks where the conversation was rewound, whose transcript is another list then."""
-        before, self._shown = self._shown, transcript
+    def _clear_if_rewound(self, transcript: list[Item]) -> bool:
+        """Remove all blocks after a rewind, which replaces the list of the transcript."""
+        before, self._transcript = self._transcript, transcript
         if before is None or before is transcript:
             return False
-        self._pop_writing()
+        self._remove_writing()
         for rows in (self.blocks, self._heights, self._gaps):
             rows.clear()
         self._live.clear()
-        self._taken, self._tops = 0, None
+        self._item_count, self._tops = 0, None
         return True
 
     def add(self, block: Block) -> None:
-        """Put a block at the end."""
+        """Append a block."""
         before = self.blocks[-1] if self.blocks else None
         self._gaps.append(0 if before is None or (before.compact and block.compact) else 1)
         self.blocks.append(block)
-        self._heights.append(self._gaps[-1] + (block.guess(self._width) if self._width else 1))
+        self._heights.append(self._gaps[-1] + (block.estimate(self._width) if self._width else 1))
         self._live[len(self.blocks) - 1] = None
         self._tops = None
 
-    def _pop_writing(self) -> None:
+    def _remove_writing(self) -> None:
         if self._writing is not None:
-            at = self.blocks.index(self._writing, max(len(self.blocks) - 8, 0))
-            self.scene.recent.drop(self._writing)
+            at = self.blocks.index(self._writing, max(len(self.blocks) - _NEAR_END, 0))
+            self.context.cache.remove(self._writing)
             del self.blocks[at], self._heights[at], self._gaps[at]
-            self._live = {(i if i < at else i - 1): sign for i, sign in self._live.items() if i != at}
+            self._live = {(i if i < at else i - 1): known for i, known in self._live.items() if i != at}
             self._writing, self._tops = None, None
 
     def version(self) -> object:
-        """Equal as long as all of it looks the same."""
+        """Equal as long as all blocks look the same."""
         live = tuple(self.blocks[index].version() for index in self._live)
         return (len(self.blocks), live, sum(block.open for block in self.blocks))
 
-    # ---- where it is --------------------------------------------------------------
+    def last_reply(self) -> Block | None:
+        """The newest reply of the model."""
+        return next((block for block in reversed(self.blocks) if block.kind == "reply"), None)
 
-    def lay(self, width: int) -> None:
-        """Forget what was drawn for another width; nothing is drawn."""
+    # ---- layout --------------------------------------------------------------------
+
+    def set_width(self, width: int) -> None:
+        """Estimate all heights for a width in cells. Nothing is drawn."""
         if width != self._width and width > 0:
             self._width = width
-            self._heights = [gap + b.guess(width) for gap, b in zip(self._gaps, self.blocks, strict=True)]
+            self._heights = [gap + b.estimate(width) for gap, b in zip(self._gaps, self.blocks, strict=True)]
             self._tops = None
 
     @property
     def tops(self) -> list[int]:
-        """Where each block begins, and at the end where the next would."""
+        """The first line of each block, its gap included, and at the end that of the block after the last."""
         if self._tops is None:
             self._tops = list(accumulate(self._heights, initial=0))
         return self._tops
 
     @property
     def total(self) -> int:
+        """The height of all blocks in lines."""
         return self.tops[-1]
 
     def at(self, y: int) -> tuple[int, int]:
-        """(index, line within the block, -1 for its gap) of a line."""
+        """(index of the block, line within the block or -1 for its gap) of a line."""
         index = min(max(bisect_right(self.tops, y) - 1, 0), len(self.blocks) - 1)
         return index, y - self.tops[index] - (self._gaps[index] if self.blocks else 0)
 
     def top(self, index: int) -> int:
-        """Where the words of a block begin."""
+        """The first line of a block below its gap."""
         return self.tops[index] + self._gaps[index]
 
     def ensure(self, y: int, height: int) -> int:
-        """Draw what lies in `height` lines from `y`; gives by how much that stretch moved down."""
+        """Draw `height` lines from line `y`. Returns by how many lines that range moved down."""
         moved = 0
         if not self.blocks or not self._width:
             return 0
-        self.scene.recent.look()
+        self.context.cache.begin_pass()
         index = self.at(max(y, 0))[0]
         while index < len(self.blocks) and self.tops[index] < y + moved + height:
             moved += self._measure(index, y + moved)
@@ -153,30 +157,41 @@ class BlockList:
         return moved
 
     def _measure(self, index: int, y: int) -> int:
-        """Draw a block and note its height; what stands above line `y` pushes it."""
+        """Draw a block and correct its height. Returns by how much that moves line `y`."""
         block = self.blocks[index]
         lines = len(block.strips(self._width))
-        self.scene.recent.note(block, lines)
+        self.context.cache.touch(block, lines)
         height = self._gaps[index] + lines
-        more = height - self._heights[index]
-        if not more:
+        growth = height - self._heights[index]
+        if not growth:
             return 0
         above = self.tops[index] < y
         self._heights[index], self._tops = height, None
-        return more if above else 0
+        return growth if above else 0
 
     def strip(self, y: int) -> Strip:
-        """A line, drawn before by `ensure`."""
+        """A line that `ensure` has drawn."""
         if not self.blocks or not 0 <= y < self.total:
             return BLANK
         index, row = self.at(y)
-        strips = self.blocks[index].drawn(self._width)
+        strips = self.blocks[index].last_strips(self._width)
         return strips[row] if 0 <= row < len(strips) else BLANK
 
-    # ---- what a person does with it -------------------------------------------------
+    def all_strips(self, width: int) -> list[Strip]:
+        """All lines, drawn for a width in cells."""
+        self.set_width(width)
+        out: list[Strip] = []
+        for index, (gap, block) in enumerate(zip(self._gaps, self.blocks, strict=True)):
+            out += [BLANK] * gap
+            out += block.strips(width)
+            self._heights[index] = gap + len(block.strips(width))
+        self._tops = None
+        return out
+
+    # ---- folding ---------------------------------------------------------------------
 
     def toggle(self, y: int) -> bool:
-        """Fold or unfold what stands at a line."""
+        """Fold or unfold what is at a line. False if nothing folds there."""
         if not self.blocks:
             return False
         index, row = self.at(y)
@@ -187,34 +202,20 @@ class BlockList:
         return True
 
     def fold(self, open_: bool) -> None:
-        """Fold or unfold everything."""
+        """Unfold everything, or fold it."""
         for block in self.blocks:
             block.fold(open_)
         width, self._width = self._width, 0
-        self.lay(width)
+        self.set_width(width)
 
     def agent_at(self, y: int) -> str:
+        """The path of the agent that a line is about, "" for none."""
         index, row = self.at(y)
         return self.blocks[index].agent_at(row) if self.blocks and row >= 0 else ""
 
-    def every(self, width: int) -> list[Strip]:
-        """All lines, drawn."""
-        self.lay(width)
-        out: list[Strip] = []
-        for index, (gap, block) in enumerate(zip(self._gaps, self.blocks, strict=True)):
-            out += [BLANK] * gap
-            out += block.strips(width)
-            self._heights[index] = gap + len(block.strips(width))
-        self._tops = None
-        return out
-
-    def find(self, wanted: Iterable[int], y: int) -> int | None:
-        """The first of the block indexes `wanted` that begins below line `y`."""
-        return next((index for index in wanted if self.top(index) > y), None)
-
 
 def runs(rows: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Rising numbers as stretches: the first of each, and how many."""
+    """Group rising numbers into runs: the first number of each, and its length."""
     first = count = 0
     for row in rows:
         if count and row == first + count:

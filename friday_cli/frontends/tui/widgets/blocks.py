@@ -1,8 +1,7 @@
-"""What a transcript is made of: one block per item of an agent, drawn at a width and cached.
+"""The blocks of a transcript: one per item of an agent, drawn for a width and cached.
 
-Interface of a block: `sign()` (changes when it looks different), `strips(width)`, `guess(width)` (its height before it was
-drawn), `toggle(line)` (fold; False where there is nothing to fold at that line), `words()` (what a search reads), `kind`,
-`compact` (no gap to a compact neighbour). `Scene` is what blocks draw with.
+A block is drawn again when its `version()` changes. `estimate(width)` is its height before it was drawn. `text()` and
+`folded_text()` are what a search reads. There is no gap between two `compact` blocks. `RenderContext` is what blocks draw with.
 """
 
 from __future__ import annotations
@@ -26,66 +25,67 @@ if TYPE_CHECKING:
     from .markdown import GrowingMarkdown
 
 FOLDED_LINES = 14
-"""Lines of a person's message that are shown while it is folded."""
+"""Lines shown of a folded message of the user."""
 
-
-KEPT, LOOKS = 400, 16
-"""Lines that stay drawn, and looks at the screen in which what was seen stays drawn however long it is."""
+CACHED_LINES, MIN_PASSES = 400, 16
+"""Drawn lines that are kept. A block that was visible in one of the last `MIN_PASSES` layouts is kept in any case."""
 
 
 class RenderCache:
-    """Which blocks are drawn. A day's lines, drawn, would weigh many times their words: those that nobody has looked at
-    for longest are forgotten."""
+    """Which blocks hold drawn lines. These need many times the memory of their text, so the blocks that were not visible
+    for longest drop theirs."""
 
     def __init__(self) -> None:
-        self._lines: dict[Block, tuple[int, int]] = {}
-        self._sum = self._looks = 0
+        self.lines = 0
+        """How many drawn lines are kept."""
+        self._blocks: dict[Block, tuple[int, int]] = {}
+        self._passes = 0
 
-    def look(self) -> None:
-        """A look at the screen begins."""
-        self._looks += 1
+    def begin_pass(self) -> None:
+        """A layout of the screen begins."""
+        self._passes += 1
 
-    def note(self, block: Block, lines: int) -> None:
-        """A block of so many lines was looked at."""
-        self.drop(block)
-        self._lines[block] = lines, self._looks
-        self._sum += lines
-        while self._sum > KEPT:
-            oldest, (_, seen) = next(iter(self._lines.items()))
-            if seen > self._looks - LOOKS:
+    def touch(self, block: Block, lines: int) -> None:
+        """A block with `lines` drawn lines is visible."""
+        self.remove(block)
+        self._blocks[block] = lines, self._passes
+        self.lines += lines
+        while self.lines > CACHED_LINES:
+            oldest, (_, last_pass) = next(iter(self._blocks.items()))
+            if last_pass > self._passes - MIN_PASSES:
                 break
-            self.drop(oldest)
-            oldest.forget()
+            self.remove(oldest)
+            oldest.discard_drawing()
 
-    def drop(self, block: Block) -> None:
-        """A block is not there any more."""
-        self._sum -= self._lines.pop(block, (0, 0))[0]
+    def remove(self, block: Block) -> None:
+        """Stop counting a block."""
+        self.lines -= self._blocks.pop(block, (0, 0))[0]
 
 
 @dataclass
 class RenderContext:
-    """What blocks draw with: the state they look into, the pen, the time (Unix seconds), what makes blocks of items,
-    and which blocks are drawn."""
+    """What blocks draw with: the state of the session, the renderer, the clock (Unix seconds), the function that makes
+    the block of an item, and the cache."""
 
     state: SessionView
-    pen: TextRenderer
+    renderer: TextRenderer
     now: Callable[[], float]
-    make: Callable[[RenderContext, Item], Block]
-    recent: RenderCache = field(default_factory=RenderCache)
+    make_block: Callable[[RenderContext, Item], Block]
+    cache: RenderCache = field(default_factory=RenderCache)
 
 
 class Block:
-    """One item. Subclasses draw in `_draw`; what they draw is kept until `sign` or the width changes."""
+    """One item. Subclasses draw in `_draw`; the strips are kept until `version()` or the width changes."""
 
     kind: ClassVar[str] = "text"
     compact: ClassVar[bool] = False
 
-    def __init__(self, scene: RenderContext) -> None:
-        self.scene = scene
+    def __init__(self, context: RenderContext) -> None:
+        self.context = context
         self.open = False
         self._key: tuple[int, int, object] | None = None
         self._strips: list[Strip] = []
-        self._guess: tuple[int, int] = (0, 0)
+        self._estimate: tuple[int, int] = (0, 0)
 
     def version(self) -> object:
         """Equal as long as the block looks the same."""
@@ -93,112 +93,117 @@ class Block:
 
     def strips(self, width: int) -> list[Strip]:
         """The lines of the block."""
-        key = (width, id(self.scene.pen), self.version())
+        key = (width, id(self.context.renderer), self.version())
         if key != self._key:
-            self._strips, self._key = self._draw(self.scene.pen, width), key
+            self._strips, self._key = self._draw(self.context.renderer, width), key
         return self._strips
 
-    def drawn(self, width: int) -> list[Strip]:
-        """The lines as they were drawn last: what is on the screen changes with a look at the session, not between two."""
+    def last_strips(self, width: int) -> list[Strip]:
+        """The lines as they were last drawn. The screen changes when it follows the session, not in between."""
         return self._strips if self._key is not None and self._key[0] == width else self.strips(width)
 
-    def forget(self) -> None:
-        """Let go of what was drawn; it is drawn again when it is looked at."""
+    def discard_drawing(self) -> None:
+        """Drop the drawn lines. `strips` draws them again."""
         self._strips, self._key = [], None
 
     @property
     def done(self) -> bool:
-        """Whether only a person's fold can change it now."""
+        """Whether only folding can change the block from now on."""
         return True
 
     def folded_text(self) -> str:
-        """What a search finds inside while it is folded."""
+        """What a search finds in the folded part."""
         return ""
 
-    def guess(self, width: int) -> int:
-        """About how many lines it has, told quickly."""
-        if self._guess[0] != width:
-            self._guess = (width, max(1, sum(1 + len(part) // width for part in self.text()[:50_000].split("\n"))))
-        return self._guess[1]
+    def estimate(self, width: int) -> int:
+        """A quick estimate of the number of lines at a width in cells."""
+        if self._estimate[0] != width:
+            lines = sum(1 + len(part) // width for part in self.text()[:50_000].split("\n"))
+            self._estimate = (width, max(1, lines))
+        return self._estimate[1]
 
     def text(self) -> str:
         return ""
 
     def toggle(self, at: int) -> bool:
-        """Fold or unfold at the line `at` of the block."""
+        """Fold or unfold at the line `at` of the block. False if nothing folds there."""
         return False
 
     def fold(self, open_: bool) -> None:
-        """Show all of it, or the short form."""
+        """Show the whole block, or its short form."""
         self.open = open_
 
     def agent_at(self, at: int) -> str:
-        """The path of the agent that line `at` is about, "" where it is none."""
+        """The path of the agent that line `at` is about, "" for none."""
         return ""
 
-    def wants(self, what: str) -> bool:
-        """Whether it is one of those a jump looks for: "error", "agent", "question", "user" (said
-        to the agent), "own" (said by the person)."""
+    def matches(self, what: str) -> bool:
+        """Whether a jump to `what` finds the block: "error", "agent", "question", "user" (a message to the agent) or
+        "own" (a message that the user wrote)."""
         return False
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         raise NotImplementedError
 
 
 class UserBlock(Block):
-    """What a person or a parent said."""
+    """A message to the agent: from the user, its parent, or the harness."""
 
     kind = "user"
 
-    def __init__(self, scene: RenderContext, item: MessageItem) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, item: MessageItem) -> None:
+        super().__init__(context)
         self._item = item
 
     def text(self) -> str:
         return self._item.text
 
-    def wants(self, what: str) -> bool:
+    def matches(self, what: str) -> bool:
         return what == "user" or (what == "own" and self._item.source == "person")
 
     def toggle(self, at: int) -> bool:
-        said, beside = _without_files(without_notes(self._item.text)[1])
-        if not beside and said.count("\n") + len(said) // 200 < FOLDED_LINES:
+        text, attached = _split_attachments(split_notes(self._item.text)[1])
+        if not attached and text.count("\n") + len(text) // 200 < FOLDED_LINES:
             return False
         self.open = not self.open
         return True
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
-        look, item = pen.look, self._item
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
+        styles, item = renderer.styles, self._item
         if item.source == "harness":
             text = sanitize(item.text) if self.open else sanitize_line(item.text, 200)
-            return pen.wrap(Text(f"· {text}", style=look.dim), width)
-        notes, said = without_notes(item.text)
-        above = [s for note in notes for s in pen.wrap(Text(f"· {sanitize_line(note, 300)}", style=look.dim), width)]
-        said, beside = (said, []) if self.open else _without_files(said)
-        text = sanitize(said).strip("\n")
+            return renderer.wrap(Text(f"· {text}", style=styles.dim), width)
+        notes, message = split_notes(item.text)
+        above = [
+            s for note in notes for s in renderer.wrap(Text(f"· {sanitize_line(note, 300)}", style=styles.dim), width)
+        ]
+        message, attached = (message, []) if self.open else _split_attachments(message)
+        text = sanitize(message).strip("\n")
         if item.images > text.count("[Image #"):
             text += f"\n[{pluralize(item.images, 'picture')}]"
         most = None if self.open else FOLDED_LINES + 1
-        body = [piece for part in text.split("\n")[:most] for piece in pen.wrap(Text(part[:20_000]), width - 3)]
+        body = [piece for part in text.split("\n")[:most] for piece in renderer.wrap(Text(part[:20_000]), width - 3)]
         left = len(text.split("\n")) - FOLDED_LINES
         if not self.open and (left > 0 or len(body) > FOLDED_LINES):
             more = f"… {pluralize(max(left, len(body) - FOLDED_LINES), 'more line')}"
-            body = [*body[:FOLDED_LINES], *pen.wrap(Text(more, style=look.dim), width - 3)]
+            body = [*body[:FOLDED_LINES], *renderer.wrap(Text(more, style=styles.dim), width - 3)]
         body += [
-            pen.line(Text(f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}", style=look.dim), width - 3)
-            for name, count in beside
+            renderer.line(
+                Text(f"+ {sanitize_line(name, 200)} · {pluralize(count, 'line')}", style=styles.dim), width - 3
+            )
+            for name, count in attached
         ]
         mark = "› " if item.source == "person" else "» "
-        return [*above, *filled(indented(body, mark, "  ", look.accent), width, look.user)]
+        return [*above, *filled(indented(body, mark, "  ", styles.accent), width, styles.user)]
 
 
-_BESIDE = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
+_ATTACHMENT = re.compile(r'\n\n(?:<(file|folder) path="([^"\n]*)">|\[I ran this command: ([^\n]*))\n')
 
 
-def _without_files(text: str) -> tuple[str, list[tuple[str, int]]]:
-    """A person's own words, and what joined them: each file or command with the number of its lines."""
-    own, beside, at = [], [], 0
-    for found in _BESIDE.finditer(text):
+def _split_attachments(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """The text that the user typed, and its attachments: each file or command with its number of lines."""
+    own, attached, at = [], [], 0
+    for found in _ATTACHMENT.finditer(text):
         kind, path, command = found.groups()
         close = f"\n</{kind}>" if kind else "]"
         end = text.find(close + "\n\n", found.end() - 1)
@@ -207,14 +212,14 @@ def _without_files(text: str) -> tuple[str, list[tuple[str, int]]]:
         if found.start() < at or end < 0:
             continue
         lines = text[found.end() : end].rstrip("\n").count("\n")
-        beside.append((path, lines + 1) if kind else (f"! {command}", lines))
+        attached.append((path, lines + 1) if kind else (f"! {command}", lines))
         own.append(text[at : found.start()])
         at = end + len(close)
-    return "".join([*own, text[at:]]), beside
+    return "".join([*own, text[at:]]), attached
 
 
-def without_notes(text: str) -> tuple[list[str], str]:
-    """What the harness put before a person's words, and these."""
+def split_notes(text: str) -> tuple[list[str], str]:
+    """The notes that the harness put before a message of the user, and the message."""
     notes: list[str] = []
     if not text.startswith("["):
         return notes, text
@@ -227,18 +232,18 @@ def without_notes(text: str) -> tuple[list[str], str]:
 
 
 class ReplyBlock(Block):
-    """What the model said: its thinking, foldable, and its words."""
+    """A reply of the model: its thinking, which folds, and its text."""
 
     kind = "reply"
 
-    def __init__(self, scene: RenderContext, item: MessageItem) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, item: MessageItem) -> None:
+        super().__init__(context)
         self._item = item
-        self._grown: GrowingMarkdown | None = None
+        self._drawn_before: GrowingMarkdown | None = None
 
-    def go_on(self, writing: WritingBlock) -> None:
-        """It is what was being written: what is drawn of that needs no drawing again."""
-        self._grown = writing.growing
+    def reuse_drawing(self, writing: WritingBlock) -> None:
+        """Reuse what was drawn while this reply was being written."""
+        self._drawn_before = writing.growing
 
     def text(self) -> str:
         return f"{self._item.thinking if self.open else ''}\n{self._item.text}".strip("\n")
@@ -249,39 +254,41 @@ class ReplyBlock(Block):
         self.open = not self.open
         return True
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
-        thought = thinking(self._item.thinking, pen, width, self.open) if self._item.thinking else []
-        from . import markdown  # 30 ms that the first screen does not need
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
+        thoughts = draw_thinking(self._item.thinking, renderer, width, self.open) if self._item.thinking else []
+        from . import markdown  # takes 30 ms; the first screen does not need it
 
-        said = markdown.draw(self._item.text, pen, width, self._grown)
-        self._grown = None
-        return [*thought, *([Strip.blank(0)] if thought and said and self.open else []), *said]
+        reply = markdown.draw(self._item.text, renderer, width, self._drawn_before)
+        self._drawn_before = None
+        return [*thoughts, *([Strip.blank(0)] if thoughts and reply and self.open else []), *reply]
 
 
-def thinking(text: str, pen: TextRenderer, width: int, open_: bool, *, now: bool = False) -> list[Strip]:
-    """A model's thinking: one dimmed line, or all of it."""
+def draw_thinking(text: str, renderer: TextRenderer, width: int, open_: bool, *, live: bool = False) -> list[Strip]:
+    """The thinking of a model: one dimmed line, or all of it. `live`: the model is still thinking."""
     text = sanitize(text).strip()
     count = text.count("\n") + 1
-    words = "thinking" if now else "thought"
-    head = Text(f"{'▾' if open_ else '▸'} {words} · {pluralize(count, 'line')}", style=pen.look.dim)
+    verb = "thinking" if live else "thought"
+    head = Text(f"{'▾' if open_ else '▸'} {verb} · {pluralize(count, 'line')}", style=renderer.styles.dim)
     if not open_:
         head.append(
-            f" · {sanitize_line(text.rpartition(chr(10))[2] if now else text.partition(chr(10))[0], 200)}",
+            f" · {sanitize_line(text.rpartition(chr(10))[2] if live else text.partition(chr(10))[0], 200)}",
             style="italic",
         )
-        return [pen.line(head, width)]
-    body = [s for part in text.split("\n") for s in pen.wrap(Text(part[:20_000], style=pen.look.dim), width - 2)]
-    return [pen.line(head, width), *indented(body, "│ ", "│ ", pen.look.dim)]
+        return [renderer.line(head, width)]
+    body = [
+        s for part in text.split("\n") for s in renderer.wrap(Text(part[:20_000], style=renderer.styles.dim), width - 2)
+    ]
+    return [renderer.line(head, width), *indented(body, "│ ", "│ ", renderer.styles.dim)]
 
 
 class NoteBlock(Block):
-    """A remark of the harness."""
+    """A note of the harness."""
 
     kind = "note"
     compact = True
 
-    def __init__(self, scene: RenderContext, item: NoteItem) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, item: NoteItem) -> None:
+        super().__init__(context)
         self._item = item
 
     def text(self) -> str:
@@ -296,49 +303,51 @@ class NoteBlock(Block):
         self.open = not self.open
         return True
 
-    def wants(self, what: str) -> bool:
+    def matches(self, what: str) -> bool:
         return what == "error" and self._item.level != "info"
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
-        look = pen.look
-        style = {"info": look.dim, "warning": look.warn, "error": look.error}[self._item.level]
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
+        styles = renderer.styles
+        style = {"info": styles.dim, "warning": styles.warn, "error": styles.error}[self._item.level]
         mark = {"info": "· ", "warning": "! ", "error": "✗ "}[self._item.level]
         if self._item.more:
             mark = "▾ " if self.open else "▸ "
-        body = indented(pen.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2), mark, "  ", style)
+        body = indented(
+            renderer.wrap(Text(sanitize(self._item.text)[:10_000], style=style), width - 2), mark, "  ", style
+        )
         if not self.open or not self._item.more:
             return body
         from . import markdown
 
-        return [*body, *indented(markdown.draw(self._item.more, pen, width - 2), "│ ", "│ ", look.dim)]
+        return [*body, *indented(markdown.draw(self._item.more, renderer, width - 2), "│ ", "│ ", styles.dim)]
 
 
 class CardBlock(Block):
-    """What a command of the person shows: Markdown of our own, not part of the session."""
+    """The output of a slash command: Markdown of Friday itself, not part of the session."""
 
     kind = "card"
 
-    def __init__(self, scene: RenderContext, text: str) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, text: str) -> None:
+        super().__init__(context)
         self._text = text
 
     def text(self) -> str:
         return self._text
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         from . import markdown
 
-        return indented(markdown.draw(self._text, pen, width - 2), "│ ", "│ ", pen.look.accent)
+        return indented(markdown.draw(self._text, renderer, width - 2), "│ ", "│ ", renderer.styles.accent)
 
 
 class WritingBlock(Block):
-    """The reply that is being written; gone when it has become a message."""
+    """The reply that is being written. It is removed when the reply has become a message."""
 
     kind = "writing"
     done = False
 
-    def __init__(self, scene: RenderContext, agent: AgentView) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, agent: AgentView) -> None:
+        super().__init__(context)
         self._agent = agent
         self.growing: GrowingMarkdown | None = None
 
@@ -358,22 +367,22 @@ class WritingBlock(Block):
         self.open = not self.open
         return True
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
         reply = self._agent.reply
         if reply is None:
-            return [pen.line(Text("…", style=pen.look.dim), width)] if self._agent.writing else []
+            return [renderer.line(Text("…", style=renderer.styles.dim), width)] if self._agent.writing else []
         out: list[Strip] = []
         if reply.thinking.size:
-            now = not reply.text.size
-            out += thinking(reply.thinking.text, pen, width, self.open, now=now)
+            live = not reply.text.size
+            out += draw_thinking(reply.thinking.text, renderer, width, self.open, live=live)
         if reply.text.size:
             from . import markdown
 
             self.growing = self.growing or markdown.GrowingMarkdown()
-            out += self.growing.strips(reply.text.text, pen, width)
+            out += self.growing.strips(reply.text.text, renderer, width)
         for tool, chars in reply.calls.values():
-            out.append(pen.line(Text(_preparing(tool, chars), style=pen.look.dim), width))
-        return out or [pen.line(Text("…", style=pen.look.dim), width)]
+            out.append(renderer.line(Text(_preparing(tool, chars), style=renderer.styles.dim), width))
+        return out or [renderer.line(Text("…", style=renderer.styles.dim), width)]
 
 
 def _preparing(tool: str, chars: int) -> str:

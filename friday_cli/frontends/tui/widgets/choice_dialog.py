@@ -1,7 +1,4 @@
-"""A question of the chat itself, over the screen: one line to choose.
-
-Interface: `Chooser(title, choices, at=..., about=...)` gives a key or None.
-"""
+"""A dialog of the chat itself: the user chooses one line."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ from ..commands.context import NOTHING
 
 
 class Chooser(ModalScreen[str | None]):
-    """`choices` are (key, label); a digit, Enter or a click takes one, Esc none. `at` is where the cursor stands first;
-    `about` says more of the key it stands on."""
+    """Returns the key of the chosen line, or None after Esc. `choices` are (key, label), `at` is the index of the line
+    selected first, `about` holds a longer text for some keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
@@ -35,7 +32,7 @@ class Chooser(ModalScreen[str | None]):
         self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
     ) -> None:
         super().__init__()
-        self._title, self._choices, self._at, self._about = title, choices, at, about
+        self._title, self._choices, self._first, self._about = title, choices, at, about
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -50,13 +47,13 @@ class Chooser(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
-        options.highlighted = self._at
+        options.highlighted = self._first
         options.focus()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         if self._about:
-            more = self._about.get(self._choices[event.option_index][0], "")
-            self.query_one("#about", Static).update(Text(sanitize(more)))
+            text = self._about.get(self._choices[event.option_index][0], "")
+            self.query_one("#about", Static).update(Text(sanitize(text)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.action_number(event.option_index + 1)

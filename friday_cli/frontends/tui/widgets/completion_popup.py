@@ -1,8 +1,4 @@
-"""The list above the prompt: commands after `/`, files and profiles after `@`, earlier prompts with Ctrl+R.
-
-Interface: `Popup`, `offer(choices)`, `refine(choices, final=...)`, `hide()`, `move(by)`, `chosen` (a `Choice` or None),
-`meant(typed)`, `open`.
-"""
+"""The list of completions above the prompt."""
 
 from __future__ import annotations
 
@@ -15,13 +11,12 @@ from textual.widgets.option_list import Option
 
 from friday_cli.core.text.sanitize import sanitize_line
 
-MOST = 200
-"""Lines of the list."""
+MAX_CHOICES = 200
 
 
 @dataclass(frozen=True)
 class Completion:
-    """One line of the list: `text` takes the place of what was typed, `label` and `note` are shown."""
+    """One line of the list: `text` replaces what was typed, `label` and `note` are shown."""
 
     text: str
     label: str
@@ -32,12 +27,13 @@ class Popup(OptionList, can_focus=False):
     """See the module."""
 
     class Clicked(Message):
-        """A person clicked on a line; it is `chosen` now."""
+        """The user clicked on a line, which is `chosen` now."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._choices: list[Completion] = []
         self._moved = False
+        """Whether the user moved the cursor."""
         self.display = False
 
     @property
@@ -49,9 +45,9 @@ class Popup(OptionList, can_focus=False):
         index = self.highlighted
         return self._choices[index] if self.open and index is not None and index < len(self._choices) else None
 
-    def meant(self, typed: str) -> Completion | None:
-        """What Enter takes for the command `typed`: the line moved to, else the first that `typed` begins; none where
-        `typed` is itself one of them."""
+    def command_for(self, typed: str) -> Completion | None:
+        """What Enter accepts for the command `typed`: the line that the user moved to, else the first that begins with
+        `typed`; None if `typed` is one of them itself."""
         if self._moved or self.chosen is None:
             return self.chosen
         if any(choice.text.strip() == typed for choice in self._choices):
@@ -59,29 +55,29 @@ class Popup(OptionList, can_focus=False):
         return next((choice for choice in self._choices if choice.text.startswith(typed)), None)
 
     def offer(self, choices: list[Completion]) -> None:
-        """Show `choices`; none hides the list."""
-        if choices[:MOST] == self._choices and self.open:
+        """Show `choices`. An empty list hides the popup."""
+        if choices[:MAX_CHOICES] == self._choices and self.open:
             return
         self._moved = False
-        self._show(choices[:MOST])
+        self._show(choices[:MAX_CHOICES])
 
     def refine(self, choices: list[Completion], *, final: bool) -> None:
-        """Show what is known now for the words for which something was offered. Until it is `final`, the row of the cursor
-        and those above it stay as they are; a row that a person went to stays theirs for good."""
-        here, at, scrolled = self.chosen, self.highlighted or 0, self.scroll_offset.y
-        if here is None:
+        """Show more choices for the text that `offer` was called for. Until they are `final`, the row of the cursor and
+        those above it stay. A row that the user moved to keeps the cursor in any case."""
+        chosen, at, scrolled = self.chosen, self.highlighted or 0, self.scroll_offset.y
+        if chosen is None:
             return self.offer(choices)
         if not final:
             above = dict.fromkeys(self._choices[: at + 1])
             choices, new = [*above, *(choice for choice in choices if choice not in above)], at
         elif not self._moved:
             new = 0
-        elif here in (choices := choices[:MOST]):
-            new = choices.index(here)
+        elif chosen in (choices := choices[:MAX_CHOICES]):
+            new = choices.index(chosen)
         else:
-            choices, new = [*choices[:at], here, *choices[at:]], min(at, len(choices))
-        if choices[:MOST] != self._choices:
-            self._show(choices[:MOST], new)
+            choices, new = [*choices[:at], chosen, *choices[at:]], min(at, len(choices))
+        if choices[:MAX_CHOICES] != self._choices:
+            self._show(choices[:MAX_CHOICES], new)
             self.scroll_to(y=scrolled + new - at, animate=False, immediate=True)
 
     def _show(self, choices: list[Completion], cursor: int = 0) -> None:
@@ -89,16 +85,16 @@ class Popup(OptionList, can_focus=False):
         self.display = bool(choices)
         self.clear_options()
         if choices:
-            wide = min(max(len(choice.label) for choice in choices), 60)
-            self.add_options([Option(_prompt(choice, wide)) for choice in choices])
+            width = min(max(len(choice.label) for choice in choices), 60)
+            self.add_options([Option(_line(choice, width)) for choice in choices])
             self.highlighted = cursor
 
     def hide(self) -> None:
-        """Take the list away."""
+        """Hide the list."""
         self.offer([])
 
     def move(self, by: int) -> None:
-        """Move the cursor; it goes round."""
+        """Move the cursor; it wraps around."""
         if self._choices:
             self._moved = True
             self.highlighted = ((self.highlighted or 0) + by) % len(self._choices)
@@ -108,8 +104,8 @@ class Popup(OptionList, can_focus=False):
         self.post_message(self.Clicked())
 
 
-def _prompt(choice: Completion, wide: int) -> Content:
+def _line(choice: Completion, width: int) -> Content:
     label = sanitize_line(choice.label, 200)
     if not choice.note:
         return Content(label)
-    return Content.assemble(label.ljust(wide), "  ", (sanitize_line(choice.note, 200), "$text-muted"))
+    return Content.assemble(label.ljust(width), "  ", (sanitize_line(choice.note, 200), "$text-muted"))

@@ -1,4 +1,4 @@
-"""Unified diffs as strips: line numbers, colours, and what changed within a line."""
+"""Unified diffs as strips: line numbers, colours, and the words that changed within a line."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from textual.strip import Strip
 from friday_cli.core.protocol.format import pluralize
 from friday_cli.core.text.sanitize import show_invisible
 
-from .styles import TextRenderer, chopped
+from .styles import TextRenderer, split_cells
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORDS = re.compile(r"\w+|\s+|.")
 UNKNOWN = -1_000_000
-"""Stands for a line number that is not known."""
+"""The line number of a diff without numbers."""
 COMPARED = 500
-"""Characters of a line that are compared word by word."""
+"""Longest line compared word by word, in characters."""
 
 
-def draw_diff(diff: str, pen: TextRenderer, width: int, *, most: int) -> list[Strip]:
-    """The lines of a unified diff, at most `most` of them; what is left out is said. A hunk that begins at line 0 has
-    no numbers."""
+def draw_diff(diff: str, renderer: TextRenderer, width: int, *, most: int) -> list[Strip]:
+    """The lines of a unified diff, at most `most` of them. A last line counts what is left out. A hunk that begins at
+    line 0 has no numbers."""
     out: list[Strip] = []
     old = new = 0
     lines = show_invisible(diff).split("\n")
@@ -35,27 +35,29 @@ def draw_diff(diff: str, pen: TextRenderer, width: int, *, most: int) -> list[St
             at += 1
         elif hunk := _HUNK.match(text):
             if out:
-                out.append(pen.line(Text("   ⋮", style=pen.look.dim), width))
+                out.append(renderer.line(Text("   ⋮", style=renderer.styles.dim), width))
             old, new = int(hunk[1]) or UNKNOWN, int(hunk[2]) or UNKNOWN
             at += 1
         elif text.startswith(("-", "+")):
-            gone = _run(lines, at, "-")
-            come = _run(lines, at + len(gone), "+")
-            out += _change(gone, come, old, new, pen, width)
-            old, new, at = old + len(gone), new + len(come), at + len(gone) + len(come)
+            removed = _prefixed(lines, at, "-")
+            added = _prefixed(lines, at + len(removed), "+")
+            out += _change((removed, old), (added, new), renderer, width)
+            old, new, at = old + len(removed), new + len(added), at + len(removed) + len(added)
         else:
             if text.startswith(" "):
-                out += _row(new, " ", Text(text[1:]), pen, width, pen.look.dim)
+                out += _row(f"{_shown(new)}   ", Text(text[1:]), renderer, width, renderer.styles.dim)
                 old, new = old + 1, new + 1
             at += 1
     left = len(lines) - at + max(len(out) - most, 0)
     return (
-        [*out[:most], pen.line(Text(f"… {pluralize(left, 'more line')}", style=pen.look.dim), width)] if left else out
+        [*out[:most], renderer.line(Text(f"… {pluralize(left, 'more line')}", style=renderer.styles.dim), width)]
+        if left
+        else out
     )
 
 
-def proposed(pairs: list[tuple[str, str]]) -> str:
-    """Replacements of text that were not made yet, as a diff without line numbers."""
+def diff_of(pairs: list[tuple[str, str]]) -> str:
+    """(old, new) texts as a diff without line numbers."""
     out = []
     for old, new in pairs:
         found = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2))
@@ -63,32 +65,37 @@ def proposed(pairs: list[tuple[str, str]]) -> str:
     return "\n".join(out)
 
 
-def _run(lines: list[str], at: int, sign: str) -> list[str]:
+def _prefixed(lines: list[str], at: int, prefix: str) -> list[str]:
+    """The lines from `at` that begin with `prefix`, without it."""
     found = []
-    while at < len(lines) and lines[at].startswith(sign):
+    while at < len(lines) and lines[at].startswith(prefix):
         found.append(lines[at][1:])
         at += 1
     return found
 
 
-def _change(gone: list[str], come: list[str], old: int, new: int, pen: TextRenderer, width: int) -> list[Strip]:
-    look = pen.look
-    paired = len(gone) == len(come) <= 50
+def _change(
+    before: tuple[list[str], int], after: tuple[list[str], int], renderer: TextRenderer, width: int
+) -> list[Strip]:
+    """Removed lines, then added lines; each list comes with the number of its first line."""
+    (removed, old), (added, new) = before, after
+    styles = renderer.styles
+    paired = len(removed) == len(added) <= 50
     minus, plus = [], []
-    for number in range(max(len(gone), len(come))):
-        a = Text(gone[number]) if number < len(gone) else None
-        b = Text(come[number]) if number < len(come) else None
+    for number in range(max(len(removed), len(added))):
+        a = Text(removed[number]) if number < len(removed) else None
+        b = Text(added[number]) if number < len(added) else None
         if paired and a is not None and b is not None and max(len(a), len(b)) <= COMPARED:
-            _mark(a, b, look.removed_word, look.added_word)
+            _highlight_words(a, b, styles.removed_word, styles.added_word)
         if a is not None:
-            minus += _row(old + number, "-", a, pen, width, look.removed)
+            minus += _row(f"{_shown(old + number)} - ", a, renderer, width, styles.removed)
         if b is not None:
-            plus += _row(new + number, "+", b, pen, width, look.added)
+            plus += _row(f"{_shown(new + number)} + ", b, renderer, width, styles.added)
     return [*minus, *plus]
 
 
-def _mark(a: Text, b: Text, removed: Style, added: Style) -> None:
-    """Show what is different between two lines that are mostly the same."""
+def _highlight_words(a: Text, b: Text, removed: Style, added: Style) -> None:
+    """Highlight the words that differ between two similar lines."""
     left, right = _WORDS.findall(a.plain), _WORDS.findall(b.plain)
     match = difflib.SequenceMatcher(None, left, right, autojunk=False)
     if match.ratio() < 0.4:
@@ -99,28 +106,32 @@ def _mark(a: Text, b: Text, removed: Style, added: Style) -> None:
             b.stylize(added, len("".join(right[:j1])), len("".join(right[:j2])))
 
 
-def _row(number: int, sign: str, text: Text, pen: TextRenderer, width: int, style: Style) -> list[Strip]:
-    head = f"{number if number > 0 else '':>4} {sign} "
-    room = max(width - len(head), 4)
+def _shown(number: int) -> str:
+    return f"{number if number > 0 else '':>4}"
+
+
+def _row(head: str, text: Text, renderer: TextRenderer, width: int, style: Style) -> list[Strip]:
+    """A line of a diff, wrapped; `head` is its number and sign."""
+    available = max(width - len(head), 4)
     text.expand_tabs(4)
-    pieces = [text] if text.cell_len <= room else _cut(text, room)
+    pieces = [text] if text.cell_len <= available else _split(text, available)
     out = []
     for piece in pieces[:200]:
         line = Text(head, style=style)
         line.append_text(piece)
         line.pad_right(max(width - line.cell_len, 0))
         line.stylize_before(style)
-        out.append(pen.line(line, width))
+        out.append(renderer.line(line, width))
         head = " " * len(head)
     if len(pieces) > 200:
         more = f"{head}… {sum(len(piece) for piece in pieces[200:])} more characters"
-        out.append(pen.line(Text(more, style=pen.look.dim), width))
+        out.append(renderer.line(Text(more, style=renderer.styles.dim), width))
     return out
 
 
-def _cut(text: Text, room: int) -> list[Text]:
+def _split(text: Text, width: int) -> list[Text]:
     ends, at = [], 0
-    for piece in chopped(text.plain, room)[:-1]:
+    for piece in split_cells(text.plain, width)[:-1]:
         at += len(piece)
         ends.append(at)
     return list(text.divide(ends))

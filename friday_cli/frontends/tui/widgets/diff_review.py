@@ -1,11 +1,8 @@
-"""The review of what agents changed: a row by agent and file, its difference beside it, accepted or put back by a key.
-
-Interface: `Review(rows, pen, desk)`; the `Desk` knows the rows after a change, and does what the person wants.
-"""
+"""The review of what agents changed: one row per agent and file with its diff; a key accepts or restores the file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.text import Text
@@ -30,57 +27,53 @@ from .styles import TextRenderer
 if TYPE_CHECKING:
     from friday_cli.workspace.checkpoints.review import FileDiff
 
-LINES = 5_000
-"""Lines of a difference that are shown."""
+MAX_LINES = 5_000
+"""Lines of a diff that are shown."""
 _MARKS = {"made": "+", "changed": "~", "deleted": "-"}
-_HOW = {"tool": "by its tools", "command": "seen after a command", "person": "by you"}
+_SOURCES = {"tool": "by its tools", "command": "seen after a command", "person": "by you"}
 
 
 class ReviewActions(Protocol):
-    """Where the rows come from, and what becomes of them. Nothing is raised: what cannot be done is said."""
+    """Reads the rows of a review, and acts on them. Errors are shown to the user, not raised."""
 
     async def changed_files(self) -> list[FileDiff]:
-        """What waits for a review."""
+        """The changes that are not reviewed yet."""
 
     async def accept(self, key: str) -> None:
-        """Leave what was done to a file so far out of the list."""
+        """Remove the changes that a file has so far from the review."""
 
-    async def put_back(self, key: str, agent: str | None) -> None:
-        """Take back what an agent did to a file, or all agents."""
+    async def restore(self, key: str, agent: str | None) -> None:
+        """Undo what an agent did to a file; None for all agents."""
 
     def name_of(self, path: str) -> str:
-        """An agent in a line."""
+        """An agent on one line."""
 
 
 class Review(ModalScreen[None]):
-    """See the module."""
+    """See the module. It closes when no row is left."""
 
-    # all of them with priority: without it, a key would act later than those with it that were typed behind it
+    # All with priority: a key without it would act later than keys with priority that were typed after it.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", priority=True, id="review.close"),
         Binding("down,j", "move(1)", "File below", priority=True, id="review.down"),
         Binding("up,k", "move(-1)", "File above", priority=True, id="review.up"),
-        Binding(
-            "a", "accept", "Accept what was done to the file: it leaves the list", priority=True, id="review.accept"
-        ),
-        Binding(
-            "p", "put_back(False)", "Put back what this agent did to the file", priority=True, id="review.put_back"
-        ),
+        Binding("a", "accept", "Accept the changes of the file: it leaves the list", priority=True, id="review.accept"),
+        Binding("p", "restore(False)", "Put back what this agent did to the file", priority=True, id="review.put_back"),
         Binding(
             "P",
-            "put_back(True)",
-            "Put the file back: what all agents did to it",
+            "restore(True)",
+            "Put back what all agents did to the file",
             priority=True,
             id="review.put_back_all",
         ),
-        Binding("pagedown,space", "page(1)", "Scroll the difference", priority=True, id="review.page_down"),
-        Binding("pageup", "page(-1)", "Scroll the difference up", priority=True, id="review.page_up"),
-        Binding("r", "again", "Look again", priority=True, id="review.again"),
+        Binding("pagedown,space", "page(1)", "Scroll the diff", priority=True, id="review.page_down"),
+        Binding("pageup", "page(-1)", "Scroll the diff up", priority=True, id="review.page_up"),
+        Binding("r", "reload", "Reload the list", priority=True, id="review.again"),
     ]
 
-    def __init__(self, rows: Sequence[FileDiff], pen: TextRenderer, desk: ReviewActions) -> None:
+    def __init__(self, rows: Sequence[FileDiff], renderer: TextRenderer, actions: ReviewActions) -> None:
         super().__init__()
-        self._rows, self._pen, self._desk = list(rows), pen, desk
+        self._rows, self._renderer, self._actions = list(rows), renderer, actions
 
     def compose(self) -> ComposeResult:
         yield Static(id="review-head")
@@ -88,19 +81,19 @@ class Review(ModalScreen[None]):
             yield OptionList(id="review-files")
             with Container(id="review-right"):
                 yield Static(id="review-file")
-                yield DiffSheet(id="review-diff")
+                yield DiffView(id="review-diff")
         yield Static(id="review-keys")
 
     def on_mount(self) -> None:
         keys = "a accept · p put back · P all agents · Space scroll · Esc"
-        self.query_one("#review-keys", Static).update(Text(keys, style=self._pen.look.dim))
-        self._offer(0)
+        self.query_one("#review-keys", Static).update(Text(keys, style=self._renderer.styles.dim))
+        self._show_rows(0)
         self.query_one(OptionList).focus()
 
     # ---- the list ---------------------------------------------------------------------
 
-    def _offer(self, index: int) -> None:
-        """Show the rows, the cursor on that with this index or the last."""
+    def _show_rows(self, index: int) -> None:
+        """Show the rows with the cursor on the one at `index`, or on the last."""
         rows = self._rows
         agents = dict.fromkeys(row.agent for row in rows)
         files = len({row.key for row in rows})
@@ -112,8 +105,8 @@ class Review(ModalScreen[None]):
         for number, row in enumerate(rows):
             if row.agent != agent:
                 agent = row.agent
-                options.add_option(Option(Content(self._desk.name_of(agent)), disabled=True))
-            options.add_option(Option(Content(_listed(row)), id=str(number)))
+                options.add_option(Option(Content(self._actions.name_of(agent)), disabled=True))
+            options.add_option(Option(Content(_label(row)), id=str(number)))
         if rows:
             options.highlighted = options.get_option_index(str(min(index, len(rows) - 1)))
 
@@ -132,59 +125,53 @@ class Review(ModalScreen[None]):
             return
         text = Text(f"{row.agent} {row.kind} ")
         text.append(sanitize_line(row.path, 300), style="bold")
-        text.append(f" +{row.added} -{row.removed} · " + ", ".join(_HOW[by] for by in row.by), style=self._pen.look.dim)
+        text.append(
+            f" +{row.added} -{row.removed} · " + ", ".join(_SOURCES[by] for by in row.by),
+            style=self._renderer.styles.dim,
+        )
         if row.yours:
-            text.append(" · changed by you since", style=self._pen.look.warn)
+            text.append(" · changed by you since", style=self._renderer.styles.warn)
         if not row.newest:
-            text.append(" · another agent changed it after this one", style=self._pen.look.dim)
+            text.append(" · another agent changed it after this one", style=self._renderer.styles.dim)
         self.query_one("#review-file", Static).update(text)
-        self.query_one(DiffSheet).show(lambda width: _drawn(row, self._pen, width))
+        self.query_one(DiffView).show(lambda width: _draw_row(row, self._renderer, width))
 
     def action_page(self, by: int) -> None:
-        sheet = self.query_one(DiffSheet)
-        (sheet.action_page_down if by > 0 else sheet.action_page_up)()
+        view = self.query_one(DiffView)
+        (view.action_page_down if by > 0 else view.action_page_up)()
 
-    # ---- what becomes of a file ---------------------------------------------------------
+    # ---- actions ---------------------------------------------------------
 
     def action_accept(self) -> None:
-        self._settle(self._row, None)
+        if (row := self._row) is not None:
+            self._run(self._actions.accept(row.key))
 
-    def action_put_back(self, everybody: bool) -> None:
-        self._settle(self._row, everybody)
+    def action_restore(self, all_agents: bool) -> None:
+        if (row := self._row) is not None:
+            self._run(self._actions.restore(row.key, None if all_agents else row.agent))
 
-    def action_again(self) -> None:
-        self._look()
-
-    @work(exclusive=True)
-    async def _settle(self, row: FileDiff | None, everybody: bool | None) -> None:
-        """Accept the file where `everybody` is None, else put it back. `row` is that of the moment when it was asked for."""
-        if row is None:
-            return
-        if everybody is None:
-            await self._desk.accept(row.key)
-        else:
-            await self._desk.put_back(row.key, None if everybody else row.agent)
-        await self._renew()
+    def action_reload(self) -> None:
+        self._run(None)
 
     @work(exclusive=True)
-    async def _look(self) -> None:
-        await self._renew()
-
-    async def _renew(self) -> None:
-        rows = await self._desk.changed_files()
-        here, index = self._row, 0
-        if here is not None:  # where the person went meanwhile
-            of = {(row.key, row.agent): number for number, row in enumerate(rows)}
-            index = of.get((here.key, here.agent), self._rows.index(here))
+    async def _run(self, action: Awaitable[None] | None) -> None:
+        """Wait for an action on a row, and show the rows that are left."""
+        if action is not None:
+            await action
+        rows = await self._actions.changed_files()
+        current, index = self._row, 0
+        if current is not None:  # the user may have moved the cursor meanwhile
+            indexes = {(row.key, row.agent): index for index, row in enumerate(rows)}
+            index = indexes.get((current.key, current.agent), self._rows.index(current))
         self._rows = rows
         if rows:
-            self._offer(index)
+            self._show_rows(index)
         else:
             self.dismiss(None)
 
 
-class DiffSheet(ScrollView, can_focus=False):
-    """Lines that are drawn for a width."""
+class DiffView(ScrollView, can_focus=False):
+    """A scrolled diff, drawn again for each width."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -192,15 +179,15 @@ class DiffSheet(ScrollView, can_focus=False):
         self._strips: list[Strip] = []
 
     def show(self, draw: Callable[[int], list[Strip]]) -> None:
-        """Show what `draw` makes, from its first line."""
+        """Show the strips that `draw` returns for a width in cells, from the first."""
         self._draw = draw
-        self._lay()
+        self._layout_strips()
         self.scroll_home(animate=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._lay()
+        self._layout_strips()
 
-    def _lay(self) -> None:
+    def _layout_strips(self) -> None:
         width = self.scrollable_content_region.width
         self._strips = self._draw(width) if width > 0 else []
         self.virtual_size = Size(width, len(self._strips))
@@ -212,12 +199,12 @@ class DiffSheet(ScrollView, can_focus=False):
         return strip.extend_cell_length(self.size.width).apply_style(self.rich_style)
 
 
-def _listed(row: FileDiff) -> str:
-    figures = row.remark or f"+{row.added} -{row.removed}"
-    return f"{_MARKS[row.kind]} {sanitize_line(row.path, 200)} {figures}{' · yours since' if row.yours else ''}"
+def _label(row: FileDiff) -> str:
+    change = row.remark or f"+{row.added} -{row.removed}"
+    return f"{_MARKS[row.kind]} {sanitize_line(row.path, 200)} {change}{' · yours since' if row.yours else ''}"
 
 
-def _drawn(row: FileDiff, pen: TextRenderer, width: int) -> list[Strip]:
+def _draw_row(row: FileDiff, renderer: TextRenderer, width: int) -> list[Strip]:
     if row.diff:
-        return draw_diff(row.diff, pen, width, most=LINES)
-    return pen.wrap(Text(row.remark or "It holds what it held before.", style=pen.look.dim), width)
+        return draw_diff(row.diff, renderer, width, most=MAX_LINES)
+    return renderer.wrap(Text(row.remark or "The file has its old content again.", style=renderer.styles.dim), width)

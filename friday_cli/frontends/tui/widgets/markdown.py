@@ -1,6 +1,6 @@
-"""Markdown as strips. Settled blocks of a text that grows are drawn once; only its tail is read again.
+"""Markdown as strips: `draw` for a whole text, `GrowingMarkdown` for one that is being written.
 
-Interface: `draw(text, pen, width)` for a whole text, `Growing` for one that is being written.
+The finished blocks of a growing text are drawn once. Only its last block is parsed again.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from friday_cli.core.text.sanitize import sanitize
 from .styles import TextRenderer
 
 LONGEST = 200_000
-"""Characters that are read as Markdown; a longer text is shown as it is."""
+"""Longest text parsed as Markdown, in characters; a longer one is shown as it is."""
 LINES, ROWS = 1_000, 400
-"""Lines, and of these rows of tables, that are read as Markdown: more would hold the screen up for over 100 ms."""
+"""Most lines, and most table rows, parsed as Markdown: more would block the screen for over 100 ms."""
 HIGHLIGHTED = 20_000
-"""Characters of a code block that are coloured."""
+"""Longest code block that is coloured, in characters."""
 
 
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
-    parser.core.ruler.push("line_ends", _keep_lines)
+    parser.core.ruler.push("line_ends", _keep_line_ends)
     return parser
 
 
-def _keep_lines(state: StateCore) -> None:
-    """A line that the model ended is ended: models write lists without marks, and wrap no paragraphs."""
+def _keep_line_ends(state: StateCore) -> None:
+    """Keep the line ends of the model: models write lists without markers, and do not wrap paragraphs."""
     for token in state.tokens:
         for child in token.children or ():
             if child.type == "softbreak":
@@ -48,7 +48,7 @@ def _keep_lines(state: StateCore) -> None:
 
 
 class _CodeElement(CodeBlock):
-    """Code on the paper of the page, with a margin in place of a box."""
+    """Code on the background of the page, with a margin in place of a box."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
@@ -61,25 +61,24 @@ class _CodeElement(CodeBlock):
             for piece in [line] if fits else line.wrap(console, width, justify="left", overflow="fold"):
                 yield Segment("  ")
                 for text, style, _ in piece.render(console):
-                    yield Segment(text, style and _ink(style))
+                    yield Segment(text, style and _without_background(style))
                 yield Segment.line()
 
 
 @lru_cache(256)
-def _ink(style: Style) -> Style:
-    """A style without its paper."""
+def _without_background(style: Style) -> Style:
     return Style(color=style.color, bold=style.bold, italic=style.italic)
 
 
 class _TableElement(TableElement):
-    """Without the blank rows above and below."""
+    """A table without blank rows above and below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             assert isinstance(table, Table)
             table.show_edge = False
             for column in table.columns:
-                column.overflow = "fold"  # a long path goes on in the next line; cut, its end could not be read
+                column.overflow = "fold"  # wrap a long path: truncated, its end could not be read
             yield table
 
 
@@ -100,32 +99,34 @@ class _MarkdownDocument(Markdown):
     }  # fmt: skip
 
     def __init__(self, tokens: list[Token], code_theme: str) -> None:
-        # all that drawing reads: the class's own beginning makes a parser, for every page
+        # only what drawing reads: the base class would make a parser for every document
         self.parsed, self.style, self.hyperlinks, self.justify = tokens, "none", False, None
         self.code_theme = self.inline_code_theme = code_theme
         self.inline_code_lexer = None
 
 
-def draw(text: str, pen: TextRenderer, width: int, grown: GrowingMarkdown | None = None) -> list[Strip]:
-    """A whole text; it is made plain first. `grown` has its beginning, drawn while it was written."""
+def draw(text: str, renderer: TextRenderer, width: int, grown: GrowingMarkdown | None = None) -> list[Strip]:
+    """Draw a whole text, sanitized first. `grown` holds what was drawn while it was written."""
     text = sanitize(text)
     if not text.strip():
         return []
-    if _has_monster(text):
-        return pen.hard(text.strip("\n"), width, pen.look.text)
+    if _is_too_large(text):
+        return renderer.hard(text.strip("\n"), width, renderer.styles.text)
     if grown is not None:
-        return grown.strips(text, pen, width)
-    return _drawn(_parser().parse(text), pen, width)
+        return grown.strips(text, renderer, width)
+    return _draw_tokens(_parser().parse(text), renderer, width)
 
 
-def _drawn(tokens: list[Token], pen: TextRenderer, width: int) -> list[Strip]:
-    """Blocks with a blank line between each two, however they came here: together, or one after the other."""
-    options = pen.console.options.update(width=max(width, 4))
+def _draw_tokens(tokens: list[Token], renderer: TextRenderer, width: int) -> list[Strip]:
+    """Blocks with one blank line between them."""
+    options = renderer.console.options.update(width=max(width, 4))
     starts = _starts(tokens)
     out: list[Strip] = []
     for begin, end in pairwise([*starts, len(tokens)]):
-        lines = pen.console.render_lines(_MarkdownDocument(tokens[begin:end], pen.look.code), options, pad=False)
-        strips = [Strip(_tidy(line)) for line in lines]
+        lines = renderer.console.render_lines(
+            _MarkdownDocument(tokens[begin:end], renderer.styles.code), options, pad=False
+        )
+        strips = [Strip(_without_padding(line)) for line in lines]
         while strips and not strips[-1].text.strip():
             strips.pop()
         while strips and not strips[0].text.strip():
@@ -135,15 +136,15 @@ def _drawn(tokens: list[Token], pen: TextRenderer, width: int) -> list[Strip]:
     return out
 
 
-def _tidy(line: list[Segment]) -> list[Segment]:
-    """A line without the blanks that only fill it."""
+def _without_padding(line: list[Segment]) -> list[Segment]:
+    """A line without trailing blanks and control segments."""
     while line and not line[-1].text.strip() and not (line[-1].style and line[-1].style.bgcolor):
         line = line[:-1]
     return [segment for segment in line if not segment.control]
 
 
-def _has_monster(text: str) -> bool:
-    """Whether reading it as Markdown would take too long."""
+def _is_too_large(text: str) -> bool:
+    """Whether parsing the text as Markdown would take too long."""
     if len(text) < ROWS * 2:
         return False
     if len(text) > LONGEST:
@@ -153,32 +154,34 @@ def _has_monster(text: str) -> bool:
 
 
 class GrowingMarkdown:
-    """A text that grows at its end. `strips` gives all of it; what cannot change any more is drawn once."""
+    """A text that grows at its end. Blocks that can no longer change are drawn once."""
 
     def __init__(self) -> None:
-        self._done = ""
+        self._finished = ""
         self._strips: list[Strip] = []
-        self._shape: tuple[int, int] = (0, 0)
+        self._drawn_for: tuple[int, int] = (0, 0)
 
-    def strips(self, text: str, pen: TextRenderer, width: int) -> list[Strip]:
-        """The strips of `text`, which continues what was given before (or begins anew)."""
+    def strips(self, text: str, renderer: TextRenderer, width: int) -> list[Strip]:
+        """Draw `text`. It continues the text of the last call, or is drawn from its beginning."""
         text = sanitize(text)
-        if self._shape != (width, id(pen)) or not text.startswith(self._done):
-            self._done, self._strips, self._shape = "", [], (width, id(pen))
-        tail = text[len(self._done) :]
+        if self._drawn_for != (width, id(renderer)) or not text.startswith(self._finished):
+            self._finished, self._strips, self._drawn_for = "", [], (width, id(renderer))
+        tail = text[len(self._finished) :]
         tokens = _parser().parse(tail) if _has_blocks(tail) else []
-        last = _starts(tokens)[-1] if tokens else 0  # nothing that follows can change the blocks before it
+        last = _starts(tokens)[-1] if tokens else 0  # later text cannot change the blocks before it
         if last and tokens[last].map:
             cut = _offset(tail, tokens[last].map)
-            self._add(self._part(tail[:cut], tokens[:last], pen, width))
-            self._done, tail, tokens = text[: len(self._done) + cut], tail[cut:], tokens[last:]
-        rest = self._part(tail, tokens, pen, width)
+            self._add(self._part(tail[:cut], tokens[:last], renderer, width))
+            self._finished, tail, tokens = text[: len(self._finished) + cut], tail[cut:], tokens[last:]
+        rest = self._part(tail, tokens, renderer, width)
         gap = [Strip.blank(0)] if rest and self._strips else []
         return [*self._strips, *gap, *rest]
 
-    def _part(self, text: str, tokens: list[Token], pen: TextRenderer, width: int) -> list[Strip]:
-        """Some blocks; `tokens` are theirs where they have been read."""
-        return _drawn(tokens, pen, width) if tokens and not _has_monster(text) else draw(text, pen, width)
+    def _part(self, text: str, tokens: list[Token], renderer: TextRenderer, width: int) -> list[Strip]:
+        """Draw some blocks; `tokens` are empty if they were not parsed."""
+        return (
+            _draw_tokens(tokens, renderer, width) if tokens and not _is_too_large(text) else draw(text, renderer, width)
+        )
 
     def _add(self, strips: list[Strip]) -> None:
         if strips and self._strips:
@@ -187,17 +190,17 @@ class GrowingMarkdown:
 
 
 def _has_blocks(text: str) -> bool:
-    """Whether there may be more than one block, as far as can be told at a glance."""
+    """A quick check whether there may be more than one block."""
     return len(text) <= LONGEST and ("\n\n" in text or "\n```" in text or "\n#" in text)
 
 
 def _starts(tokens: list[Token]) -> list[int]:
-    """Where blocks begin, in tokens."""
+    """The indexes of the tokens that begin blocks."""
     return [at for at, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
 
 
 def _offset(text: str, lines: list[int] | None) -> int:
-    """How many characters stand before the lines of a block."""
+    """The number of characters before the lines of a block."""
     at = 0
     for _ in range(lines[0] if lines else 0):
         at = text.index("\n", at) + 1

@@ -1,8 +1,4 @@
-"""The messages that wait until the agent has time, above the prompt.
-
-Interface: `Waiting`, `put(message)`, `next()` (what goes first, as one), `back(index)` (takes one out), `empty`. A `Draft` is a
-message with its pictures. Message: `Wanted(index)`: a person clicked on one, to change it.
-"""
+"""The messages that wait until the agent is idle, above the prompt."""
 
 from __future__ import annotations
 
@@ -17,11 +13,12 @@ from friday_cli.core.protocol.messages import Image
 from friday_cli.core.text.sanitize import sanitize_line
 
 SHOWN = 5
+"""Messages shown at most."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a person wants to say."""
+    """A message of the user that is not sent yet."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -30,8 +27,8 @@ class Draft:
 class MessageQueue(Static):
     """See the module."""
 
-    class Wanted(Message):
-        """The message at `index` is to be changed."""
+    class EditRequested(Message):
+        """The user clicked on the message at `index` to change it."""
 
         def __init__(self, index: int) -> None:
             self.index = index
@@ -47,23 +44,23 @@ class MessageQueue(Static):
         return not self._drafts
 
     def put(self, draft: Draft, *, first: bool = False) -> None:
-        """Keep a message, behind the others or before them."""
+        """Queue a message behind the others, or before them."""
         self._drafts.insert(0 if first else len(self._drafts), draft)
         self._show()
 
-    def next(self) -> Draft | None:
-        """What waits, as one message; a command is taken by itself."""
+    def take(self) -> Draft | None:
+        """Take out what is sent next: all messages up to a command as one, or one command. None if the queue is empty."""
         if self.empty:
             return None
-        commands = (n for n, draft in enumerate(self._drafts) if draft.text.startswith("/"))
+        commands = (index for index, draft in enumerate(self._drafts) if draft.text.startswith("/"))
         count = next(commands, len(self._drafts)) or 1
         taken, self._drafts = self._drafts[:count], self._drafts[count:]
         self._show()
         images = tuple(image for draft in taken for image in draft.images)
         return Draft("\n\n".join(draft.text for draft in taken), images)
 
-    def back(self, index: int = -1) -> Draft | None:
-        """Take a message out, the newest one where no other is named; None where there is none."""
+    def take_one(self, index: int = -1) -> Draft | None:
+        """Take out one message, the newest by default. None if there is no such message."""
         if not -len(self._drafts) <= index < len(self._drafts):
             return None
         draft = self._drafts.pop(index)
@@ -85,4 +82,4 @@ class MessageQueue(Static):
     def on_click(self, event: events.Click) -> None:
         row = event.get_content_offset_capture(self).y
         if 0 <= row < min(len(self._drafts), SHOWN):
-            self.post_message(self.Wanted(row))
+            self.post_message(self.EditRequested(row))

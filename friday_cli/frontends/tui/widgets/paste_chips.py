@@ -1,8 +1,4 @@
-"""What stands in the prompt for more than itself: long pastes and pictures, as `[Pasted #1 +40 lines]`, `[Image #1 a.png]`.
-
-Interface: `Chips`, `pasted(text)` and `pictured(image, name)` give what to insert; `full(text)` has the pastes in place of
-their chips, `images(text)` the pictures whose chips are in it, `bare(text)` is `full` without the chips of pictures.
-"""
+"""Placeholders in the prompt for long pastes and pictures: `[Pasted #1 +40 lines]`, `[Image #1 a.png]`."""
 
 from __future__ import annotations
 
@@ -25,8 +21,8 @@ class Chips:
         self._pastes: dict[int, str] = {}
         self._images: dict[int, Image] = {}
 
-    def pasted(self, text: str) -> str:
-        """What a paste becomes: itself, or a chip where it is long."""
+    def add_paste(self, text: str) -> str:
+        """The text to insert for a paste: the paste itself, or a chip if it is long."""
         lines = text.count("\n") + 1
         if lines <= LINES and len(text) <= CHARS:
             return text
@@ -34,22 +30,25 @@ class Chips:
         self._pastes[number] = text
         return f"[Pasted #{number} +{pluralize(lines, 'line')}]"
 
-    def pictured(self, image: Image, name: str = "") -> str:
-        """The chip of a picture; its number is never used again, so that a queued message keeps its own."""
+    def add_image(self, image: Image, name: str = "") -> str:
+        """The chip to insert for a picture. Its number is not reused, so that a queued message keeps its picture."""
         number = max(self._images, default=0) + 1
         self._images[number] = image
         return f"[Image #{number}{' ' + sanitize_line(name, 40).replace(']', ')') if name else ''}]"
 
     def full(self, text: str) -> str:
+        """`text` with pastes in place of their chips."""
         return _PASTE.sub(lambda found: self._pastes.get(int(found[1]), found[0]), text)
 
     def images(self, text: str) -> tuple[Image, ...]:
+        """The pictures whose chips are in `text`."""
         numbers = dict.fromkeys(int(found[1]) for found in _IMAGE.finditer(text))
         return tuple(self._images[number] for number in numbers if number in self._images)
 
     def bare(self, text: str) -> str:
+        """`text` with pastes in place of their chips, and without the chips of pictures."""
         return _IMAGE.sub(lambda found: "" if int(found[1]) in self._images else found[0], self.full(text)).strip(" ")
 
     def clear(self) -> None:
-        """The prompt is empty: pastes are forgotten."""
+        """Forget the pastes: the prompt is empty."""
         self._pastes.clear()

@@ -1,4 +1,4 @@
-"""The bar in which a transcript is searched. Interface: `FindBar`, `open(transcript, text)`, `close()`."""
+"""The bar that searches a transcript."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from .transcript import Transcript
 
 
 class FindBar(Horizontal):
-    """Enter goes to the next entry that has the text; Esc closes."""
+    """Enter goes to the next entry that contains the text, Esc closes the bar."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._in: Transcript | None = None
+        self._transcript: Transcript | None = None
 
     def compose(self) -> ComposeResult:
         yield TextField(placeholder="Search · Enter: next · Esc: close", compact=True)
         yield Static(id="found")
 
     def open(self, transcript: Transcript, text: str) -> None:
-        """Search in `transcript`, for `text` at once where there is one."""
-        self._in = transcript
+        """Search `transcript`, at once for `text` unless it is empty."""
+        self._transcript = transcript
         self.display = True
         self.query_one(Input).value = text
         self.query_one(Input).focus()
         if text:
             self._count()
-            transcript.next_found()
+            transcript.entry.find_next()
 
     def close(self) -> bool:
-        """Leave the search; False when there was none."""
-        if not self.display or self._in is None:
+        """End the search. False if there was none."""
+        if not self.display or self._transcript is None:
             return False
         self.display = False
-        self._in.search("")
-        self._in.focus()
-        self._in = None
+        self._transcript.entry.search("")
+        self._transcript.focus()
+        self._transcript = None
         return True
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -47,13 +47,13 @@ class FindBar(Horizontal):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._in is not None:
-            self._in.next_found()
+        if self._transcript is not None:
+            self._transcript.entry.find_next()
 
     def _count(self) -> None:
-        if self._in is not None and self.display:
-            words = self.query_one(Input).value
-            count = self._in.search(words)
+        if self._transcript is not None and self.display:
+            query = self.query_one(Input).value
+            count = self._transcript.entry.search(query)
             self.query_one("#found", Static).update(
-                f"{count} {'entries have' if count != 1 else 'entry has'} it" if words else ""
+                f"{count} {'entries have' if count != 1 else 'entry has'} it" if query else ""
             )

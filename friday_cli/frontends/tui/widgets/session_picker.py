@@ -1,4 +1,4 @@
-"""The screen on which a session of the folder is chosen. Interface: `Picker(cwd)`, which gives an id or None."""
+"""The screen that resumes a session of the folder."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from friday_cli.paths import store_path
 from friday_cli.store.records import SessionRow
 from friday_cli.view import MessageItem, SessionView
 
-from .blocks import without_notes
+from .blocks import split_notes
 from .text_input import TextField
 
 MARKED = 200
-"""Sessions of which it is told whether they are open: the newest."""
+"""How many of the newest sessions are marked if they are open."""
 
 
 class Picker(ModalScreen[str | None]):
-    """Typing filters, Enter goes on with the session, Esc stays where one is."""
+    """Returns the id of the chosen session, or None after Esc. Typing filters the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Back"),
         Binding("down", "move(1)", "Down", show=False, priority=True),
         Binding("up", "move(-1)", "Up", show=False, priority=True),
-        Binding("enter", "take", "Go on with it", priority=True),
+        Binding("enter", "choose", "Resume it", priority=True),
     ]
 
     def __init__(self, cwd: Path) -> None:
         super().__init__()
         self._cwd = cwd
         self._rows: list[SessionRow] = []
-        self._drivers: dict[str, int] = {}
-        """The processes that drive sessions now."""
+        self._owners: dict[str, int] = {}
+        """The ids of the processes in which sessions are open."""
         self._shown: list[SessionRow] = []
 
     def compose(self) -> ComposeResult:
@@ -60,8 +60,8 @@ class Picker(ModalScreen[str | None]):
         async with Store(store_path()) as store:
             self._rows = await store.list_sessions(self._cwd)
             for row in self._rows[:MARKED]:
-                if (driver := await store.driver(row.id)) is not None:
-                    self._drivers[row.id] = driver
+                if (owner := await store.owner_pid(row.id)) is not None:
+                    self._owners[row.id] = owner
         self._offer("")
         self.query_one(Input).focus()
 
@@ -73,17 +73,17 @@ class Picker(ModalScreen[str | None]):
         self._shown = [r for r in self._rows if all(w in f"{r.id} {r.title} {r.model}".lower() for w in words)][:200]
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([Option(_line(row, self._drivers.get(row.id))) for row in self._shown])
+        options.add_options([Option(_line(row, self._owners.get(row.id))) for row in self._shown])
         if self._shown:
             options.highlighted = 0
         else:
-            self.query_one("#preview", Static).update(Text("No session of this folder fits."))
+            self.query_one("#preview", Static).update(Text("No session of this folder matches."))
 
     def action_move(self, by: int) -> None:
         options = self.query_one(OptionList)
         (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
-    def action_take(self) -> None:
+    def action_choose(self) -> None:
         index = self.query_one(OptionList).highlighted
         self.dismiss(self._shown[index].id if index is not None and index < len(self._shown) else None)
 
@@ -92,7 +92,7 @@ class Picker(ModalScreen[str | None]):
             self._preview(self._shown[event.option_index])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.action_take()
+        self.action_choose()
 
     @work(exclusive=True)
     async def _preview(self, row: SessionRow) -> None:
@@ -101,17 +101,15 @@ class Picker(ModalScreen[str | None]):
         async with Store(store_path()) as store:
             state = SessionView.of(await store.events(row.id, agent="a"))
         root = state.root
-        said = [item for item in root.transcript if isinstance(item, MessageItem)][-6:] if root else []
+        messages = [item for item in root.transcript if isinstance(item, MessageItem)][-6:] if root else []
         text = Text(no_wrap=True, overflow="ellipsis")
-        for item in said:
-            text.append(
-                ("› " if item.role == "user" else "  ") + sanitize_line(without_notes(item.text)[1], 300) + "\n"
-            )
+        for item in messages:
+            text.append(("› " if item.role == "user" else "  ") + sanitize_line(split_notes(item.text)[1], 300) + "\n")
         self.query_one("#preview", Static).update(text)
 
 
-def _line(row: SessionRow, driver: int | None) -> Content:
-    open_ = "" if driver is None else "open here · " if driver == os.getpid() else f"open in window {driver} · "
+def _line(row: SessionRow, owner: int | None) -> Content:
+    open_ = "" if owner is None else "open here · " if owner == os.getpid() else f"open in process {owner} · "
     when = time.strftime("%d %b %H:%M", time.localtime(row.updated))
     agents = f" · {pluralize(row.agents, 'sub-agent')}" if row.agents else ""
     return Content(f"{row.id[:8]}  {when}  {sanitize_line(row.title, 80)}  ({open_}{row.status}{agents})")

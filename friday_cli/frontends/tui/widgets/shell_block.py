@@ -1,5 +1,4 @@
-"""A command that the person ran with `!`: its output while it comes, and all of it when it is unfolded. Interface:
-`ShellBlock`."""
+"""A command that the user ran with `!`: the end of its output while it runs, all of it when unfolded."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ from .blocks import Block, RenderContext
 from .styles import TextRenderer, indented
 
 TAIL, HEAD, MOST = 8, 20, 5_000
-"""Lines shown while it runs, of an ended one while folded, and at most."""
-KEPT = 200_000
+"""Lines shown while it runs, while an ended one is folded, and at most."""
+MAX_OUTPUT = 200_000
+"""Characters of output that are kept: the last ones."""
 
 
 class ShellBlock(Block):
@@ -21,21 +21,21 @@ class ShellBlock(Block):
 
     kind = "shell"
 
-    def __init__(self, scene: RenderContext, command: str, *, kept: bool = True) -> None:
-        super().__init__(scene)
+    def __init__(self, context: RenderContext, command: str, *, kept: bool = True) -> None:
+        super().__init__(context)
         self._command = command
         self._mark = "!" if kept else "!!"
-        """What the person typed: of one with two marks the agent reads nothing."""
+        """What the user typed: with `!!` the agent does not see the command."""
         self._output = ""
         self._end = ""
 
     def put(self, text: str) -> None:
-        """More output came."""
-        self._output = (self._output + text)[-KEPT:]
+        """Append output."""
+        self._output = (self._output + text)[-MAX_OUTPUT:]
 
     def end(self, how: str, output: str) -> None:
-        """It is over: `how` it ended, and what it wrote in all."""
-        self._end, self._output = how, output[-KEPT:]
+        """Show how the command ended, such as "exit 0", and its whole output."""
+        self._end, self._output = how, output[-MAX_OUTPUT:]
 
     def version(self) -> object:
         return (self.open, self._end, len(self._output), self._output[-20:])
@@ -47,21 +47,21 @@ class ShellBlock(Block):
     def text(self) -> str:
         return f"{self._mark} {self._command}\n{sanitize(self._output)}"
 
-    def wants(self, what: str) -> bool:
+    def matches(self, what: str) -> bool:
         return what == "error" and self._end not in ("", "exit 0")
 
     def toggle(self, at: int) -> bool:
         self.open = not self.open
         return True
 
-    def _draw(self, pen: TextRenderer, width: int) -> list[Strip]:
-        look = pen.look
-        head = Text(f"{self._mark} ", style=look.accent).append(sanitize_line(self._command, 300), style="bold")
-        head.append(f" · {self._end or 'running; Esc stops it'}", style=look.dim)
+    def _draw(self, renderer: TextRenderer, width: int) -> list[Strip]:
+        styles = renderer.styles
+        head = Text(f"{self._mark} ", style=styles.accent).append(sanitize_line(self._command, 300), style="bold")
+        head.append(f" · {self._end or 'running; Esc stops it'}", style=styles.dim)
         lines = sanitize(self._output).rstrip("\n").split("\n") if self._output.strip() else []
         most = MOST if self.open else HEAD if self._end else TAIL
         if self._end:
-            body = pen.hard("\n".join(lines), width - 2, look.text, most=most) if lines else []
+            body = renderer.hard("\n".join(lines), width - 2, styles.text, most=most) if lines else []
         else:
-            body = pen.hard("\n".join(lines[-most:]), width - 2, look.text)[-most:] if lines else []
-        return [pen.line(head, width), *indented(body, "  ", "  ", look.dim)]
+            body = renderer.hard("\n".join(lines[-most:]), width - 2, styles.text)[-most:] if lines else []
+        return [renderer.line(head, width), *indented(body, "  ", "  ", styles.dim)]

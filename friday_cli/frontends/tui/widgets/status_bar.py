@@ -1,7 +1,4 @@
-"""The line at the bottom: where, with what, how much of it is used, who works, and the key that matters now.
-
-Interface: `StatusLine`, `tell(facts)`; `Facts` is plain data; `drawn(facts, look, width)` is the line itself.
-"""
+"""The line at the bottom: mode, agents, cost, context, model, folder, and a hint about the keys."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ from .styles import Styles
 
 MODE_STYLES = {"ask": "accent", "edits": "warn", "plan": "ok", "auto": "warn", "yolo": "error"}
 
-LEAST = 12
-"""Columns that are worth a hint."""
+MIN_HINT = 12
+"""Cells that a truncated hint needs."""
 
 
 @dataclass(frozen=True)
 class StatusFacts:
-    """What the line says. `context` is the used share of the window (0 to 1) and `free` the tokens left of it, None when
-    unknown; `badge` marks a model that is none; `sandbox` names what confines commands."""
+    """What the line shows. `context` is the used share of the context window (0 to 1) and `free` the tokens left of it,
+    None if unknown. `badge` marks a model that is not an AI model. `sandbox` names the sandbox of commands."""
 
     folder: str = ""
     branch: str = ""
@@ -51,46 +48,49 @@ class StatusLine(Static):
         super().__init__(id=id)
         self._shown: tuple[object, ...] = ()
 
-    def tell(self, facts: StatusFacts, look: Styles) -> None:
-        """Show `facts`; nothing is drawn when they are the same."""
-        key = (facts, look, self.size.width)
+    def show(self, facts: StatusFacts, styles: Styles) -> None:
+        """Show `facts`. Nothing is drawn if they are the same as before."""
+        key = (facts, styles, self.size.width)
         if key != self._shown:
             self._shown = key
-            self.update(drawn(facts, look, self.size.width or 80), layout=False)
+            self.update(draw_line(facts, styles, self.size.width or 80), layout=False)
 
 
-def short(count: int) -> str:
-    """A number of tokens in few characters: 950, 12k, 1.0M."""
+def short_count(count: int) -> str:
+    """A number of tokens in few cells: 950, 12k, 1.0M."""
     return str(count) if count < 1_000 else f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-def drawn(facts: StatusFacts, look: Styles, width: int) -> Text:
-    """The line: what matters first, as far as there is room beside the hint."""
+def draw_line(facts: StatusFacts, styles: Styles, width: int) -> Text:
+    """The line in `width` cells: the most important parts first, as many as fit beside the hint."""
     parts: list[Text] = []
 
-    def add(text: str, style: Style | str = look.dim) -> None:
+    def add(text: str, style: Style | str = styles.dim) -> None:
         if text:
             parts.append(Text(text, style=style))
 
     unsafe = facts.sandbox == "none" and facts.mode == "auto"
-    add(f" {facts.mode} ", getattr(look, MODE_STYLES.get(facts.mode, "dim")) + look.cursor if facts.mode else look.dim)
+    add(
+        f" {facts.mode} ",
+        getattr(styles, MODE_STYLES.get(facts.mode, "dim")) + styles.cursor if facts.mode else styles.dim,
+    )
     if facts.badge:
-        add(sanitize_line(facts.badge, 40), look.warn)
+        add(sanitize_line(facts.badge, 40), styles.warn)
     if unsafe:
-        add("sandbox: none", look.warn)
+        add("sandbox: none", styles.warn)
     if facts.asks:
-        add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", look.warn)
+        add(f"{facts.asks} need{'s' if facts.asks == 1 else ''} you", styles.warn)
     if facts.compacting:
-        add("compacting", look.accent)
+        add("compacting", styles.accent)
     if facts.running or facts.waiting:
-        words = f"{pluralize(facts.running, 'agent')} at work" if facts.running else ""
-        words += ("" if not words else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
-        add(words, look.accent)
-    must = len(parts)
+        agents = f"{pluralize(facts.running, 'agent')} at work" if facts.running else ""
+        agents += ("" if not agents else ", ") + f"{facts.waiting} waiting" if facts.waiting else ""
+        add(agents, styles.accent)
+    required = len(parts)
     add(facts.cost)
     if facts.context is not None:
-        style = look.dim if facts.context < 0.7 else look.warn if facts.context < 0.85 else look.error
-        left = f" ({short(facts.free)} free)" if facts.free is not None and width >= 90 else ""
+        style = styles.dim if facts.context < 0.7 else styles.warn if facts.context < 0.85 else styles.error
+        left = f" ({short_count(facts.free)} free)" if facts.free is not None and width >= 90 else ""
         add(f"context {facts.context:.0%}{left}", style)
     if not facts.badge:
         add(sanitize_line(facts.model, 40))
@@ -98,23 +98,23 @@ def drawn(facts: StatusFacts, look: Styles, width: int) -> Text:
         add(facts.sandbox and f"sandbox: {facts.sandbox}")
     add(sanitize_line(facts.folder, 40) + (f" ⎇ {sanitize_line(facts.branch, 30)}" if facts.branch else ""))
     out = Text(no_wrap=True, overflow="ellipsis")
-    words = facts.hint
-    while width < 80 and cell_len(words) > width // 2 and " · " in words:
-        words = words.rpartition(" · ")[0]
-    hint = Text(words, style=look.dim, no_wrap=True, overflow="ellipsis")
-    held = hint.cell_len + 2 if width >= 80 or hint.cell_len <= width // 2 else 0
+    hint_text = facts.hint
+    while width < 80 and cell_len(hint_text) > width // 2 and " · " in hint_text:
+        hint_text = hint_text.rpartition(" · ")[0]
+    hint = Text(hint_text, style=styles.dim, no_wrap=True, overflow="ellipsis")
+    reserved = hint.cell_len + 2 if width >= 80 or hint.cell_len <= width // 2 else 0
     for number, part in enumerate(parts):
         gap = " · " if out and not out.plain.endswith(" ") else " " if out else ""
-        if out.cell_len + len(gap) + part.cell_len > width - (held if number >= must else 0):
+        if out.cell_len + len(gap) + part.cell_len > width - (reserved if number >= required else 0):
             continue
-        out.append(gap, style=look.dim)
+        out.append(gap, style=styles.dim)
         out.append_text(part)
-    room = width - out.cell_len - 1
-    while hint.cell_len > room - 1 and " · " in hint.plain:
-        hint = Text(hint.plain.rpartition(" · ")[0], style=look.dim, no_wrap=True, overflow="ellipsis")
-    if held and hint.cell_len > room - 1 >= LEAST:
-        hint.truncate(room - 1, overflow="ellipsis")
-    if room > hint.cell_len:
-        out.append(" " * (room - hint.cell_len))
+    free = width - out.cell_len - 1
+    while hint.cell_len > free - 1 and " · " in hint.plain:
+        hint = Text(hint.plain.rpartition(" · ")[0], style=styles.dim, no_wrap=True, overflow="ellipsis")
+    if reserved and hint.cell_len > free - 1 >= MIN_HINT:
+        hint.truncate(free - 1, overflow="ellipsis")
+    if free > hint.cell_len:
+        out.append(" " * (free - hint.cell_len))
         out.append_text(hint)
     return out

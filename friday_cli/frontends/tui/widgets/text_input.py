@@ -1,21 +1,27 @@
-"""Text fields whose keys act in the order in which they were typed. Interface: `Field`, of one line; `Area`, `before`; `Prompt`,
-the one in the prompt."""
+"""Text fields that handle keys in the order in which they were typed: `TextField` of one line, and `Prompt`."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar, Protocol, cast
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.text.sanitize import sanitize
+
 from ..state import keymap
+from ..terminal import images
+from .paste_chips import Chips
 
 
-async def _acted(widget: Widget, event: events.Key) -> bool:
-    """Do here what a key means to a widget: elsewhere it would come after letters behind it or before those in front of it,
-    and mean nothing when the window has lost the focus since. False when it means nothing of its own."""
+async def _run_binding(widget: Widget, event: events.Key) -> bool:
+    """Run what a key is bound to in `widget` at once. The app would run it after letters that were typed later, or not at
+    all if the window has lost the focus since. False if the key has no binding there."""
     for binding in () if event.is_printable else keymap.held(widget).get(event.key, ()):
         event.stop()
         event.prevent_default()
@@ -28,59 +34,43 @@ class TextField(Input):
     """See the module."""
 
     async def _on_key(self, event: events.Key) -> None:
-        if not await _acted(self, event):
+        if not await _run_binding(self, event):
             await super()._on_key(event)
-
-
-class Area(TextArea):
-    """See the module."""
-
-    async def _on_key(self, event: events.Key) -> None:
-        if not await _acted(self, event):
-            await super()._on_key(event)
-
-    @property
-    def before(self) -> str:
-        """The text before the cursor."""
-        return str(self.get_text_range((0, 0), self.cursor_location))
 
 
 class ComposerActions(Protocol):
-    """What stands around the prompt and does what its keys wish."""
+    """What the keys of the prompt do in the composer around it."""
 
     def send(self) -> None:
-        """Send what is typed, or take what the list offers."""
+        """Send what is typed, or accept a completion."""
 
     def complete(self) -> bool:
-        """Take what the list offers; False when there is no list."""
+        """Accept a completion. False if there is none."""
 
-    def recall(self) -> None:
-        """Search the prompts of before."""
+    def search_history(self) -> None:
+        """Search the earlier prompts."""
 
-    def edit(self) -> None:
-        """Write the message in an editor."""
+    def put(self, text: str) -> None:
+        """Replace what is typed."""
 
-    def turn(self, by: int) -> None:
-        """Let the chat scroll by pages."""
+    def clear(self) -> None:
+        """Remove what is typed."""
 
     def up(self, *, first_row: bool) -> bool:
-        """Go up in the list, the queue or the history; False when the cursor is meant."""
+        """Go up in the list, the queue or the history. False if the cursor moves instead."""
 
     def down(self, *, last_row: bool) -> bool:
-        """Go down in the list or the history; False when the cursor is meant."""
-
-    async def paste(self, text: str) -> bool:
-        """Put a paste where the cursor is; False when there was nothing."""
+        """Go down in the list or the history. False if the cursor moves instead."""
 
 
-class Prompt(Area):
-    """The text that a person types; what its keys do, the composer around it does."""
+class Prompt(TextArea):
+    """The text that the user types, with long pastes and pictures as chips."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send; while the agent works: queue", id="prompt.send"),
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", id="prompt.newline"),
         Binding("tab", "complete", "Complete, or go to the next pane", id="prompt.complete"),
-        Binding("ctrl+r", "recall", "Search earlier prompts", id="prompt.search"),
+        Binding("ctrl+r", "search_history", "Search earlier prompts", id="prompt.search"),
         Binding("ctrl+f", "app.find", "Search the chat", show=False, id="prompt.find"),
         Binding("ctrl+v", "picture", "Paste; a picture too", show=False, id="prompt.paste"),
         Binding("ctrl+g", "editor", "Write in your editor", id="prompt.editor"),
@@ -90,12 +80,81 @@ class Prompt(Area):
         Binding("pagedown", "page(1)", "Scroll the chat down", show=False, id="prompt.page_down"),
     ]
 
+    class ScrollChat(Message):
+        """The user scrolls the chat by pages."""
+
+        def __init__(self, by: int) -> None:
+            self.by = by
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt", soft_wrap=True, show_line_numbers=False, tab_behavior="focus", compact=True,
+                         highlight_cursor_line=False, placeholder="Ask, or / for commands, @ for files, ! for a command")  # fmt: skip
+        self.chips = Chips()
+        self.ignore_change = False
+        """Whether the next change is not typed, and completion ignores it."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if not await _run_binding(self, event):
+            await super()._on_key(event)
+
     @property
     def composer(self) -> ComposerActions:
         return cast(ComposerActions, self.parent)
 
+    @property
+    def text_before_cursor(self) -> str:
+        return str(self.get_text_range((0, 0), self.cursor_location))
+
+    @property
+    def full_text(self) -> str:
+        """What is typed, with pastes in place of their chips."""
+        return self.chips.full(self.text)
+
+    def put(self, text: str) -> None:
+        """Replace what is typed. The cursor moves to the end."""
+        self.ignore_change = True
+        self.text = text
+        self.move_cursor(self.document.end)
+
+    def replace_before_cursor(self, count: int, text: str) -> None:
+        """Replace `count` characters before the cursor, in its row."""
+        row, column = self.cursor_location
+        self.ignore_change = True
+        self.replace(text, (row, column - count), (row, column))
+
+    async def paste(self, text: str) -> bool:
+        """Insert a paste at the cursor: as text, as a chip, or the pictures it names. False if there was nothing to insert.
+
+        Terminals send an empty paste if the clipboard holds something that is not text.
+        """
+        try:
+            if not text.strip():
+                image = await images.on_clipboard()
+                found = [(image, "")] if image else []
+            else:
+                paths = images.named(text)
+                found = [(await asyncio.to_thread(images.read, path), path.name) for path in paths]
+        except FridayError as error:
+            self.app.notify(sanitize(str(error)), severity="warning", markup=False)
+            found = []
+        if found:
+            self.insert(" ".join(self.chips.add_image(image, name) for image, name in found) + " ")
+        elif text:
+            self.insert(self.chips.add_paste(sanitize(text).replace("\r\n", "\n").replace("\r", "\n")))
+        return bool(found or text)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        await self.paste(event.text)
+
+    async def action_picture(self) -> None:
+        if not await self.paste(""):
+            self.action_paste()
+
     def action_send(self) -> None:
-        if self.before.endswith("\\"):  # a backslash and Enter is a new line on every terminal
+        if self.text_before_cursor.endswith("\\"):  # a backslash and Enter make a new line on every terminal
             self.action_delete_left()
             self.insert("\n")
             return
@@ -108,14 +167,23 @@ class Prompt(Area):
         if not self.composer.complete():
             self.screen.focus_next()
 
-    def action_recall(self) -> None:
-        self.composer.recall()
+    def action_search_history(self) -> None:
+        self.composer.search_history()
 
     def action_editor(self) -> None:
-        self.composer.edit()
+        self.run_worker(self._edit(), exclusive=True, group="editor")
+
+    async def _edit(self) -> None:
+        """Write the message in $VISUAL or $EDITOR."""
+        from ..terminal.external_editor import edited
+
+        text = await edited(self.app, self.full_text)
+        if text is not None:
+            self.composer.clear()
+            self.composer.put(text)
 
     def action_page(self, by: int) -> None:
-        self.composer.turn(by)
+        self.post_message(self.ScrollChat(by))
 
     def action_cursor_up(self, select: bool = False) -> None:
         if select or not self.composer.up(first_row=self.cursor_location[0] == 0):
@@ -125,12 +193,3 @@ class Prompt(Area):
         last = self.document.line_count - 1
         if select or not self.composer.down(last_row=self.cursor_location[0] == last):
             super().action_cursor_down(select)
-
-    async def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        await self.composer.paste(event.text)
-
-    async def action_picture(self) -> None:
-        if not await self.composer.paste(""):
-            self.action_paste()

@@ -1,4 +1,4 @@
-"""The first run: no model is configured, and there are three ways on. Interface: `Welcome`; message `Chosen(model, first)`."""
+"""The first run, without a configured model: paste a key, use a local server, or try the demo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PREFIXES = (
     ("AIza", "gemini"),
     ("sk-", "openai"),
 )
-_WORDS = "Welcome to Friday. No model is configured yet; there are three ways on:"
+_TITLE = "Welcome to Friday. No model is configured yet; there are three ways on:"
 _WAYS = (
     "a key: paste it. It is kept in a file that only you can read; or set ANTHROPIC_API_KEY (OPENAI_API_KEY, ...) "
     "before you start Friday",
@@ -41,7 +41,7 @@ class Welcome(Vertical):
     """See the module."""
 
     class Chosen(Message):
-        """Continue with a model; None takes what is configured now. `first` is a message to begin with, "" for none."""
+        """Open a session with `model`, None for the configured one; `first` is the first message, "" for none."""
 
         def __init__(self, model: str | None, first: str = "") -> None:
             self.model = model
@@ -56,7 +56,7 @@ class Welcome(Vertical):
         ways = Table.grid(padding=(0, 1))
         for way in _WAYS:
             ways.add_row("•", Text(way))
-        yield Static(Text(_WORDS + "\n"))
+        yield Static(Text(_TITLE + "\n"))
         yield Static(ways)
         yield OptionList(Option("Try the offline demo", id="demo"), compact=True, id="ways")
         yield TextField(placeholder="Paste a key and press Enter", password=True, compact=True, id="key")
@@ -67,14 +67,14 @@ class Welcome(Vertical):
         self._look_for_servers()
 
     def on_paste(self, event: events.Paste) -> None:
-        """A key that is pasted needs no field first."""
+        """Put a pasted key into the field, which needs no focus first."""
         if not self.key.has_focus:
             event.stop()
             self.key.focus()
             self.key.insert_text_at_cursor(event.text.strip().partition("\n")[0])
 
     def on_key(self, event: events.Key) -> None:
-        """So does one that is typed."""
+        """Put a typed key into the field, too."""
         if not self.key.has_focus and event.is_printable and event.character and event.character != " ":
             event.stop()
             self.key.focus()
@@ -104,7 +104,7 @@ class Welcome(Vertical):
             try:
                 await asyncio.to_thread(set_value, "model", model)
             except FridayError as error:
-                self._say(str(error))
+                self._show_error(str(error))
         self.post_message(self.Chosen(model, DEMO_PROMPT if model == "demo" else ""))
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -112,24 +112,24 @@ class Welcome(Vertical):
         key = event.value.strip()
         provider = next((name for prefix, name in _PREFIXES if key.startswith(prefix)), "")
         if not provider:
-            self._say("That looks like no key Friday knows. For another service: `friday auth set PROVIDER`.")
+            self._show_error("Unknown kind of key. For another service, use `friday auth set PROVIDER`.")
             return
         from friday_cli.llm.models.credentials import set_key
 
         try:
             path = await asyncio.to_thread(set_key, provider, key)
         except FridayError as error:
-            self._say(str(error))
+            self._show_error(str(error))
             return
-        self.notify(f"The key of {provider} is kept in {path}.", markup=False, timeout=6)
+        self.notify(f"Key for {provider} saved in {path}.", markup=False, timeout=6)
         self.post_message(self.Chosen(None))
 
-    def _say(self, text: str) -> None:
+    def _show_error(self, text: str) -> None:
         self.query_one("#trouble", Static).update(Text(text, style="bold"))
 
 
 async def _local_models() -> list[str]:
-    """Full names of the models that servers on this machine offer."""
+    """The full names of the models of servers on this machine."""
     from friday_cli import config
     from friday_cli.llm.models.local_servers import probe
 

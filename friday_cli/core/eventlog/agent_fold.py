@@ -1,0 +1,219 @@
+"""The fold of an agent's events that replay and the view share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..protocol.events import (
+    AgentFinished,
+    AgentStarted,
+    AnyEvent,
+    AskWithdrawn,
+    AttemptFailed,
+    Compacted,
+    Detached,
+    IntentStated,
+    ModeChanged,
+    PermissionAnswered,
+    PermissionAsked,
+    Prefix,
+    QuestionAnswered,
+    QuestionAsked,
+    StatusChanged,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+    Verdict,
+    WorktreeChanged,
+)
+from ..protocol.messages import Usage
+from ..protocol.receipt import Receipt, ReceiptBuilder
+from ..protocol.run_result import ENDED, RunResult, Status
+
+ACTIVE: frozenset[str] = frozenset(("running", "waiting_child"))
+"""The states in which an agent's clock runs."""
+
+
+class ActiveTime(msgspec.Struct):
+    """Active seconds of an agent, from the changes of its status. `earlier` has those of its earlier runs, `active` those of
+    its newest run up to `since`. Times in Unix seconds."""
+
+    active: float = 0.0
+    since: float = 0.0
+    runs: bool = False
+    earlier: float = 0.0
+
+    def begin(self, at: float, *, runs: bool) -> None:
+        """A new run begins."""
+        self.earlier += self.active
+        self.active, self.since, self.runs = 0.0, at, runs
+
+    def set_running(self, runs: bool, at: float) -> None:
+        """Start or stop the clock."""
+        self.active, self.since, self.runs = self.read(at), at, runs
+
+    def finish(self, active: float) -> None:
+        """The run ended after `active` seconds, as the agent measured them."""
+        self.active, self.runs = active, False
+
+    def read(self, at: float) -> float:
+        """Active seconds of the newest run until `at`."""
+        return self.active + (max(0.0, at - self.since) if self.runs else 0.0)
+
+    def total(self, at: float) -> float:
+        """Active seconds of all runs until `at`."""
+        return self.earlier + self.read(at)
+
+
+class AgentState(msgspec.Struct):
+    """What the log says of one agent.
+
+    `granted` is the start of its newest run, with its budgets. `end` is how that run ended, None while it is open.
+    `waiting` is what it waits for. `usage` and the receipt are its own over its life; `tree_usage`, from the end of a run,
+    includes its descendants. `context` is the tokens of its conversation. `asks` are its open questions by id.
+    """
+
+    path: str
+    granted: AgentStarted = AgentStarted(0, "", "", "")
+    end: RunResult | None = None
+    status: Status = "queued"
+    waiting: str = ""
+    model: str = ""
+    mode: str = ""
+    background: bool = False
+    turn: int = 0
+    context: int = 0
+    usage: Usage = Usage()
+    tree_usage: Usage = Usage()
+    asks: dict[str, PermissionAsked | QuestionAsked] = {}
+    worktree: WorktreeChanged | None = None
+    receipt_builder: ReceiptBuilder = msgspec.field(default_factory=ReceiptBuilder)
+    clock: ActiveTime = msgspec.field(default_factory=ActiveTime)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its newest run ended."""
+        return self.end is not None
+
+    @property
+    def run(self) -> int:
+        """The number of its newest run, from 1; 0 before the first."""
+        return self.granted.run
+
+    @property
+    def parent(self) -> str:
+        return self.granted.parent
+
+    @property
+    def profile(self) -> str:
+        return self.granted.profile
+
+    @property
+    def receipt(self) -> Receipt:
+        """What the harness saw it do, over its life."""
+        return self.receipt_builder.receipt
+
+
+def fold_event(state: AgentState, event: AnyEvent, at: float) -> bool:
+    """Update `state` by an event of its agent, which happened at `at` in Unix seconds. False when it says nothing of it."""
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(state, event, at)
+    return fold is not None
+
+
+def _started(state: AgentState, event: AgentStarted, at: float) -> None:
+    state.granted, state.end, state.model = event, None, event.model
+    state.status, state.waiting = "queued" if event.parent else "running", ""
+    state.mode, state.background, state.turn = event.mode or state.mode, event.background, 0
+    state.receipt_builder.begin()
+    state.clock.begin(at, runs=not event.parent)
+
+
+def _finished(state: AgentState, event: AgentFinished, at: float) -> None:
+    state.end, state.status, state.waiting = event.result_of_run, event.status, ""
+    state.tree_usage = event.tree_usage
+    if event.usage != Usage():
+        state.usage = event.usage
+    if event.receipt != Receipt():
+        state.receipt_builder.reset(event.receipt)
+    state.asks.clear()
+    state.clock.finish(event.duration_s)
+
+
+def _status_changed(state: AgentState, event: StatusChanged, at: float) -> None:
+    if state.end is None and event.status not in ENDED:
+        state.status, state.waiting = event.status, event.detail
+        state.clock.set_running(event.status in ACTIVE, at)
+
+
+def _detached(state: AgentState, event: Detached, at: float) -> None:
+    state.background = True
+
+
+def _prefix(state: AgentState, event: Prefix, at: float) -> None:
+    state.model = event.model
+
+
+def _mode_changed(state: AgentState, event: ModeChanged, at: float) -> None:
+    state.mode = event.mode
+
+
+def _turn_started(state: AgentState, event: TurnStarted, at: float) -> None:
+    state.turn = event.turn
+
+
+def _turn_finished(state: AgentState, event: TurnFinished, at: float) -> None:
+    state.usage += event.usage
+    state.context = event.context or state.context
+
+
+def _used(state: AgentState, event: AttemptFailed | IntentStated | Verdict, at: float) -> None:
+    state.usage += event.usage
+
+
+def _compacted(state: AgentState, event: Compacted, at: float) -> None:
+    state.usage += event.usage
+    state.context = event.after
+
+
+def _tool_finished(state: AgentState, event: ToolFinished, at: float) -> None:
+    state.receipt_builder.add(event.tool, event.status, event.facts)
+
+
+def _worktree(state: AgentState, event: WorktreeChanged, at: float) -> None:
+    state.worktree = event
+
+
+def _asked(state: AgentState, event: PermissionAsked | QuestionAsked, at: float) -> None:
+    state.asks[event.id] = event
+
+
+def _settled(state: AgentState, event: PermissionAnswered | QuestionAnswered | AskWithdrawn, at: float) -> None:
+    state.asks.pop(event.id, None)
+
+
+_FOLDS: dict[type, Callable[[AgentState, Any, float], None]] = {
+    AgentStarted: _started,
+    AgentFinished: _finished,
+    StatusChanged: _status_changed,
+    Detached: _detached,
+    Prefix: _prefix,
+    ModeChanged: _mode_changed,
+    TurnStarted: _turn_started,
+    TurnFinished: _turn_finished,
+    AttemptFailed: _used,
+    IntentStated: _used,
+    Verdict: _used,
+    Compacted: _compacted,
+    ToolFinished: _tool_finished,
+    WorktreeChanged: _worktree,
+    PermissionAsked: _asked,
+    QuestionAsked: _asked,
+    PermissionAnswered: _settled,
+    QuestionAnswered: _settled,
+    AskWithdrawn: _settled,
+}

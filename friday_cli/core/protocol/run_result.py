@@ -1,0 +1,41 @@
+"""The status of an agent, and the result of a run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .receipt import Finding
+
+Status = Literal[
+    "queued", "running", "waiting_child", "waiting_user", "waiting_rate",
+    "completed", "failed", "timeout", "cancelled", "interrupted",
+]  # fmt: skip
+StopReason = Literal[
+    "done", "reported", "iterations", "tokens", "cost", "time", "cancelled", "aborted", "parent",
+    "provider", "refusal", "context", "supervision", "loop", "process",
+]  # fmt: skip
+ENDED: frozenset[str] = frozenset(("completed", "failed", "timeout", "cancelled", "interrupted"))
+LIMIT_REASONS: frozenset[str] = frozenset(("iterations", "tokens", "cost", "time"))
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """How a run ended. `text` is what it returned; `partial` marks a text that the agent did not finish. `limit_of` is
+    the path of the agent whose limit was reached."""
+
+    status: Status
+    stop_reason: StopReason
+    text: str = ""
+    error: str = ""
+    limit_of: str = ""
+    partial: bool = False
+    findings: tuple[Finding, ...] = ()
+
+    def summary(self, path: str) -> str:
+        """The status for people and models, with the reason where it says more: `completed (tokens of a.1)`. `path` is
+        the agent whose run it was."""
+        if self.stop_reason in ("done", self.status):
+            return self.status
+        whose = f" of {self.limit_of}" if self.limit_of not in ("", path) else ""
+        return f"{self.status} ({self.stop_reason}{whose})"

@@ -1,0 +1,200 @@
+"""The screen of the chat: its widgets as attributes, and what their messages lead to."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import ComposeResult
+from textual.events import Key, Resize
+from textual.screen import Screen
+
+from .chat_body import WIDE, ChatBody
+from .notifications import place_toasts
+from .state import keymap
+from .state.file_index import FileIndex
+from .state.prompt_history import PromptHistory
+from .status_text import Place
+from .widgets.agent_block import make_block
+from .widgets.agent_tree import AgentTree
+from .widgets.approval_panel import Approval
+from .widgets.blocks import RenderContext
+from .widgets.composer import Composer
+from .widgets.search_bar import FindBar
+from .widgets.status_bar import StatusLine
+from .widgets.styles import Styles, TextRenderer
+from .widgets.text_input import Prompt
+from .widgets.transcript import Transcript
+from .widgets.transcript_messages import Typed
+from .widgets.welcome import Welcome
+
+if TYPE_CHECKING:
+    from .app import FridayApp
+
+
+class ChatScreen(Screen[None]):
+    """The widgets that are not needed for the first picture (`find_bar`, `approval`, the panel of `body`) are there when
+    it is `ready`."""
+
+    body: ChatBody
+    composer: Composer
+    status: StatusLine
+    find_bar: FindBar
+    approval: Approval
+
+    def __init__(self, friday: FridayApp) -> None:
+        super().__init__()
+        self._friday = friday
+        self.furnished = asyncio.Event()
+        """Set when all widgets are there."""
+
+    # ---- the widgets ----------------------------------------------------------------------
+
+    def first_widgets(self) -> ComposeResult:
+        """Make the widgets of the first picture."""
+        cwd = self._friday.cwd
+        self.body = ChatBody(self._friday, self.new_context())
+        self.composer = Composer(PromptHistory(cwd), FileIndex(cwd), self._friday.input.completions, id="composer")
+        self.status = StatusLine(id="status")
+        yield self.body
+        yield self.composer
+        yield self.status
+
+    def on_mount(self) -> None:
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: place_toasts(self, self.body.region.bottom))
+        self.watch(self._friday, "app_focus", self._app_focused, init=False)
+
+    def _app_focused(self, focused: bool) -> None:
+        if focused and self.ready:
+            self.approval.grace.restart()  # the click or key that gives the window the focus answers nothing
+
+    async def furnish(self) -> None:
+        """Mount the widgets that are hidden at first."""
+        await self.body.furnish()
+        self.find_bar = FindBar(id="find")
+        self.approval = Approval(self.body.context, id="approval")
+        await self.mount(self.find_bar, self.approval, before="#composer")
+        self.furnished.set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all widgets are there: not before `furnish`, and not while the app is taken down."""
+        return self.furnished.is_set() and self._friday.is_running
+
+    def new_context(self) -> RenderContext:
+        """What transcripts draw the open session with."""
+        return RenderContext(
+            self._friday.controller.state, TextRenderer(Styles.of(self._friday)), time.time, make_block
+        )
+
+    def reset(self) -> None:
+        """Show the session that was opened."""
+        context = self.new_context()
+        self.body.reset(context)
+        self.approval.reset(context)
+
+    def restyle(self) -> None:
+        """Draw in the colours of the current theme."""
+        self.body.restyle(TextRenderer(Styles.of(self._friday)))
+        if self.ready:
+            self._friday.refresher.follow_status()
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """The panel that asks for a model or a key, while no model is configured."""
+        return next(iter(self.query(Welcome)), None)
+
+    async def show_welcome(self, wanted: bool) -> None:
+        """Show or remove the welcome panel."""
+        if not wanted:
+            await self.query(Welcome).remove()
+        elif self.welcome is None:
+            await self.mount(Welcome(), before="#composer")
+
+    # ---- the focus ------------------------------------------------------------------------
+
+    @property
+    def place(self) -> Place:
+        """Where the keys go."""
+        focused, panel = self._friday.focused, self.body.panel
+        if isinstance(focused, Transcript):
+            child: Place = "whole" if panel.has_class("full") else "child"
+            return "marking" if focused.marker.caret is not None else child if panel.inside else "chat"
+        if focused is None or isinstance(focused, Prompt):
+            return "prompt"
+        if any(isinstance(node, Welcome) for node in focused.ancestors):
+            return "welcome"
+        if self.approval in focused.ancestors:
+            return "words"
+        return "tree" if panel.has_focus_within else "panel" if focused is self.approval else ""
+
+    def leave_marking(self) -> bool:
+        """End the marking of text with keys; False when there is none."""
+        focused = self._friday.focused
+        return isinstance(focused, Transcript) and focused.marker.end()
+
+    def on_descendant_focus(self) -> None:
+        if not self.ready:
+            return
+        brief = self.place in ("tree", "child", "whole", "chat", "marking")
+        if self.approval.has_class("brief") and not brief:
+            self.approval.grace.restart()  # the panel grows: the mouse may have been pressed on something else
+        self.approval.set_class(brief, "brief")
+        self._friday.refresher.look_again()
+
+    def on_key(self, event: Key) -> None:
+        """Insert a printable key without a binding into the prompt, also while no widget has the focus yet."""
+        if self.focused is not None or not event.is_printable or not event.character:
+            return
+        if not any(event.key in keymap.held(node) for node in self.ancestors_with_self):
+            event.stop()
+            self.composer.area.focus()
+            self.composer.area.insert(event.character)
+
+    def on_resize(self, event: Resize) -> None:
+        if self.ready and event.size.width < WIDE and self.body.panel_wanted is None:
+            self.body.panel.remove_class("shown", "full")  # there is no room beside the transcript
+        self._friday.refresher.look_again()
+
+    # ---- messages of the composer and the approval panel ----------------------------------------
+
+    def on_composer_submitted(self, message: Composer.Submitted) -> None:
+        self._friday.input.submit(message.draft, message.path)
+
+    def on_composer_nudge(self) -> None:
+        self._friday.input.send_queue()
+
+    def on_composer_shell_command(self, message: Composer.ShellCommand) -> None:
+        self._friday.input.shell.start(message.command, keep=message.keep)
+
+    def on_prompt_scroll_chat(self, message: Prompt.ScrollChat) -> None:
+        transcript = self.body.transcript
+        (transcript.action_page_up if message.by < 0 else transcript.action_page_down)()
+
+    def on_approval_answered(self, message: Approval.Answered) -> None:
+        self._friday.agents.answer(message.ask_id, message.answer)
+        if len(self._friday.controller.state.asks) <= 1:
+            self.composer.area.focus()
+
+    @on(Typed)
+    @on(Approval.TypingStarted)
+    async def _type_into_prompt(self, message: Typed | Approval.TypingStarted) -> None:
+        """Put into the prompt what was typed or pasted elsewhere; a carriage return sends it."""
+        self.composer.area.focus()
+        if message.text == "\r":
+            self.composer.send()
+        elif len(message.text) > 1:
+            await self.composer.area.paste(message.text)
+        else:
+            self.composer.area.insert(message.text)
+
+    def on_agent_tree_answer_requested(self, message: AgentTree.AnswerRequested) -> None:
+        self.approval.show_for(message.path)
+
+    async def on_welcome_chosen(self, message: Welcome.Chosen) -> None:
+        await self.show_welcome(False)
+        self.composer.area.focus()
+        self._friday.input.first = self._friday.input.first or message.first
+        self._friday.run_worker(self._friday.input.reopen(model=message.model))

@@ -1,0 +1,87 @@
+"""Questions and permission requests of agents in plain text: prints the oldest one, and reads its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from friday_cli.core.permissions.approvals import ApprovalAnswer
+from friday_cli.core.protocol.events import QuestionAsked
+from friday_cli.core.text.sanitize import sanitize_line, show_invisible
+from friday_cli.view import PendingAsk
+
+from ..controller import SessionController
+from ..widgets.approval_options import options_of
+from ..widgets.approval_panel import GRACE_S
+from ..widgets.tool_blocks import request_lines
+
+
+class PlainApprovals:
+    """The asks of one session; `say` prints lines."""
+
+    def __init__(self, say: Callable[[str], None], controller: SessionController) -> None:
+        self._say, self._controller = say, controller
+        self._shown, self._shown_at = "", 0.0
+        """The id of the ask that was printed, and when (monotonic clock, seconds)."""
+        self._denial: ApprovalAnswer | None = None
+        """Set while the reason of a "no" is awaited."""
+
+    @property
+    def open(self) -> bool:
+        """Whether the next line answers an ask."""
+        return bool(self._shown)
+
+    def follow(self) -> None:
+        """Print the oldest ask when the one before is settled."""
+        asks = self._controller.state.asks
+        if self._shown not in asks:
+            self._shown, self._denial = next(iter(asks), ""), None
+            if self._shown:
+                self._shown_at = time.monotonic()
+                self._say("\n".join(_lines(asks[self._shown], self._controller)))
+
+    async def answer(self, text: str) -> None:
+        """Answer the ask that was printed: with the number of an option, with words, or with the reason of a "no"."""
+        ask = self._controller.state.asks.get(self._shown)
+        if ask is None:
+            return
+        if time.monotonic() - self._shown_at < GRACE_S:
+            self._say("That was typed before the question was read. Answer it again, please.")
+            return
+        options = options_of(ask)
+        if self._denial is not None:
+            answer: ApprovalAnswer | str = ApprovalAnswer("deny", reason=text)
+        elif text.isdecimal() and 1 <= int(text) <= len(options):
+            option = options[int(text) - 1]
+            if option.words:
+                if isinstance(option.answer, ApprovalAnswer):
+                    self._denial = option.answer
+                self._say("Why not? It reads this. Enter alone: just no." if option.words == "may" else "Your words:")
+                return
+            answer = option.answer
+        elif isinstance(ask.event, QuestionAsked) and text:
+            answer = text
+        else:
+            self._say(f"Type a number from 1 to {len(options)}.")
+            return
+        self._denial = None
+        await self._controller.require_session().answer(self._shown, answer)
+
+
+def _lines(ask: PendingAsk, controller: SessionController) -> list[str]:
+    """An ask: the agent and its task, what it asks in full, and the numbered answers."""
+    event = ask.event
+    who = f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}"
+    if isinstance(event, QuestionAsked):
+        out = [f"{who} asks, for: {sanitize_line(ask.task, 200)}", show_invisible(event.question)]
+    else:
+        out = [
+            f"{who} wants to use {sanitize_line(event.tool, 40)}, for: {sanitize_line(ask.task, 200)}",
+            show_invisible(event.subject),
+        ]
+        out += [show_invisible(event.reason)] if event.reason else []
+        run = controller.state.agents[ask.agent].calls.get(event.call_id)
+        rest = run.arguments.items() if run is not None else ()
+        out += request_lines({name: value for name, value in rest if str(value).strip() != event.subject.strip()})
+    out += [f"{number}. {sanitize_line(option.label, 300)}" for number, option in enumerate(options_of(ask), 1)]
+    return [*out, "Type the number of your answer."]

@@ -1,0 +1,108 @@
+"""What slash commands do in plain text: they print, and refuse what needs a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from friday_cli.core.protocol.errors import UsageError
+from friday_cli.core.text.sanitize import sanitize_line, show_invisible
+from friday_cli.extensions.commands import CustomCommand, CustomCommands
+
+from ..commands import slash_commands
+from ..commands.command_output import diff_card
+from ..commands.context import NOTHING
+from ..controller import SessionController
+from ..state.keymap import Keys
+from ..widgets.message_queue import Draft
+
+if TYPE_CHECKING:
+    from friday_cli.workspace.checkpoints.review import FileDiff
+
+    from ..widgets.diff_review import ReviewActions
+
+
+class PlainContext:
+    """The `CommandContext` of plain text. `say` prints lines, `leave` ends the chat, `reopened` is called when another
+    session is open."""
+
+    def __init__(
+        self,
+        controller: SessionController,
+        say: Callable[[str], None],
+        *,
+        leave: Callable[[], None],
+        reopened: Callable[[], None],
+    ) -> None:
+        self.controller = controller
+        self.customs, self.keys = CustomCommands(), Keys()
+        self._say, self._leave, self._reopened = say, leave, reopened
+
+    def show_card(self, markdown: str) -> None:
+        self._say(markdown)
+
+    def say_note(self, text: str, level: Literal["information", "warning", "error"] = "information") -> None:
+        self._say(text if level == "information" else f"{level.capitalize()}: {text}")
+
+    async def reopen(self, **changes: Any) -> bool:
+        if wrong := await self.controller.switch(**changes):
+            self.say_note(str(wrong), "error")
+        self._reopened()
+        return wrong is None
+
+    async def send(self, text: str) -> None:
+        for remark in await self.controller.say(text):
+            self._say(f"Warning: {remark}")
+
+    async def load_customs(self) -> None:
+        self.customs = await slash_commands.load_customs(self.controller.options)
+
+    async def send_custom(self, custom: CustomCommand, rest: str, draft: Draft) -> None:
+        if self.controller.working:
+            raise UsageError(
+                f"{sanitize_line(draft.text, 40)} has to wait: the agent is at work. Ctrl-C interrupts it."
+            )
+        await self.controller.say(custom.prompt(rest), task=draft.text, bounds=custom.restrictions())
+
+    async def pick_session(self) -> None:
+        from friday_cli.paths import store_path
+        from friday_cli.store import Store
+
+        async with Store(store_path()) as store:
+            found = await store.list_sessions(self.controller.options.cwd)
+        for known in found[:20]:
+            self._say(f"{known.id[:8]}: {sanitize_line(known.title, 100)}")
+        self._say("/resume ID resumes one.")
+
+    async def choose(
+        self, title: str, choices: Sequence[tuple[str, str]], *, at: int = 0, about: Mapping[str, str] = NOTHING
+    ) -> str | None:
+        rows = [
+            label if label == key or label.startswith(f"{key}:") else f"{key}: {label}" for key, label in choices if key
+        ]
+        names = [sanitize_line(row, 200) for row in rows]
+        self._say("\n".join([title, *names, "Write the command again, with one of them behind it."]))
+        return None
+
+    async def review(self, rows: Sequence[FileDiff], actions: ReviewActions) -> None:
+        self._say(diff_card(rows))
+
+    def offer(self, text: str) -> None:
+        self._say(f"Your message was:\n{show_invisible(text)}")
+
+    async def copy_text(self, text: str) -> None:
+        raise UsageError("Copying is not available with --plain.", hint="Select it in your terminal, or use /export.")
+
+    async def leave(self) -> None:
+        self._leave()
+
+    def look_for(self, text: str) -> None:
+        raise UsageError("Searching is not available with --plain.", hint="Your terminal's own search sees all of it.")
+
+    def focus_tree(self) -> None:
+        from friday_cli.view import render_tree
+
+        self._say("\n".join(render_tree(self.controller.state)) or "No agents yet.")
+
+    def use_theme(self, name: str) -> None:
+        raise UsageError("Themes are not available with --plain.")

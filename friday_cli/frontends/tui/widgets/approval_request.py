@@ -1,0 +1,79 @@
+"""What an agent asks: who asks and for which task, and the question or the tool call in full."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from friday_cli.core.protocol.events import PermissionAsked, QuestionAsked
+from friday_cli.core.text.sanitize import sanitize_line, show_invisible
+from friday_cli.view import PendingAsk
+
+from .blocks import RenderContext
+from .tool_blocks import draw_request
+
+
+class RequestHead(Static):
+    """Who asks, and for which task: in one row, or in two if the row is too narrow for a sub-agent's task."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.rows = 1
+
+    def show(self, ask: PendingAsk, context: RenderContext, width: int) -> None:
+        """Show the head of an ask in `width` cells."""
+        styles, asks = context.renderer.styles, list(context.state.asks.values())
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append("? ", style=styles.warn)
+        text.append(f"[{sanitize_line(ask.profile, 40) or 'friday'}] {ask.agent}", style=styles.accent)
+        if isinstance(ask.event, QuestionAsked):
+            text.append(" asks")
+        else:
+            text.append(f" wants to use {sanitize_line(ask.event.tool, 40)}")
+        if len(asks) > 1:
+            text.append(f" · {asks.index(ask) + 1} of {len(asks)} (← →)", style=styles.warn)
+        task = Text(f"for: {sanitize_line(ask.task, 200)}", style=styles.dim, no_wrap=True, overflow="ellipsis")
+        self.rows = 2 if ask.agent != "a" and text.cell_len + 3 + task.cell_len > width else 1
+        self.update(Text("\n" if self.rows == 2 else " · ").join((text, task)))
+
+
+class RequestBody(VerticalScroll, can_focus=False):
+    """The question, or the call with all its arguments. Invisible characters are spelled out."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._text = Static(id="ask-body")
+
+    def compose(self) -> ComposeResult:
+        yield self._text
+
+    def show(self, ask: PendingAsk, context: RenderContext, width: int) -> None:
+        """Show an ask in `width` cells."""
+        self._text.update(_request_text(ask, context, max(width - 1, 20)))
+
+    def page(self, by: int) -> None:
+        """Scroll by pages."""
+        self.scroll_relative(y=by * max(self.size.height - 1, 1), animate=False)
+
+
+def _request_text(ask: PendingAsk, context: RenderContext, width: int) -> Text:
+    event, renderer = ask.event, context.renderer
+    if isinstance(event, QuestionAsked):
+        return Text(show_invisible(event.question))
+    text = Text().append(show_invisible(event.subject), style="bold")
+    text.append(f"\n{show_invisible(event.reason)}" if event.reason else "", style=renderer.styles.dim)
+    run = context.state.agents[ask.agent].calls.get(event.call_id)
+    if run is not None:
+        rest = {name: value for name, value in run.arguments.items() if not _is_subject(value, event)}
+        for strip in draw_request(rest, renderer, width):
+            text.append("\n")
+            for segment in strip:
+                text.append(segment.text, style=segment.style)
+    return text
+
+
+def _is_subject(value: object, event: PermissionAsked) -> bool:
+    """Whether an argument is shown as the subject already."""
+    return isinstance(value, str) and value.strip() == event.subject.strip()

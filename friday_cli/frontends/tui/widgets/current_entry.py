@@ -1,0 +1,128 @@
+"""The current entry of a transcript: keys move to another entry, search for one, and act on it."""
+
+from __future__ import annotations
+
+import re
+
+from textual.scroll_view import ScrollView
+
+from .blocks import Block
+from .scroll_position import ScrollPosition
+from .transcript_messages import ForkRequested, Links, OpenAgent
+
+_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
+
+
+class CurrentEntry:
+    """See the module. An entry is a block of the list that `position` shows; there may be no current one."""
+
+    def __init__(self, view: ScrollView, position: ScrollPosition) -> None:
+        self._view, self._position = view, position
+        self.index: int | None = None
+        self.query = ""
+        """The text that is searched, in lower case."""
+
+    @property
+    def _blocks(self) -> list[Block]:
+        return self._position.blocks.blocks
+
+    @property
+    def block(self) -> Block | None:
+        return self._blocks[self.index] if self.index is not None and self.index < len(self._blocks) else None
+
+    @property
+    def line(self) -> int | None:
+        """The first line of the current entry."""
+        return None if self.block is None or self.index is None else self._position.blocks.top(self.index)
+
+    # ---- moving -----------------------------------------------------------------------------
+
+    def _go_to(self, index: int, row: int = 0) -> None:
+        self.index = index
+        self._position.reveal(index, row)
+
+    def step(self, by: int) -> None:
+        """Go to the entry `by` further down. The first step goes to the first visible entry, or upwards to the last."""
+        count, position = len(self._blocks), self._position
+        if not count:
+            return
+        if self.index is None:
+            line = position.top + (position.size.height - 1 if by < 0 else 0)
+            self._go_to(position.blocks.at(min(line, max(position.blocks.total - 1, 0)))[0])
+        else:
+            self._go_to(min(max(self.index + by, 0), count - 1))
+
+    def jump(self, what: str) -> None:
+        """Go to the next "error", "agent", "question" or message of the "user" below; from the last to the first."""
+        hits = [index for index, block in enumerate(self._blocks) if block.matches(what)]
+        if not hits:
+            self._view.notify(f"No {what} here.", timeout=2)
+            return
+        after = self.index if self.index is not None else -1
+        self._go_to(next((index for index in hits if index > after), hits[0]))
+
+    # ---- searching ----------------------------------------------------------------------------
+
+    def search(self, text: str) -> int:
+        """Mark `text` wherever it is visible. Returns the number of entries that contain it, folded parts included."""
+        self.query = text.lower()
+        self._view.refresh()
+        return len(self._hits())
+
+    def _hits(self) -> list[int]:
+        query = self.query
+        if not query:
+            return []
+        return [
+            index
+            for index, block in enumerate(self._blocks)
+            if query in block.text().lower() or query in block.folded_text().lower()
+        ]
+
+    def find_next(self, by: int = 1) -> None:
+        """Go to the next (1) or the previous (-1) entry that contains the searched text."""
+        hits = self._hits()
+        if not hits:
+            return
+        current = self.index if self.index is not None else (-1 if by > 0 else len(self._blocks))
+        further = [index for index in hits if (index > current if by > 0 else index < current)]
+        index = (further or hits)[0 if by > 0 else -1]
+        block = self._blocks[index]
+        if self.query not in block.text().lower():
+            block.fold(True)
+        strips = block.strips(max(self._position.size.width - 1, 1))
+        row = next((row for row, strip in enumerate(strips) if self.query in strip.text.lower()), 0)
+        self._go_to(index, row)
+
+    # ---- acting on the entry ------------------------------------------------------------------
+
+    def fold(self) -> None:
+        """Fold or unfold the entry. Without one, open the agent of the transcript itself: it fills the screen."""
+        if self.index is None:
+            self._view.post_message(OpenAgent(self._position.blocks.path))
+        elif self._blocks:
+            self._position.toggle_fold(self._position.blocks.top(min(self.index, len(self._blocks) - 1)))
+
+    def open_agent(self) -> None:
+        """Open the sub-agent that the entry is about."""
+        if self.line is not None and (path := self._position.blocks.agent_at(self.line)):
+            self._view.post_message(OpenAgent(path))
+
+    def choose_link(self) -> None:
+        """Offer the links of the entry, or of the last reply."""
+        block = self.block or self._position.blocks.last_reply()
+        text = f"{block.text()}\n{block.folded_text()}" if block is not None else ""
+        urls = list(dict.fromkeys(url.rstrip(".,;:!?)") for url in _URL.findall(text)))
+        if urls:
+            self._view.post_message(Links(urls))
+        else:
+            self._view.notify("No links here.", timeout=2)
+
+    def fork(self) -> None:
+        """Fork the session before the entry, which must be a message of the user in the main transcript."""
+        is_root = self._position.blocks.path == "a"
+        own = [index for index, block in enumerate(self._blocks) if block.matches("own")] if is_root else []
+        if self.index in own:
+            self._view.post_message(ForkRequested(own.index(self.index) + 1))
+        else:
+            self._view.notify("Select one of your messages first: u.", timeout=3)

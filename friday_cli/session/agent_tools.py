@@ -1,0 +1,109 @@
+"""The tools of the agents of a session: those that profiles select from, and those for delegation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+from friday_cli.config import Settings
+from friday_cli.core.agent.agent import Services
+from friday_cli.core.protocol.agent_path import depth_of
+from friday_cli.core.protocol.errors import FridayError
+from friday_cli.core.protocol.messages import Usage
+from friday_cli.core.protocol.tool import Tool
+from friday_cli.core.protocol.tool_info import ToolCatalog
+from friday_cli.core.subagents.node import SpawnEstimate
+from friday_cli.core.subagents.tree import SubagentTree
+from friday_cli.extensions.profiles import Profile, Profiles
+from friday_cli.tool_catalog import ASK_USER
+from friday_cli.tools import delegate, documents, memory, worktree
+
+from . import system_prompt
+from .delegation_host import SessionDelegation
+from .isolation import WorktreeIsolation
+from .provider_pool import ProviderPool
+from .spawn_limits import SpawnLimiter
+from .worktree_changes import WorktreeChanges
+
+
+class AgentTools:
+    """Makes tools. `memory_store` is what the memory tools read and write; `session` is the id of the session."""
+
+    def __init__(
+        self,
+        world: Services,
+        isolation: WorktreeIsolation,
+        providers: ProviderPool,
+        *,
+        settings: Settings,
+        profiles: Profiles,
+        memory_store: memory.Memory,
+        session: str,
+    ) -> None:
+        self._world = world
+        self._isolation = isolation
+        self._providers = providers
+        self._settings = settings
+        self._profiles = profiles
+        self._memory = memory_store
+        self._session = session
+        self._limiter = SpawnLimiter(world, settings.agents.delegation, self._highest_cost)
+
+    def selectable(self, catalog: ToolCatalog) -> dict[str, Tool]:
+        """Every tool that a profile can select. The module of a group makes its tools with the arguments given here."""
+        limits = self._settings.tools
+        given: dict[str, dict[str, Any]] = {
+            "shell": {
+                "timeout_s": limits.bash_timeout, "longest_s": limits.bash_max_timeout,
+                "confined": bool(self._world.workspace.reach("")),
+            },
+            "web": {
+                "private": limits.web_allow_private, "pdf": documents.pdf_text, "search": self._providers.search_tool,
+            },
+            "memory": {"memory": self._memory, "session": self._session},
+            ASK_USER: {"attended": self._world.approvals.interactive},
+        }  # fmt: skip
+        made: list[Tool] = []
+        for group in catalog.groups("profile"):
+            made += import_module(f"friday_cli.tools.{group}").tools(**given.get(group, {}))
+        return {tool.name: tool for tool in made}
+
+    def targets(self, path: str, profile: Profile | None) -> tuple[Profile, ...]:
+        """The profiles that an agent may delegate to; none at the depth limit."""
+        delegation = self._settings.agents.delegation
+        if not delegation.enabled or depth_of(path) >= delegation.max_depth:
+            return ()
+        return self._profiles.children(profile)
+
+    def with_delegation(
+        self, tree: SubagentTree, tools: Mapping[str, Tool], targets: Sequence[Profile]
+    ) -> dict[str, Tool]:
+        """`tools` with the tools for delegation to `targets`; without those if there are no targets."""
+        delegation = self._settings.agents.delegation
+        changes = WorktreeChanges(tree, self._isolation, self._world)
+        host = SessionDelegation(tree, self._isolation, changes, self._limiter, delegation)
+        settings = delegate.DelegateSettings(
+            system_prompt.catalog(targets),
+            isolated=frozenset(profile.name for profile in targets if profile.isolation),
+            max_batch=delegation.max_batch,
+            result_chars=delegation.result_chars,
+        )
+        made = [*delegate.delegate_tools(tree, host, settings), *worktree.worktree_tools(changes)]
+        own = {tool.name: tool for tool in made}
+        others = {name: tool for name, tool in tools.items() if name not in own}
+        return {**others, **own} if targets else others
+
+    def _highest_cost(self, estimate: SpawnEstimate) -> float | None:
+        """US dollars that a sub-agent may cost at most: its whole budget, with four tokens read for each token written.
+        None if the price is unknown."""
+        delegation = self._settings.agents.delegation
+        profile = self._profiles.found.get(estimate.profile)
+        granted = (profile and profile.max_token_budget) or delegation.token_budget.default
+        tokens = min(delegation.token_budget.max, granted, estimate.max_tokens or granted)
+        provider = estimate.above
+        if profile is not None:
+            with suppress(FridayError):  # an unusable model is reported when the agent is started
+                provider, _ = self._providers.for_child(estimate.above, profile)
+        return provider.cost(Usage(input=tokens * 4 // 5, output=tokens // 5))

@@ -1,0 +1,164 @@
+"""The main agent of a session: starts its runs, compacts its history, and lets nothing run while the session is rewound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypedDict
+
+from friday_cli.core.agent.agent import StopRun
+from friday_cli.core.agent.compaction import compact
+from friday_cli.core.agent.model_call import prompt_tokens
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.eventlog.rewind_marks import left_behind
+from friday_cli.core.limits.budget import LimitReached
+from friday_cli.core.limits.slots import RunSlot
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.errors import FridayError, UsageError
+from friday_cli.core.protocol.messages import AnyPart, Image, Message, Text
+from friday_cli.core.subagents.node import AgentRun
+from friday_cli.core.text.untrusted import neutralize_line
+
+from . import mentions, output_schema
+from .open import SessionParts
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from .rewind import RewindResult
+
+NAMED_FILES = 20
+"""Restored files that are named to the model; the others are elided."""
+
+
+class PromptExtras(TypedDict, total=False):
+    """What may come with a message of the user.
+
+    `task`: the text the person typed, if the message has more. `images`: attached images. `schema`: a JSON Schema that the
+    answer must fit. `bounds`: rules that limit every agent, in addition to all others, until the next message.
+    """
+
+    task: str
+    images: tuple[Image, ...]
+    schema: dict[str, object] | None
+    bounds: Rules | None
+
+
+class MainAgent:
+    """Starts the runs of the main agent. Implements `RewindHost`."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self.agent = parts.tree.root
+        self._parts = parts
+        self._tree = parts.tree
+        self._log = parts.log
+        self._busy = ""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run of the main agent is active."""
+        try:
+            return self._tree.node("a").ended
+        except KeyError:
+            return True
+
+    def start(self, text: str, **more: Unpack[PromptExtras]) -> AgentRun:
+        """Start a run on a message of the person. Raises UsageError if the agent is running, or cannot delegate to the
+        profile that the message starts with."""
+        self.require_idle()
+        if any(node.path == "a" for node in self._tree.running("a")):
+            raise UsageError("The main agent is running.", hint="Send it a message instead, or stop it first.")
+        profile = self._addressed_profile(text)
+        self._tree.started_now = []
+        self._parts.rules.parent = more.get("bounds")
+        notes = list(self._parts.notes)
+        self._parts.notes.clear()
+        body, schema = text, more.get("schema")
+        if schema is not None:
+            body += f"\n\nAnswer with one JSON document and nothing else. It must fit this JSON Schema:\n{json.dumps(schema)}"
+        accept = output_schema.checker(schema) if schema is not None else lambda answer: ""
+        if profile:
+            notes.append(mentions.note(profile))
+            accept = mentions.demand(self.agent, self._tree, profile, accept)
+        self.agent.accept = accept
+        parts: tuple[AnyPart, ...] = (*(Text(note + "\n\n") for note in notes), Text(body), *more.get("images", ()))
+        return self._tree.run_root(more.get("task") or text, Message("user", parts))
+
+    def _addressed_profile(self, text: str) -> str:
+        """The profile that a message starts with (`@NAME`), "" if none. Raises UsageError if it cannot be used."""
+        name = mentions.addressed(text, self._parts.profiles)
+        if not name:
+            return ""
+        if name not in self._parts.offered:
+            allowed = ", ".join(self._parts.offered)
+            raise UsageError(
+                f"@{name}: the main agent cannot delegate to this profile.",
+                hint=f"It can delegate to: {allowed or 'no profile'}.",
+            )
+        if not mentions.task_of(text):
+            raise UsageError(f"@{name}: the task is missing.", hint=f"Write it after the name: @{name} TASK.")
+        return name
+
+    async def compact(self, instructions: str) -> tuple[int, int]:
+        """Implements `Session.compact`."""
+        agent = self.agent
+        with self.while_idle("compacted"):
+            if len(agent.history) < 2:
+                raise UsageError("There is nothing to compact yet.")
+            before = prompt_tokens(agent)
+            agent.slot = RunSlot("a", log=self._log, slots=None)
+            try:
+                await compact(agent, self._parts.world, requested=True, instructions=instructions)
+            except LimitReached as limit:
+                raise UsageError(f"Not compacted: the {limit.limit} budget of {limit.whose} is used up.") from None
+            except StopRun as stop:
+                raise FridayError(f"Not compacted: {stop.message}") from None
+            finally:
+                agent.slot.end()
+        await self._parts.store.sync()
+        return before, prompt_tokens(agent)
+
+    async def rewound(self, result: RewindResult) -> None:
+        """Give the agent the history that the log has after a rewind, or a note which files were restored."""
+        if result.what != "files":
+            envelopes = await self._log.history()
+            record = (await asyncio.to_thread(replay, envelopes))["a"]
+            self._tree.left = left_behind(envelopes)
+            agent = self.agent
+            agent.history, agent.context, agent.sent = record.history, record.context, 0
+            agent.seen.hashes.clear()
+            while not agent.inbox.empty():
+                agent.inbox.take()
+            for message in record.inbox:
+                agent.inbox.restore(message)
+        elif result.files:
+            names = ", ".join(neutralize_line(file.path) for file in result.files[:NAMED_FILES])
+            more = " ..." if len(result.files) > NAMED_FILES else ""
+            self._parts.notes.append(
+                f"{NOTE} The user restored earlier versions of these files: {names}{more}. Read them again before you use them."
+            )
+        await self._parts.store.sync()
+
+    def require_idle(self) -> None:
+        """Raises UsageError while the session is rewound or compacted."""
+        if self._busy:
+            raise UsageError(f"The session is being {self._busy}.", hint="Wait until this has finished.")
+
+    @contextmanager
+    def while_idle(self, action: str) -> Iterator[None]:
+        """Inside, no run can start. Raises UsageError if an agent is running. `action` is a participle for messages."""
+        self.require_idle()
+        if running := [node.path for node in self._tree.running("a")]:
+            verb = "is" if len(running) == 1 else "are"
+            raise UsageError(
+                f"The session cannot be {action} while {', '.join(running)} {verb} running.",
+                hint="Stop the agents first, or wait.",
+            )
+        self._busy = action
+        try:
+            yield
+        finally:
+            self._busy = ""

@@ -1,0 +1,126 @@
+"""Resumes a session from its log: its options, what is known of its agents, and the state of the main agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from friday_cli.core.agent.agent import Agent
+from friday_cli.core.eventlog.log import Log
+from friday_cli.core.eventlog.notices import NOTE
+from friday_cli.core.eventlog.replay import AgentRecord, replay
+from friday_cli.core.permissions.rule import parse_rule
+from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
+from friday_cli.core.protocol.format import is_demo
+from friday_cli.core.protocol.messages import without_thinking
+from friday_cli.core.subagents.node import AgentSummary
+from friday_cli.store import Store
+from friday_cli.tool_catalog import DELEGATE_TASK
+
+from .agent_factory import ROOT
+
+if TYPE_CHECKING:
+    from .open import Options
+
+TASK_CHARS = 200
+"""Characters of a task that are shown to the model."""
+
+
+class EventHistory:
+    """The events of a session that is resumed, each read once; none for a new session."""
+
+    def __init__(self, store: Store, session: str | None) -> None:
+        self._store, self._session = store, session
+        self.envelopes: list[Envelope] = []
+        self.records: dict[str, AgentRecord] = {}
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event, 0 if there is none."""
+        return self.envelopes[-1].seq or 0 if self.envelopes else 0
+
+    async def read(self) -> None:
+        """Read new events into `envelopes` and `records` (by agent path). Raises StoreError, UsageError."""
+        if self._session and (more := await self._store.events(self._session, after=self.last)):
+            self.envelopes += more
+            self.records = replay(self.envelopes)
+
+
+def options_as_before(options: Options, record: AgentRecord | None) -> Options:
+    """`options` with the profile and the model of the resumed session, unless they name others."""
+    if record is None:
+        return options
+    profile, model = options.profile, options.model
+    if profile is None and record.profile != ROOT:
+        profile = record.profile
+    last = record.model
+    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+        model = "demo" if is_demo(last) else last or None
+    return msgspec.structs.replace(options, profile=profile, model=model)
+
+
+def agent_summary(record: AgentRecord) -> AgentSummary:
+    """What other agents may know of an agent, from the log."""
+    return AgentSummary(
+        path=record.path,
+        profile=record.profile,
+        task=record.task,
+        status=record.status,
+        end=record.end,
+        usage=record.tree_usage if record.end else record.usage,
+        duration_s=record.active_s,
+        receipt=record.receipt,
+        model=record.model,
+    )
+
+
+async def resume_root(
+    root: Agent, rules: Rules, records: Mapping[str, AgentRecord], *, log: Log, notes: list[str]
+) -> None:
+    """Give the main agent what the log has of it, and `rules` the rules granted then. The system prompt and the tools stay as
+    they were, unless the model is another one. `notes` gets what its model must know."""
+    record = records["a"]
+    root.history, root.usage, root.run = record.history, record.usage, record.run
+    root.receipt_builder.reset(record.receipt)
+    root.context = record.context
+    for path, other in records.items():
+        if path != "a":
+            root.below += other.usage
+    for message in record.inbox:
+        root.inbox.restore(message)
+    for other in records.values():
+        if other.path != "a":
+            for message in other.unreported + _unread_reports(other):
+                await root.inbox.put(message)
+    root.budget.charge(root.tree_usage.billed, root.tree_usage.cost_usd)
+    rules.rules += [parse_rule(added.rule, added.decision) for added in record.rules]
+    if record.prefix and record.prefix.model == root.model:
+        root.system, root.specs = record.prefix.system, record.prefix.tools
+        names = {spec.name for spec in root.specs}
+        root.tools = {name: t for name, t in root.tools.items() if name in names}
+        notes.append(f"{NOTE} The session was resumed. Today is {date.today().isoformat()}; mode: {rules.mode}.")
+    else:
+        root.history = [without_thinking(m) for m in root.history]
+        root.context = 0
+        await log.emit("a", Prefix(root.model, root.system, root.specs))
+    if lost := [r for r in records.values() if r.path != "a" and _is_lost(r, after=record.begun)]:
+        listed = "\n".join(f"- {r.path} ({r.profile}): {' '.join(r.task.split())[:TASK_CHARS]}" for r in lost)
+        notes.append(
+            f"{NOTE} The process died while these sub-agents were running. Their work so far is kept. If you still need one, "
+            f"continue it with {DELEGATE_TASK} and resume:\n{listed}"
+        )
+
+
+def _unread_reports(record: AgentRecord) -> list[InboxMessage]:
+    """Reports in the inbox of an ended agent whose process died before they were passed on to its parent."""
+    ended = record.end is not None and record.end.stop_reason not in ("parent", "process")
+    return [message for message in record.inbox if ended and message.source == "harness"]
+
+
+def _is_lost(record: AgentRecord, *, after: int) -> bool:
+    """Whether an agent died with its process, and the main agent got no message since."""
+    return record.end is not None and record.end.stop_reason == "process" and record.seq > after

@@ -1,0 +1,125 @@
+"""Starts the commands of one workspace and keeps track of those that run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from friday_cli.core.protocol.errors import ToolError
+from friday_cli.core.protocol.workspace import Access, Printed
+
+from ..sandbox.plan import SandboxPlan
+from ..sandbox.policy import SandboxPolicy
+from .client import Process, SupervisorClient
+from .command import PreparedCommand, RunningCommand, shell_code
+from .effects import EffectDetector
+from .environment import ELSEWHERE
+from .output import HeadTailBuffer, LiveOutput, OutputCapture, OverflowFolder, unnamed_file
+
+COMMAND_BYTES = 128 * 1024 - 1
+"""Longest command in bytes: Linux's limit for one argument."""
+
+
+class CommandSettings(NamedTuple):
+    """What the commands of a session share. `keep` names variables that a sandbox must not remove, `shown` is the number
+    of bytes of an output that are returned."""
+
+    environ: Mapping[str, str]
+    keep: tuple[str, ...]
+    sandbox: SandboxPolicy | None
+    overflow: OverflowFolder
+    shown: int
+
+    def for_worktree(self) -> CommandSettings:
+        """The same, without the variables that point git to another repository."""
+        return self._replace(environ={name: value for name, value in self.environ.items() if name not in ELSEWHERE})
+
+
+class CommandStarter:
+    """Starts commands in `roots[0]`, which may write below `roots`. `supervisor` may be shared with other starters. Once
+    `closed` is set, nothing is started."""
+
+    def __init__(
+        self, roots: Sequence[Path], settings: CommandSettings, supervisor: SupervisorClient, effects: EffectDetector
+    ) -> None:
+        self.commands: set[RunningCommand] = set()
+        self._roots, self._settings, self._supervisor, self._effects = roots, settings, supervisor, effects
+        self._shell = shutil.which("bash", path=settings.environ.get("PATH")) or "/bin/sh"
+        self._processes: set[Process] = set()
+        self.closed = False
+
+    def prepare(self, command: str, cwd: Path | None, access: Access) -> PreparedCommand:
+        """The request for a command in `cwd` (default: the root). Raises ToolError if it is too long or not valid."""
+        if len(command.encode("utf-8", "replace")) > COMMAND_BYTES:
+            raise ToolError(
+                f"The command is longer than {COMMAND_BYTES:,} bytes.", hint="Put it into a file and run that."
+            )
+        folder, environ, sandbox = cwd or self._roots[0], self._settings.environ, self._settings.sandbox
+        plan: SandboxPlan | None = None
+        if sandbox is not None:
+            plan = sandbox.plan(self._roots, folder, show=self._settings.overflow.path, access=access)
+            if plan is not None:
+                environ = sandbox.environ(environ, keep=self._settings.keep)
+        request = self._supervisor.request([self._shell, "-c", command], folder, environ, plan=plan)
+        return PreparedCommand(command, plan, request)
+
+    async def start(self, prepared: PreparedCommand, agent: str, live: LiveOutput | None) -> RunningCommand:
+        """Reserve a process for a command of `agent`; `RunningCommand.run` starts it. Raises ToolError."""
+        protected = None if prepared.plan is None else await self._effects.protected_files()
+        process = await self._process(agent)
+        capture = OutputCapture(self._settings.overflow.folder, shown=self._settings.shown)
+        started = RunningCommand(process, prepared, capture, live, protected)
+        self.commands = {other for other in self.commands if other.process.running}
+        for other in self.commands:
+            if other.process.agent != agent:
+                other.shared = started.shared = True
+        self.commands.add(started)
+        return started
+
+    async def execute(
+        self, argv: Sequence[str], agent: str, *, timeout_s: float, limit: int, cwd: Path | None
+    ) -> Printed:
+        """As `Workspace.execute`."""
+        program = shutil.which(argv[0], path=self._settings.environ.get("PATH"))
+        if program is None:
+            raise ToolError(f"The program {argv[0]} was not found.")
+        request = self._supervisor.request(
+            [program, *argv[1:]], cwd or self._roots[0], self._settings.environ, most=limit + 1
+        )
+        timed_out = False
+        with unnamed_file() as out, unnamed_file() as err:
+            process = await self._process(agent, into=(out.fileno(), err.fileno()))
+            try:
+                await process.begin(request)
+                async with asyncio.timeout(timeout_s):
+                    await process.wait()
+            except TimeoutError:
+                timed_out = True
+            finally:
+                await asyncio.shield(process.end())
+            size = os.fstat(out.fileno()).st_size
+            cut = size > limit
+            code = None if timed_out or cut else shell_code(process.exit_code)
+            errors = HeadTailBuffer(4000, 4000)
+            errors.feed(os.pread(err.fileno(), limit, 0))
+            printed = await asyncio.to_thread(os.pread, out.fileno(), min(size, limit), 0)
+        return Printed(code, printed, errors.text(), timed_out, cut)
+
+    async def end(self, agent: str | None = None) -> None:
+        """End the processes of `agent`, or all, with everything they started."""
+        ending = [process for process in self._processes if agent is None or process.agent == agent]
+        await asyncio.gather(*(process.end() for process in ending))
+
+    async def _process(self, agent: str, *, into: Sequence[int] = ()) -> Process:
+        if not self.closed:
+            await self._supervisor.ready()
+        if self.closed:  # also if it was closed during the wait
+            raise ToolError("The workspace is closed; no command can be started.")
+        self._processes = {process for process in self._processes if process.running}
+        process = self._supervisor.launch(agent, into=into)
+        self._processes.add(process)
+        return process
