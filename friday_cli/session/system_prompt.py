@@ -60,7 +60,15 @@ def environment(
 ) -> Environment:
     """The environment of agents in `folder` of the project at `root`; `date` is ISO (2026-11-30)."""
     return Environment(
-        str(folder), platform, date, branch(root), mode, tuple(folders), answerable, sandbox=sandbox, network=network
+        folder=str(folder),
+        platform=platform,
+        date=date,
+        branch=branch(root),
+        mode=mode,
+        folders=tuple(folders),
+        answerable=answerable,
+        sandbox=sandbox,
+        network=network,
     )
 
 

@@ -147,7 +147,9 @@ def _has_index(db: sqlite3.Connection) -> bool:
 def _item(row: tuple[int, str, str, str, str, float, str, int]) -> MemoryItem:
     number, text, scope, tags, agent, at, owner, promoted = row
     listed = tuple(msgspec.json.decode(tags, type=list[str]))
-    return MemoryItem(str(number), text, scope, listed, agent, at, owner, bool(promoted))
+    return MemoryItem(
+        id=str(number), text=text, scope=scope, tags=listed, agent=agent, at=at, project=owner, promoted=bool(promoted)
+    )
 
 
 def _encodable(text: str) -> str:

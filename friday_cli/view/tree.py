@@ -35,12 +35,12 @@ def render_tree(state: SessionView, *, now: float | None = None, receipts: bool 
     for agent in state.agents.values():
         first = agent.path == top if top else agent.parent not in state.agents
         if first and (agent.run or agent.turns):
-            _branch(state, agent, state.at if now is None else now, receipts, "", "", lines)
+            _branch(state, agent, state.at if now is None else now, receipts, first="", rest="", lines=lines)
     return lines
 
 
 def _branch(
-    state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str, lines: list[str]
+    state: SessionView, agent: AgentView, now: float, receipts: bool, *, first: str, rest: str, lines: list[str]
 ) -> None:
     lines.append(first + agent_line(state, agent, now=now))
     children = [state.agents[path] for path in agent.children]
@@ -50,8 +50,9 @@ def _branch(
     for child in children:
         last = child is children[-1]
         _branch(
-            state, child, now, receipts, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), lines
-        )
+            state, child, now, receipts, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  "),
+            lines=lines,
+        )  # fmt: skip
 
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:

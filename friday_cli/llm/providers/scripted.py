@@ -147,7 +147,15 @@ class ScriptedProvider:
 
     def _usage(self, turn: ScriptedTurn, request: Request, message: Message) -> Usage:
         if (u := turn.usage) is not None:
-            usage = Usage(u.input, u.cache_read, u.cache_write, u.output, u.reasoning, None, u.cached)
+            usage = Usage(
+                input=u.input,
+                cache_read=u.cache_read,
+                cache_write=u.cache_write,
+                output=u.output,
+                reasoning=u.reasoning,
+                cost_usd=None,
+                cached=u.cached,
+            )
         else:
             usage = Usage(
                 estimate_request(request), output=estimate_message(message), cost_usd=None, cached=False, estimated=True

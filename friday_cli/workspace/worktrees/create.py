@@ -38,7 +38,16 @@ class Maker(msgspec.Struct, frozen=True):
         name, branch = await self._name(repository, again)
         within = base.root.relative_to(top).as_posix()
         folder, common = str(self.folder / name), str(repository.common)
-        card = WorktreeMetadata(self.session, name, branch, folder, within, str(top), home or str(base.root), common)
+        card = WorktreeMetadata(
+            session=self.session,
+            name=name,
+            branch=branch,
+            folder=folder,
+            within=within,
+            top=str(top),
+            home=home or str(base.root),
+            common=common,
+        )
         worktree = Worktree(card, self.folder)
         worktree.note()
         return worktree
