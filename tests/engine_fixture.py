@@ -108,7 +108,7 @@ class Model:
         price: float | None = None,
         lane: str = "fake",
     ) -> None:
-        self.model, self.window, self.max_output, self.lane = model, window, max_output, lane
+        self.model, self.window, self.max_output, self.rate_limit_key = model, window, max_output, lane
         self.requests: list[Request] = []
         self.open: set[str] = set()
         self.at_once = self.most_at_once = 0
@@ -475,6 +475,13 @@ class Bench:
 
     def requests(self, path: str = "a") -> list[Request]:
         return [r for r in self.model.requests if r.agent == path]
+
+
+async def ran(*given: Any, **more: Any) -> Bench:
+    """A bench whose root has had a whole run; it takes what `Bench` takes."""
+    bench = Bench(*given, **more)
+    await bench.prompt()
+    return bench
 
 
 class _DelegationHost:

@@ -61,7 +61,7 @@ def notes() -> Iterable[Offer]:
 
     async def found() -> list[Offer]:
         async with opened() as store:
-            return [] if store is None else [(item.id, item.text) for item in await store.notes(None)]
+            return [] if store is None else [(item.id, item.text) for item in await store.notes.list_notes(None)]
 
     return asyncio.run(found())
 

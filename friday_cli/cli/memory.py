@@ -69,7 +69,7 @@ def list_(
 def show(number: str = typer.Argument(metavar="ID", help="The note, by its number.", autocompletion=completion.notes,
                                       show_default=False), as_json: bool = JSON) -> None:  # fmt: skip
     """Show a note in full, and who saved it."""
-    item = asyncio.run(_kept(lambda store: store.note(number)))
+    item = asyncio.run(_kept(lambda store: store.notes.get(number)))
     if as_json:
         show_json(item)
         return
@@ -82,7 +82,7 @@ def show(number: str = typer.Argument(metavar="ID", help="The note, by its numbe
 
 def promote(numbers: list[str] = _IDS) -> None:
     """Let notes of sub-agents count for every agent, as your own do."""
-    changed = [item.id for item in asyncio.run(_kept(lambda store: store.promote(numbers)))]
+    changed = [item.id for item in asyncio.run(_kept(lambda store: store.notes.promote(numbers)))]
     if changed:
         remark(f"every agent sees {_named(changed)} now")
     else:
@@ -96,7 +96,7 @@ def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
     if not confirm(f"Forget {_named(numbers)}?", yes=yes, otherwise="Nothing was forgotten"):
         remark("nothing was forgotten")
         return
-    forgotten = asyncio.run(_kept(lambda store: store.forget(numbers)))
+    forgotten = asyncio.run(_kept(lambda store: store.notes.forget(numbers)))
     remark(f"forgot {_named([item.id for item in forgotten])}")
 
 
@@ -106,7 +106,7 @@ def forget(numbers: list[str] = _IDS, yes: bool = YES) -> None:
 async def _notes(everywhere: bool) -> list[MemoryItem]:
     project = None if everywhere else str(project_root(working_folder()))
     async with opened() as store:
-        return [] if store is None else await store.notes(project)
+        return [] if store is None else await store.notes.list_notes(project)
 
 
 async def _kept(work: Callable[[Store], Awaitable[T]]) -> T:
@@ -118,7 +118,7 @@ async def _kept(work: Callable[[Store], Awaitable[T]]) -> T:
 
 
 async def _several(store: Store, numbers: Sequence[str]) -> list[MemoryItem]:
-    return [await store.note(number) for number in numbers]
+    return [await store.notes.get(number) for number in numbers]
 
 
 # ---- words ------------------------------------------------------------------------------------------------------

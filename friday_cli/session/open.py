@@ -274,7 +274,7 @@ def _build(
     shared = settings.agents.delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
         world, isolation, providers, settings=settings, profiles=context.profiles, session=session,
-        memory_store=store.memory(text_of(context.trust.root), session, shared=shared),
+        memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
     )  # fmt: skip
     factory = AgentFactory(
         world, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,

@@ -62,6 +62,36 @@ class StoredMemory:
         return agent if ":" in agent else f"{self._session}:{agent}"
 
 
+class StoredNotes:
+    """All notes of the store, for the user. Every method may raise StoreError."""
+
+    def __init__(self, *, writer: StoreWriter, reader: StoreReader) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    def for_session(self, project: str, session: str, *, shared: bool = False) -> StoredMemory:
+        """The notes that agents of `session` can see in `project` (a folder). With `shared` the notes of sub-agents
+        are visible to all agents at once, without review by the user."""
+        return StoredMemory(project, session, writer=self._writer, reader=self._reader, shared=shared)
+
+    async def list_notes(self, project: str | None) -> list[MemoryItem]:
+        """All notes of a project and of the user, or of all projects if `project` is None; the newest first."""
+        return await self._reader.read(lambda db: every(db, project))
+
+    async def get(self, number: str) -> MemoryItem:
+        """The note with this id. Raises UsageError if there is none."""
+        return await self._reader.read(lambda db: one(db, number))
+
+    async def promote(self, numbers: Sequence[str]) -> list[MemoryItem]:
+        """Make notes of sub-agents visible to all agents; returns the notes that changed. Raises UsageError for an
+        unknown id, without any change."""
+        return await self._writer.submit(lambda db: promote(db, numbers))
+
+    async def forget(self, numbers: Sequence[str]) -> list[MemoryItem]:
+        """Delete notes and return them. Raises UsageError for an unknown id, without any change."""
+        return await self._writer.submit(lambda db: forget(db, numbers))
+
+
 # ---- access by agents -------------------------------------------------------------------------------------------
 
 
@@ -147,9 +177,7 @@ def _has_index(db: sqlite3.Connection) -> bool:
 def _item(row: tuple[int, str, str, str, str, float, str, int]) -> MemoryItem:
     number, text, scope, tags, agent, at, owner, promoted = row
     listed = tuple(msgspec.json.decode(tags, type=list[str]))
-    return MemoryItem(
-        id=str(number), text=text, scope=scope, tags=listed, agent=agent, at=at, project=owner, promoted=bool(promoted)
-    )
+    return MemoryItem(str(number), text, scope, listed, agent, at, project=owner, promoted=bool(promoted))
 
 
 def _encodable(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from friday_cli.core.protocol.errors import UsageError
@@ -13,13 +13,13 @@ from friday_cli.core.protocol.events import Envelope
 from friday_cli.core.text.sanitize import sanitize_line
 from friday_cli.paths import text_of
 
-from . import locks, memory, sessions
+from . import locks, sessions
 from .crash_recovery import recovery_events
 from .journal import SessionJournal, append_events, key_of, read_events, remove
 from .listing import list_sessions, unfinished_sessions
 from .locks import Ownership
-from .memory import StoredMemory
-from .records import AgentRow, MemoryItem, SessionRow, StatRow
+from .memory import StoredNotes
+from .records import AgentRow, SessionRow, StatRow
 from .retention import prune
 from .writer import StoreReader, StoreWriter
 
@@ -40,7 +40,7 @@ class Store:
 
     Lock files are in the folder `locks` next to the file. The events are the source of truth; the rows of sessions and
     agents are derived from them in the same transaction. With `in_memory` there is no file, and the data ends with the
-    process.
+    process. `notes` are the notes of agents and of the user.
     """
 
     def __init__(self, path: Path, *, in_memory: bool = False) -> None:
@@ -48,6 +48,7 @@ class Store:
         self._locks = path.parent / "locks"
         self._writer = StoreWriter(path, in_memory=in_memory)
         self._reader = StoreReader(self._writer)
+        self.notes = StoredNotes(writer=self._writer, reader=self._reader)
 
     async def __aenter__(self) -> Store:
         return self
@@ -186,30 +187,6 @@ class Store:
         """Remove sessions not used for `days`, and the oldest ones while all are larger than `gigabytes` (0: no limit),
         with their spilled output. Sessions that a process owns stay. Returns the removed ids."""
         return await asyncio.to_thread(prune, self.path, days=days, gigabytes=gigabytes, now=time.time())
-
-    # ---- notes --------------------------------------------------------------------------------------------------
-
-    def memory(self, project: str, session: str, *, shared: bool = False) -> StoredMemory:
-        """The notes that agents of `session` can see in `project` (a folder). With `shared` the notes of sub-agents
-        are visible to all agents at once, without review by the user."""
-        return StoredMemory(project, session, writer=self._writer, reader=self._reader, shared=shared)
-
-    async def notes(self, project: str | None) -> list[MemoryItem]:
-        """All notes of a project and of the user, or of all projects if `project` is None; the newest first."""
-        return await self._reader.read(lambda db: memory.every(db, project))
-
-    async def note(self, number: str) -> MemoryItem:
-        """The note with this id. Raises UsageError if there is none."""
-        return await self._reader.read(lambda db: memory.one(db, number))
-
-    async def promote(self, numbers: Sequence[str]) -> list[MemoryItem]:
-        """Make notes of sub-agents visible to all agents; returns the notes that changed. Raises UsageError for an
-        unknown id, without any change."""
-        return await self._writer.submit(lambda db: memory.promote(db, numbers))
-
-    async def forget(self, numbers: Sequence[str]) -> list[MemoryItem]:
-        """Delete notes and return them. Raises UsageError for an unknown id, without any change."""
-        return await self._writer.submit(lambda db: memory.forget(db, numbers))
 
     # ---- crash recovery -----------------------------------------------------------------------------------------
 

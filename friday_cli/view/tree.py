@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from friday_cli.core.protocol.events import QuestionAsked
 from friday_cli.core.protocol.format import price, seconds, tokens
 from friday_cli.core.text.sanitize import sanitize, sanitize_line
@@ -35,24 +37,21 @@ def render_tree(state: SessionView, *, now: float | None = None, receipts: bool 
     for agent in state.agents.values():
         first = agent.path == top if top else agent.parent not in state.agents
         if first and (agent.run or agent.turns):
-            _branch(state, agent, state.at if now is None else now, receipts, first="", rest="", lines=lines)
+            lines += _branch(state, agent, state.at if now is None else now, receipts, "", "")
     return lines
 
 
-def _branch(
-    state: SessionView, agent: AgentView, now: float, receipts: bool, *, first: str, rest: str, lines: list[str]
-) -> None:
-    lines.append(first + agent_line(state, agent, now=now))
+def _branch(state: SessionView, agent: AgentView, now: float, receipts: bool, first: str, rest: str) -> Iterator[str]:
+    """The lines of an agent and its descendants; `first` is the indent of its first line, `rest` that of the others."""
+    yield first + agent_line(state, agent, now=now)
     children = [state.agents[path] for path in agent.children]
     bar = "│ " if children else "  "
     if receipts and agent.run:
-        lines.extend(f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
+        yield from (f"{rest}{bar}    {sanitize(text, keep='')}" for text in agent.receipt.lines())
     for child in children:
         last = child is children[-1]
-        _branch(
-            state, child, now, receipts, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  "),
-            lines=lines,
-        )  # fmt: skip
+        connector, indent = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _branch(state, child, now, receipts, rest + connector, rest + indent)
 
 
 def agent_line(state: SessionView, agent: AgentView, *, now: float) -> str:

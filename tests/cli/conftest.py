@@ -14,3 +14,9 @@ def console(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     project.mkdir()
     monkeypatch.chdir(project)
     return Console(project.resolve(), home, capsys)
+
+
+@pytest.fixture
+def session(console: Console) -> str:
+    """The id of a session that has ended, of two agents."""
+    return console.keep()

@@ -9,11 +9,13 @@ import os
 import pty
 import re
 import select
+import sqlite3
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,6 +135,16 @@ class Console:
     def keep(self, make: Callable[[str], list[Envelope]] = scenarios.tree, *, cwd: Path | None = None) -> str:
         """Put a session into the store and give its id. Its folder is the project's unless told."""
         return asyncio.run(_keep(make, str(cwd or self.project)))
+
+    def sql(self, *statements: str) -> list[Any]:
+        """Run statements on the session file; gives the rows of the last one."""
+        with closing(sqlite3.connect(store_path())) as db, db:
+            return [db.execute(statement).fetchall() for statement in statements][-1]
+
+    def configure(self, text: str) -> None:
+        """Write the settings."""
+        self.friday_home.mkdir(exist_ok=True)
+        self.config.write_text(text, encoding="utf-8")
 
     def owning(self, session: str) -> Any:
         """The session, owned by a living process while the context lasts."""

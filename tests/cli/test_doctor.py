@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +75,11 @@ def test_nothing_secret_and_no_home_is_shown(console: Console, monkeypatch: pyte
     assert found["model/would use"]["text"] == "anthropic/claude-opus-5-5, because of ANTHROPIC_API_KEY"
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("http://u:p@h:1", "http://…@h:1"),
-        ("http://u:p/q@w@h:1/x", "http://…@h:1/x"),
-        ("u:p@h:1", "…@h:1"),
-        ("socks5h://user@h", "socks5h://…@h"),
-        ("http://h:1", "http://h:1"),
-        ("localhost,.example.org", "localhost,.example.org"),
-    ],
-)
+@pytest.mark.parametrize(("value", "shown"), [
+    ("http://u:p@h:1", "http://…@h:1"), ("http://u:p/q@w@h:1/x", "http://…@h:1/x"), ("u:p@h:1", "…@h:1"),
+    ("socks5h://user@h", "socks5h://…@h"), ("http://h:1", "http://h:1"),
+    ("localhost,.example.org", "localhost,.example.org"),
+])  # fmt: skip
 def test_credentials_are_taken_out_of_proxies(value: str, shown: str) -> None:
     assert without_credentials(value) == shown
 
@@ -95,101 +89,44 @@ def test_home_is_shortened_only_where_it_is_the_home(console: Console, monkeypat
     assert facts(console)["folders/config"]["text"].startswith(f"{console.home}-of-another")
 
 
-def broken_config(console: Console) -> str:
-    console.friday_home.mkdir()
-    console.config.write_text("mode = \n")
-    return "settings/file"
-
-
-def damaged_store(console: Console) -> str:
-    store_path().parent.mkdir(parents=True)
-    store_path().write_bytes(os.urandom(9000))
-    return "sessions/integrity"
-
-
-def torn_store(console: Console) -> str:
+def torn_store(console: Console) -> None:
     """Still a database, but pages of it are gone."""
     for _ in range(3):
         console.keep()
-    db = sqlite3.connect(store_path())
-    db.execute("PRAGMA journal_mode = DELETE")
-    db.close()
+    console.sql("PRAGMA journal_mode = DELETE")
     raw = bytearray(store_path().read_bytes())
     raw[4096 * 3 :] = bytes(len(raw) - 4096 * 3)
     store_path().write_bytes(raw)
-    return "sessions/integrity"
 
 
-def newer_store(console: Console) -> str:
+def newer_store(console: Console) -> None:
     console.keep()
-    db = sqlite3.connect(store_path())
-    db.execute("PRAGMA user_version = 99")
-    db.commit()
-    db.close()
-    return "sessions/form"
+    console.sql("PRAGMA user_version = 99")
 
 
-def no_certificates(console: Console) -> str:
-    os.environ["SSL_CERT_FILE"] = "/nowhere/ca.pem"
-    return "network/SSL_CERT_FILE"
+BROKEN: list[tuple[str, str, str | bytes | Callable[[Console], None]]] = [
+    ("settings/file", "config.toml", b"mode = \n"), ("sessions/integrity", "data/friday.db", os.urandom(9000)),
+    ("sessions/integrity", "", torn_store), ("sessions/form", "", newer_store),
+    ("network/SSL_CERT_FILE", "SSL_CERT_FILE", "/nowhere/ca.pem"), ("folders/data", "data", b"a file where a folder should be"),
+    ("keys/anthropic", "auth.toml", b"keys = 3"), ("keys/openai", "OPENAI_API_KEY", "two words"),
+    ("model/would use", "FRIDAY_MODEL", "opus"), ("model/would use", "FRIDAY_MODEL", "nonsense-9"),
+    ("settings/project", "state/trust.json", b"{"),
+]  # fmt: skip
+"""What is marked; a file with its bytes, a variable with its text, or what breaks it."""
 
 
-def no_place(console: Console) -> str:
-    console.friday_home.mkdir()
-    (console.friday_home / "data").write_text("a file where a folder should be")
-    return "folders/data"
-
-
-def damaged_keys(console: Console) -> str:
-    console.friday_home.mkdir()
-    (console.friday_home / "auth.toml").write_text("keys = 3")
-    return "keys/anthropic"
-
-
-def key_with_a_blank(console: Console) -> str:
-    os.environ["OPENAI_API_KEY"] = "two words"
-    return "keys/openai"
-
-
-def configured_without_a_key(console: Console) -> str:
-    os.environ["FRIDAY_MODEL"] = "opus"
-    return "model/would use"
-
-
-def unknown_model(console: Console) -> str:
-    os.environ["FRIDAY_MODEL"] = "nonsense-9"
-    return "model/would use"
-
-
-def damaged_trust(console: Console) -> str:
-    (console.friday_home / "state").mkdir(parents=True)
-    (console.friday_home / "state/trust.json").write_text("{")
-    (console.friday_home / "state/trust.json").chmod(0o600)
-    return "settings/project"
-
-
-@pytest.mark.parametrize(
-    "breaks",
-    [
-        broken_config,
-        damaged_store,
-        torn_store,
-        newer_store,
-        no_certificates,
-        no_place,
-        damaged_keys,
-        key_with_a_blank,
-        configured_without_a_key,
-        unknown_model,
-        damaged_trust,
-    ],
-)
+@pytest.mark.parametrize(("where", "name", "breaks"), BROKEN, ids=[f"{where} {name}" for where, name, _ in BROKEN])
 def test_what_is_broken_is_marked_and_makes_it_fail(
-    console: Console, monkeypatch: pytest.MonkeyPatch, breaks: Any
+    console: Console, monkeypatch: pytest.MonkeyPatch, where: str, name: str, breaks: Any
 ) -> None:
-    for name in ("SSL_CERT_FILE", "OPENAI_API_KEY", "FRIDAY_MODEL"):
-        monkeypatch.setenv(name, "")  # put back at the end, whatever a break sets
-    where = breaks(console)
+    if isinstance(breaks, bytes):
+        (console.friday_home / name).parent.mkdir(parents=True)
+        (console.friday_home / name).write_bytes(breaks)
+        (console.friday_home / name).chmod(0o600)
+    elif isinstance(breaks, str):
+        monkeypatch.setenv(name, breaks)
+    else:
+        breaks(console)
     assert facts(console)[where]["level"] == "bad"
     ran = console("doctor")
     assert ran.code == 1

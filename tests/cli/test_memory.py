@@ -19,7 +19,7 @@ def keep(project: Path, *notes: tuple[str, str], scope: str = "project", tag: st
 
     async def work() -> list[str]:
         store = Store(store_path())
-        memory = store.memory(str(project), "7f3a0000-0000-4000-8000-000000000000")
+        memory = store.notes.for_session(str(project), "7f3a0000-0000-4000-8000-000000000000")
         ids = [(await memory.save(text, scope=scope, tags=[tag], agent=agent)).id for agent, text in notes]  # type: ignore[arg-type]
         await store.close()
         return ids
@@ -32,7 +32,7 @@ def seen(project: Path, agent: str) -> list[str]:
 
     async def work() -> list[MemoryItem]:
         store = Store(store_path())
-        found = await store.memory(str(project), "later").load("", tags=[], limit=50, agent=agent)
+        found = await store.notes.for_session(str(project), "later").load("", tags=[], limit=50, agent=agent)
         await store.close()
         return found
 
@@ -109,7 +109,7 @@ def test_a_note_that_is_none_is_said(console: Console, command: str) -> None:
     numbers = ["7"] if command == "show" else [one, "7"]
     ran = console("memory", command, *numbers)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.error == "There is no note '7'. `friday memory list --all` shows them."
+    assert ran.error == "There is no note '7'. `friday memory list --all` shows all notes."
     assert seen(console.project, "a") == []
     assert len(console("memory", "list").rows) == 1
 
@@ -120,9 +120,3 @@ def test_what_a_note_says_steers_no_terminal(console: Console, command: tuple[st
     ran = console("memory", *command)  # that no escape comes out is checked there
     assert "red" in ran.out
     assert "\u202e" not in ran.out
-
-
-def test_looking_makes_no_files(console: Console) -> None:
-    assert console("memory", "list").error == "no notes of this project; --all lists those of every project."
-    assert console("memory", "list", "--all", "--json").document == []
-    assert not data_dir().exists()

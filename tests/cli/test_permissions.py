@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-
 import pytest
 
 from friday_cli.cli import permissions
@@ -34,8 +31,7 @@ profile = "res*"
 
 @pytest.fixture
 def ruled(console: Console) -> Console:
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text(CONFIG)
+    console.configure(CONFIG)
     return console
 
 
@@ -77,13 +73,10 @@ def test_explain_in_words_in_another_mode_and_for_a_profile(ruled: Console) -> N
 
 
 @pytest.mark.parametrize("kind", ["landlock", "none"])
-def test_explain_knows_the_sandbox_and_what_leaves_it(
-    console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_knows_the_sandbox(console: Console, kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(permissions, "detect_sandbox", lambda *_, **__: SandboxChoice(kind))
     confined = kind != "none"
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text('[permissions]\nallow = ["bash_network(npm ci)"]\n')
+    console.configure('[permissions]\nallow = ["bash_network(npm ci)"]\n')
     touch = ("permissions", "explain", "bash: touch x", "--mode", "auto", "--json")
     assert console(*touch).document["decision"] == ("allow" if confined else "ask")
     beyond = [
@@ -94,10 +87,7 @@ def test_explain_knows_the_sandbox_and_what_leaves_it(
 
 
 def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Console) -> None:
-    console.friday_home.mkdir(exist_ok=True)
-    console.config.write_text(
-        '[permissions]\nallow = ["web_fetch", "bash(curl *)", "web_fetch(domain:good.example)"]\n'
-    )
+    console.configure('[permissions]\nallow = ["web_fetch", "bash(curl *)", "web_fetch(domain:good.example)"]\n')
 
     def explained(call: str) -> tuple[str, str, str]:
         document = console("permissions", "explain", call, "--json").document
@@ -122,27 +112,11 @@ def test_explain_knows_what_is_asked_about_whatever_a_rule_allows(console: Conso
     assert "new.example is new" in console("permissions", "explain", "web_fetch: https://new.example/x").err
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
-        (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("args", "words"), [
+    (("frobnicate: x",), "'frobnicate' is no tool"), (("bash: ls", "--mode", "fast"), "'fast' is no mode"),
+    (("read_file: ../../x",), "lies outside"), (("bash: ls", "--profile", "nobody"), "nobody"),
+])  # fmt: skip
 def test_what_cannot_be_explained_is_one_line(console: Console, args: tuple[str, ...], words: str) -> None:
     ran = console("permissions", "explain", *args)
     assert ran.code != 0
     assert words in ran.error
-
-
-def test_a_projects_rule_can_refuse_and_never_allow(tmp_path: Path) -> None:
-    config = importlib.import_module("friday_cli.config")
-    folder = tmp_path / ".friday"
-    folder.mkdir()
-    (folder / "config.toml").write_text(
-        '[[permissions.rules]]\nrule = "bash(x *)"\ndecision = "allow"\n'
-        '[[permissions.rules]]\nrule = "bash(y *)"\ndecision = "deny"\nreason = "no"\n'
-    )
-    loaded = config.load(project=tmp_path, environ={})
-    assert [(r.rule, r.decision) for r in loaded.settings.permissions.rules] == [("bash(y *)", "deny")]
-    assert any("the rule bash(x *) is ignored: a project cannot allow calls" in words for words in loaded.notices)

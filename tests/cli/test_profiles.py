@@ -79,12 +79,10 @@ def test_foreign_text_of_a_profile_is_made_plain(console: Console) -> None:
         assert "\u202e" not in ran.out
 
 
-def test_check_is_quiet_about_what_is_right(console: Console) -> None:
+def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
     ran = console("profiles", "check")
     assert (ran.code, ran.out, ran.error) == (0, "", "5 profiles, nothing wrong")
-
-
-def test_check_names_file_line_field_problem_and_remedy(console: Console) -> None:
+    assert console("profiles", "check", "nowhere.md").error == "There is no nowhere.md."
     bad = console.profile(mine(console), "bad", "description: x", "timeout: 300000")
     worse = console.profile(console.project / ".friday/profiles", "worse", "descripton: x")  # not trusted yet
     ran = console("profiles", "check")
@@ -112,11 +110,6 @@ def test_check_of_what_is_no_profile(console: Console, tmp_path: Path, content: 
     path.write_bytes(content)
     ran = console("profiles", "check", str(path))
     assert (ran.code, ran.out.startswith(str(path))) == (2, True)
-
-
-def test_check_of_a_path_that_is_not_there(console: Console) -> None:
-    ran = console("profiles", "check", "nowhere.md")
-    assert (ran.code, ran.error) == (2, "There is no nowhere.md.")
 
 
 def test_new_writes_a_profile_that_is_right_and_never_overwrites(console: Console) -> None:

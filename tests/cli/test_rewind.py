@@ -13,8 +13,7 @@ from friday_cli.session.session import Session
 from tests.cli.console import Console
 
 
-def test_a_fork_is_a_session_of_its_own(console: Console) -> None:
-    session = console.keep()
+def test_a_fork_is_a_session_of_its_own(console: Console, session: str) -> None:
     ran = console("sessions", "fork", session[:6], "--json")
     assert ran.code == 0
     made = ran.document["session_id"]
@@ -25,17 +24,13 @@ def test_a_fork_is_a_session_of_its_own(console: Console) -> None:
     assert "(fork)" in console("sessions", "list").out
 
 
-def test_a_fork_says_what_it_cannot(console: Console) -> None:
-    session = console.keep()
+def test_a_fork_says_what_it_cannot(console: Console, session: str) -> None:
     assert (
         "There is no message 9 in this conversation. It has 1"
         in console("sessions", "fork", session, "--at", "9").error
     )
     assert "nothing before that message" in console("sessions", "fork", session, "--at", "1").error
     assert "with all its agents" in console("sessions", "fork", f"{session}:a.1").error
-
-
-# ---- rewind ---------------------------------------------------------------------------------------------------------
 
 
 def writes(path: str, content: str) -> dict[str, object]:
@@ -136,9 +131,6 @@ def test_a_deleted_session_takes_its_contents_with_it(console: Console, worked: 
     assert folder.is_dir()
     assert console("sessions", "delete", worked, "--yes").code == 0
     assert not folder.exists()
-
-
-# ---- diff -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_session_changed_is_shown_by_agent_and_file(console: Console, worked: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -34,19 +34,9 @@ def test_a_sound_friday_passes_and_leaves_nothing(console: Console) -> None:
         assert f"✓ {name} " in ran.out
     assert not console.friday_home.exists()
     assert not list(console.project.iterdir())
-
-
-def test_as_json(console: Console) -> None:
     document = console("doctor", "--selftest", "--json").document
     assert document["ok"] is True
     assert [check["ok"] for check in document["selftest"]] == [True] * 6
-
-
-# ---- mutants ----------------------------------------------------------------------------------------------------
-
-
-def everything_is_offered(patch: Patch) -> None:
-    patch.setattr(Profile, "select", lambda self, parent: tuple(parent))
 
 
 def dispatch_looks_in_the_roots_tools(patch: Patch) -> None:
@@ -68,18 +58,6 @@ def a_child_charges_only_itself(patch: Patch) -> None:
         self._freed.set()
 
     patch.setattr(Budget, "charge", charge)
-
-
-def nobody_is_charged(patch: Patch) -> None:
-    patch.setattr(Budget, "charge", lambda self, tokens, cost: self._freed.set())
-
-
-def output_is_free(patch: Patch) -> None:
-    patch.setattr(Usage, "billed", property(lambda self: self.input + self.cache_write))
-
-
-def a_tree_uses_what_its_root_uses(patch: Patch) -> None:
-    patch.setattr(Agent, "tree_usage", property(lambda self: self.usage))
 
 
 def results_are_not_written(patch: Patch) -> None:
@@ -109,10 +87,6 @@ def times_are_rounded(patch: Patch) -> None:
     patch.setattr(journal, "append_events", vague)
 
 
-def rows_forget_what_a_turn_cost(patch: Patch) -> None:
-    patch.setattr(journal, "_usage", lambda usage: (0, 0, 0, 0, 0, None))
-
-
 def a_stop_stops_nothing(patch: Patch) -> None:
     stop = SubagentTree.stop
 
@@ -132,30 +106,29 @@ def _closing() -> bool:
     return any(frame.function == "close" for frame in inspect.stack())
 
 
-@pytest.mark.parametrize(
-    ("mutant", "check"),
-    [
-        (everything_is_offered, "allowlist"),
-        (dispatch_looks_in_the_roots_tools, "allowlist"),
-        (a_child_charges_only_itself, "charging"),
-        (nobody_is_charged, "charging"),
-        (output_is_free, "charging"),
-        (a_tree_uses_what_its_root_uses, "charging"),
-        (results_are_not_written, "store"),
-        (nothing_is_written, "store"),
-        (times_are_rounded, "store"),
-        (rows_forget_what_a_turn_cost, "store"),
-        (a_stop_stops_nothing, "cancel"),
-    ],
-)
-def test_a_mutant_is_caught(monkeypatch: Patch, mutant: Callable[[Patch], None], check: str) -> None:
-    mutant(monkeypatch)
+NOBODY_IS_CHARGED = (Budget, "charge", lambda self, tokens, cost: self._freed.set())
+
+
+@pytest.mark.parametrize(("mutant", "check"), [
+    ((Profile, "select", lambda self, parent: tuple(parent)), "allowlist"),
+    (dispatch_looks_in_the_roots_tools, "allowlist"), (a_child_charges_only_itself, "charging"),
+    (NOBODY_IS_CHARGED, "charging"),
+    ((Usage, "billed", property(lambda self: self.input + self.cache_write)), "charging"),
+    ((Agent, "tree_usage", property(lambda self: self.usage)), "charging"), (results_are_not_written, "store"),
+    (nothing_is_written, "store"), (times_are_rounded, "store"),
+    ((journal, "_usage", lambda usage: (0, 0, 0, 0, 0, None)), "store"), (a_stop_stops_nothing, "cancel"),
+])  # fmt: skip
+def test_a_mutant_is_caught(monkeypatch: Patch, mutant: Any, check: str) -> None:
+    if callable(mutant):
+        mutant(monkeypatch)
+    else:
+        monkeypatch.setattr(*mutant)
     checks = selftest.run()
     assert check in failed(checks), checks
 
 
 def test_a_failed_check_makes_the_command_fail(console: Console, monkeypatch: Patch) -> None:
-    nobody_is_charged(monkeypatch)
+    monkeypatch.setattr(*NOBODY_IS_CHARGED)
     ran = console("doctor", "--selftest")
     assert ran.code == 1
     assert "✗ charging   0 tokens stand on the budget of a instead of 2007" in ran.out

@@ -15,19 +15,12 @@ import msgspec
 import pytest
 
 from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
     Envelope,
-    MessageAdded,
-    SessionStarted,
-    ToolFinished,
-    ToolStarted,
 )
-from friday_cli.core.protocol.messages import ToolCall, ToolResult, user
 from friday_cli.paths import store_path
 from friday_cli.store import Ownership, Store
 from tests.cli.console import Console, plain
-from tests.scenarios import numbered, results, said, tree
+from tests.scenarios import tree
 
 EVIL = "\x1b]0;owned\x07\x1b[31mred\u202e"
 
@@ -168,36 +161,6 @@ def test_one_agent_of_a_running_session_also_one_that_is_still_to_come(console: 
     assert (code, err) == (2, f"friday: Session {running.id[:8]} has no agent 'a.7'. It has: a, a.1.\n")
 
 
-def test_a_failed_call_is_shown_with_its_words(console: Console) -> None:
-    log = numbered(
-        ("a", SessionStarted(1, "s", "/work", "1.0")),
-        ("a", AgentStarted(1, "general", "t", "m")),
-        ("a", MessageAdded(user(f"go {EVIL}"))),
-        ("a", said("", ToolCall("c1", "read_file"), ToolCall("c2", "read_file"))),
-        ("a", ToolStarted("c1", "read_file", f"one {EVIL}")),
-        ("a", ToolFinished("c1", "read_file", "error")),
-        ("a", ToolStarted("c2", "read_file", "two")),
-        ("a", results(ToolResult("c1", "no such file", "error"), ToolResult("c2", "text"))),
-        ("a", AgentFinished(1, "completed", "done")),
-    )
-    running = Running(str(console.project), log)
-    with watching(console, running.id) as watcher:
-        running.write(5)
-        watcher.until("▸ read_file one")
-        running.write(2)
-        watcher.until("▸ read_file two")
-        assert not [line for line in watcher.lines if "✗" in line]
-        running.write()
-        running.end()
-        code, lines, _ = watcher.over()
-    assert code == 0
-    assert [line for line in lines if "✗" in line or "no such" in line] == [
-        "  ✗ read_file one red",
-        "      no such file",
-    ]
-    assert not [line for line in lines if "\x1b" in line or "\u202e" in line]
-
-
 @pytest.mark.parametrize("tree", [(), ("--tree",)])
 def test_ctrl_c_ends_it_without_a_word(console: Console, running: Running, tree: tuple[str, ...]) -> None:
     running.write(8)
@@ -223,21 +186,10 @@ def test_on_a_terminal_the_tree_is_drawn_in_place(console: Console, running: Run
     assert "tools run: read_file" in final
 
 
-def test_one_that_is_over_is_shown_and_that_is_all(console: Console) -> None:
-    session = console.keep()
+def test_one_that_is_over_is_shown_and_that_is_all(console: Console, session: str) -> None:
     ran = console("sessions", "show", session, "--follow")
     assert ran.code == 0
     assert ran.out.count("✓ delegate_task") == 1
     assert "main.py has 2 lines." in ran.out
     empty = console.keep(lambda session: [])
     assert "Nothing ran in this session." in console("sessions", "show", empty, "--follow").out
-
-
-def test_one_whose_process_died_is_ended_first(console: Console) -> None:
-    session = console.keep(lambda session: tree(session)[:14])
-    assert "interrupted" in console("sessions", "show", session, "--follow", "--tree").out
-
-
-def test_json_and_following_do_not_go_together(console: Console) -> None:
-    ran = console("sessions", "show", console.keep(), "--follow", "--json")
-    assert (ran.code, "--follow shows text." in ran.error) == (2, True)

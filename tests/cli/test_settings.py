@@ -9,8 +9,6 @@ import pytest
 from friday_cli.extensions.trust import is_trusted
 from tests.cli.console import Console
 
-# ---- config -----------------------------------------------------------------------------------------------------
-
 
 def test_path_names_the_file_whether_it_is_there_or_not(console: Console) -> None:
     assert console("config", "path").out == f"{console.config}\n"
@@ -33,16 +31,9 @@ def test_set_get_and_show_with_the_origin(console: Console) -> None:
 
 
 def test_set_keeps_comments(console: Console) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text('# mine\nmodel = "opus" # the good one\n')
+    console.configure('# mine\nmodel = "opus" # the good one\n')
     assert console("config", "set", "mode", "plan").code == 0
     assert console.config.read_text() == '# mine\nmodel = "opus" # the good one\nmode = "plan"\n'
-
-
-def test_set_says_when_a_variable_wins(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FRIDAY_MODE", "plan")
-    ran = console("config", "set", "mode", "edits")
-    assert "warning: FRIDAY_MODE sets it too, and wins" in ran.err
 
 
 def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,14 +42,13 @@ def test_unset_brings_the_default_back(console: Console, monkeypatch: pytest.Mon
     assert console("config", "unset", "limits.max_cost").err.startswith("friday: limits.max_cost is no longer set in ")
     assert console("config", "get", "limits.max_cost").out == "\n"
     assert "is not set in" in console("config", "unset", "limits.max_cost").err
-    console("config", "set", "mode", "edits")
     monkeypatch.setenv("FRIDAY_MODE", "plan")
+    assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "set", "mode", "edits").err
     assert "warning: FRIDAY_MODE sets it too, and wins" in console("config", "unset", "mode").err
 
 
 def test_header_values_are_shown_nowhere(console: Console) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
+    console.configure('[providers.own]\nbase_url = "http://127.0.0.1:9/v1"\nheaders = {x-secret = "s3cret"}\n')
     for argv in (("show",), ("show", "--json"), ("get", "providers"), ("get", "providers.own.headers.x-secret")):
         ran = console("config", *argv)
         assert ran.code == 0
@@ -66,22 +56,16 @@ def test_header_values_are_shown_nowhere(console: Console) -> None:
         assert "(hidden)" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("get", "subagentmodel"), "There is no setting subagentmodel. Did you mean subagent_model?"),
-        (("set", "modle", "x"), "There is no setting modle."),
-        (("set", "limits", "x"), "limits is a table."),
-        (("set", "limits.timeout", "300000"), "looks like milliseconds"),
-        (("set", "limits.max_turns", "many"), "expected a whole number"),
-        (("set", "mode", "yolo"), "is not one of"),
-        (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
-        (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
-        (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
-        (("set", "model"), "Missing argument 'VALUE'"),
-        (("unset", "modle"), "There is no setting modle."),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("get", "subagentmodel"), "There is no setting subagentmodel. Did you mean subagent_model?"),
+    (("set", "modle", "x"), "There is no setting modle."), (("set", "limits", "x"), "limits is a table."),
+    (("set", "limits.timeout", "300000"), "looks like milliseconds"),
+    (("set", "limits.max_turns", "many"), "expected a whole number"), (("set", "mode", "yolo"), "is not one of"),
+    (("set", "model", "nonsense-9"), "Unknown model 'nonsense-9'"),
+    (("set", "subagent_model", "nowhere/x"), "Unknown provider 'nowhere'"),
+    (("set", "permissions.deny", "bash(rm *"), "Not a permission rule: 'bash(rm *'."),
+    (("set", "model"), "Missing argument 'VALUE'"), (("unset", "modle"), "There is no setting modle."),
+])  # fmt: skip
 def test_what_cannot_be_set_or_read(console: Console, argv: tuple[str, ...], words: str) -> None:
     ran = console("config", *argv)
     assert (ran.code, ran.out) == (2, "")
@@ -94,9 +78,6 @@ def test_a_file_that_is_no_text(console: Console) -> None:
     console.config.write_bytes(b'model = "\xff"\n')
     ran = console("config", "show")
     assert (ran.code, ran.error) == (2, f"{console.config}:1: is not UTF-8 text. Save it as UTF-8.")
-
-
-# ---- trust ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

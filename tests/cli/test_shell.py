@@ -32,9 +32,6 @@ COMMANDS = {
 EVERY = [(), *((name,) for name in COMMANDS), *((name, sub) for name, subs in COMMANDS.items() for sub in subs)]
 
 
-# ---- help -------------------------------------------------------------------------------------------------------
-
-
 def test_help_lists_the_commands_in_their_order_with_examples(console: Console) -> None:
     ran = console("--help")
     assert ran.code == 0
@@ -74,19 +71,16 @@ def test_version(console: Console) -> None:
         assert (console(name).out, console.process(name).out) == (f"friday {__version__}\n",) * 2
 
 
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (("nope",), "No such command 'nope'. See `friday --help`."),
-        (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
-        (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
-        (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
-        (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
-        (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
-        (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
-        (("ask", "--effort", "huge", "x"), "is not one of"),
-    ],
-)
+@pytest.mark.parametrize(("argv", "words"), [
+    (("nope",), "No such command 'nope'. See `friday --help`."),
+    (("What is this?",), "To ask that, write friday ask, and the prompt in quotes. See `friday --help`."),
+    (("sesions",), "Did you mean 'sessions', 'permissions'? See `friday --help`."),
+    (("--nope",), "No such option: --nope (Possible options: --mode, --model). See `friday --help`."),
+    (("models", "extra"), "Got unexpected extra argument (extra). See `friday models --help`."),
+    (("models", "\x1b[31mred\x1b[0m"), "Got unexpected extra argument"),
+    (("sessions", "nope"), "No such command 'nope'. See `friday sessions --help`."),
+    (("ask", "--effort", "huge", "x"), "is not one of"),
+])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_2(console: Console, argv: tuple[str, ...], words: str) -> None:
     ran = console(*argv)
     assert (ran.code, ran.out) == (2, "")
@@ -102,11 +96,7 @@ def test_no_summary_of_a_command_is_cut_off_at_80_columns(console: Console, monk
         assert cut == [], group or "friday"
 
 
-# ---- closed ends ------------------------------------------------------------------------------------------------
-
-
-def test_head_takes_what_it_wants_and_nothing_complains(console: Console) -> None:
-    session = console.keep()
+def test_head_takes_what_it_wants_and_nothing_complains(console: Console, session: str) -> None:
     script = f'"$0" -m friday_cli sessions export {session} -f json | head -1; echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(
         ["bash", "-c", script, sys.executable], capture_output=True, text=True, cwd=console.project, env=console.env,
@@ -131,15 +121,13 @@ def test_ends_that_are_closed_or_full(console: Console, closed: str, code: int) 
         assert len(ran.stderr.splitlines()) <= 1
 
 
-def test_an_encoding_that_knows_few_signs(console: Console) -> None:
-    session = console.keep()
+def test_an_encoding_that_knows_few_signs(console: Console, session: str) -> None:
     ran = console.process("sessions", "show", session, PYTHONIOENCODING="ascii")
     assert ran.code == 0
     assert "? delegate_task researcher" in ran.out
 
 
-def test_control_c_is_130(console: Console) -> None:
-    session = console.keep()
+def test_control_c_is_130(console: Console, session: str) -> None:
     ran = console.terminal("sessions", "delete", session, says=[("[y/N]", "\x03")])
     assert ran.code == 130
     assert console("sessions", "list").rows
@@ -178,9 +166,6 @@ def test_a_pipe_that_broke_is_the_callers(console: Console, monkeypatch: pytest.
         run(["sessions", "list"])
 
 
-# ---- Tab --------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bash(console: Console, tmp_path: Path) -> Path:
     """A folder with a `friday` to run, and the script that bash is given."""
@@ -209,8 +194,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_bash_offers_commands_profiles_sessions_and_models(console: Console, bash: Path) -> None:
-    session = console.keep()
+def test_bash_offers_commands_profiles_sessions_and_models(console: Console, session: str, bash: Path) -> None:
     console.profile(console.friday_home / "profiles", "reviewer")
     assert tab(console, bash, "") == list(COMMANDS)
     assert tab(console, bash, "profiles", "show", "re") == ["researcher", "reviewer"]
@@ -224,8 +208,7 @@ def test_bash_offers_commands_profiles_sessions_and_models(console: Console, bas
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_tab_is_quiet_where_something_is_wrong(console: Console, bash: Path) -> None:
-    console.friday_home.mkdir()
-    console.config.write_text("broken = ")
+    console.configure("broken = ")
     assert tab(console, bash, "profiles", "show", "") == []
     assert tab(console, bash, "ask", "--model", "") == []
     (console.friday_home / "data").mkdir()
@@ -248,9 +231,6 @@ def test_what_zsh_evaluates_is_harmless(console: Console) -> None:
     )
     ran = console.process(_FRIDAY_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="friday profiles show sl")
     assert '"sly":"touch owned touch owned touch owned"' in ran.out
-
-
-# ---- on a terminal ----------------------------------------------------------------------------------------------
 
 
 def test_help_uses_a_wide_terminal(console: Console) -> None:

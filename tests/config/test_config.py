@@ -213,7 +213,7 @@ class TestErrors:
             ("[providers.a]\napi_key = 'sk-1234'", 2, "providers.a.api_key", "friday auth set a"),
             ("[providers.a]\nkey_env = 'sk-1234'", 2, "providers.a.key_env", "NAME of an environment variable"),
             ("[providers.a]\nbase_url = 'http://u:p@x'", 2, "providers.a.base_url", "without a password"),
-            ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "small letters"),
+            ("[providers.'A b']\napi = 'chat'", 1, "providers.A b", "lower-case letters"),
             (
                 "[agents.delegation.context]\nbrain_write_scope = 'all'",
                 2,

@@ -131,7 +131,7 @@ def test_what_a_person_types_is_read_as_the_setting_needs_it(
         ("moddel", "a", "Did you mean model?"),
         ("limits", "3", "limits.max_turns"),
         ("providers.work", "3", "providers.work.base_url"),
-        ("providers.Work.api", "chat", "small letters"),
+        ("providers.Work.api", "chat", "lower-case letters"),
         ("limits.timeout", "300000", "milliseconds"),
         ("mode", "yolo", "ask, edits, plan, auto"),
         ("providers.work.key_env", "sk-1-2", "NAME of an environment variable"),

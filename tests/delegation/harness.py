@@ -60,6 +60,7 @@ class Shelf:
 
     def __init__(self, path: Path) -> None:
         self._drawers = self.shelves.setdefault(str(path), {})
+        self.notes = ShelfNotes()
 
     async def open(self) -> None: ...
 
@@ -83,12 +84,16 @@ class Shelf:
     def journal(self, session: str) -> Drawer:
         return self._drawers[session]
 
-    def memory(self, project: str, session: str, **_: object) -> Notes:
-        return Notes()
-
     async def sync(self) -> None: ...
 
     async def close(self) -> None: ...
+
+
+class ShelfNotes:
+    """The notes of a store in memory: none are kept."""
+
+    def for_session(self, project: str, session: str, **_: object) -> Notes:
+        return Notes()
 
 
 class Drawer(MemoryJournal):

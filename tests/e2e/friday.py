@@ -7,8 +7,8 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ from friday_cli.frontends.oneshot.options import parse
 from friday_cli.frontends.oneshot.run import ask
 from friday_cli.llm.transport import http, sdk
 from friday_cli.llm.transport.idle_timeout import IdleTimeout
-from tests.servers.fake_model_server import Brain
+from tests.servers.fake_model_server import Brain, Rule, Wire, thinking
 
 KEY = "sk-canary-0123456789abcdefghij"
 ROOT = Path(__file__).parents[2]
@@ -90,6 +90,16 @@ class Friday:
             encoding="utf-8",
         )
         self.setenv("ANTHROPIC_API_KEY" if name == "anthropic" else "OWN_API_KEY", KEY)
+
+    @contextmanager
+    def meets(
+        self, rule: Rule, wire: Wire = "messages", *, transport: str = "http", extra: str = ""
+    ) -> Iterator[Brain]:
+        """A service that answers by `rule` and is the one in the settings; every request to it was sound."""
+        with thinking(rule, wire) as brain:
+            self.reach(brain, transport=transport, extra=extra)
+            yield brain
+        assert brain.complaints == []
 
     def plays(self, text: str) -> None:
         """Use the scripted model with a scenario in YAML."""

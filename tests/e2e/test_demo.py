@@ -101,24 +101,17 @@ def test_a_folder_with_nothing_and_one_with_more_than_is_counted(friday: Friday)
         assert words in many
 
 
-@pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [
-        ("Make a survey with sub-agents, please", OVERVIEW),
-        ("What does this project do?", OVERVIEW),
-        ("find the folder with tests", OVERVIEW),
-        ("Find app?", "**1 line** with the text `app` (`grep`)\n\n- `src/app.py:1` `class App:`\n\n**2 files** with"),
-        ("find `no such text`", "**0 lines** with the text `no such text` (`grep`)"),
-        ("find {last}", "**0 lines** with the text `{last}` (`grep`)"),
-        ("read the pyproject.toml", "`pyproject.toml` as `read_file` shows it:\n\n```\n1\t[project]"),
-        ("read /etc/passwd", "`read_file` failed: “"),
-        ("run `echo hi`", "`echo hi` ended so:\n\n```\nhi\n[exit 0"),
-        ("run touch made", "`touch made` was refused: “Not permitted"),
-        ("run the tests", CANNOT),
-        ("Why is the sky blue?", CANNOT),
-        ("hello", CANNOT),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "expected"), [
+    ("Make a survey with sub-agents, please", OVERVIEW), ("What does this project do?", OVERVIEW),
+    ("find the folder with tests", OVERVIEW),
+    ("Find app?", "**1 line** with the text `app` (`grep`)\n\n- `src/app.py:1` `class App:`\n\n**2 files** with"),
+    ("find `no such text`", "**0 lines** with the text `no such text` (`grep`)"),
+    ("find {last}", "**0 lines** with the text `{last}` (`grep`)"),
+    ("read the pyproject.toml", "`pyproject.toml` as `read_file` shows it:\n\n```\n1\t[project]"),
+    ("read /etc/passwd", "`read_file` failed: “"), ("run `echo hi`", "`echo hi` ended so:\n\n```\nhi\n[exit 0"),
+    ("run touch made", "`touch made` was refused: “Not permitted"), ("run the tests", CANNOT),
+    ("Why is the sky blue?", CANNOT), ("hello", CANNOT),
+])  # fmt: skip
 def test_requests(friday: Friday, project: Path, prompt: str, expected: str) -> None:
     ran = friday(prompt, model="demo")
     assert ran.out.startswith(expected) or (expected in ran.out and expected not in (OVERVIEW, CANNOT)), ran.out
@@ -126,15 +119,12 @@ def test_requests(friday: Friday, project: Path, prompt: str, expected: str) -> 
     assert not (project / "made").exists()
 
 
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (("--deny", "delegate_task"), "**coder** was not started; `delegate_task` was refused: “"),
-        (("--deny", "grep"), "**a.3 analyst**, failed (reported): `grep` was refused: “"),
-        (("--profile", "general"), "The demo needs delegate_task for that, which this agent does not have."),
-        ((), "**a.1 researcher**, completed (iterations): The demo was stopped here."),
-    ],
-)
+@pytest.mark.parametrize(("argv", "expected"), [
+    (("--deny", "delegate_task"), "**coder** was not started; `delegate_task` was refused: “"),
+    (("--deny", "grep"), "**a.3 analyst**, failed (reported): `grep` was refused: “"),
+    (("--profile", "general"), "The demo needs delegate_task for that, which this agent does not have."),
+    ((), "**a.1 researcher**, completed (iterations): The demo was stopped here."),
+])  # fmt: skip
 def test_what_is_in_its_way_is_named(friday: Friday, project: Path, argv: tuple[str, ...], expected: str) -> None:
     friday.profile("researcher", "maxIterations: 1")
     assert expected in friday(PROMPT, *argv, model="demo").out

@@ -43,9 +43,6 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, wr
 SPOKEN = "agents: {a: [{text: well}]}"
 
 
-# ---- plain ends ----------------------------------------------------------------------
-
-
 def test_0_done(friday: Friday) -> None:
     friday.plays(SPOKEN)
     found = whole(friday.json("hi"), 0, "completed", "done")
@@ -53,28 +50,14 @@ def test_0_done(friday: Friday) -> None:
     assert friday("hi").out == "well\n"
 
 
-FAILING = "agents: {a: [{text: so far, truncate_after: 1, fail: {kind: %s, message: it broke}}]}"
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"), [("invalid", 1), ("auth", 1), ("quota", 1), ("refusal", 1), ("not_found", 1)]
-)
-def test_1_failed(friday: Friday, kind: str, code: int) -> None:
-    friday.plays(FAILING % kind)
-    found = whole(friday.json("hi"), code, "failed", "refusal" if kind == "refusal" else "provider")
+def test_1_failed(friday: Friday) -> None:
+    friday.plays("agents: {a: [{text: so far, truncate_after: 1, fail: {kind: refusal, message: it broke}}]}")
+    found = whole(friday.json("hi"), 1, "failed", "refusal")
     assert (found["result"], found["error"]) == ("so far", "it broke")
     ran = friday("hi")
-    assert (ran.code, ran.out) == (code, "so far\n")
+    assert (ran.code, ran.out) == (1, "so far\n")
     assert any("partial" in line for line in ran.lines)
     assert any("it broke" in line for line in ran.lines)
-
-
-@pytest.mark.parametrize("kind", ["rate", "overloaded", "server", "network", "truncated", "stall", "garbled", "empty"])
-def test_75_later(friday: Friday, kind: str) -> None:
-    friday.hurry()
-    friday.plays("agents: {a: {turns: [{fail: {kind: %s, message: it broke}}], repeat: last}}" % kind)  # noqa: UP031
-    found = whole(friday.json("hi"), 75, "failed", "provider")
-    assert (found["result"], found["error"]) == ("", "it broke")
 
 
 def test_3_no_model(friday: Friday) -> None:
@@ -111,17 +94,6 @@ def test_4_refused_and_then_silent(friday: Friday) -> None:
     whole(friday.json("hi"), 4, "failed", "provider")
 
 
-def test_0_refused_and_answered_all_the_same(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: bash, arguments: {command: make all}}]}, {text: I could not look.}]}")
-    found = whole(friday.json("hi"), 0, "completed", "done")
-    assert len(found["denials"]) == 1
-    ran = friday("hi")
-    assert ran.out == "I could not look.\n"
-    assert [line for line in ran.lines if line.startswith("friday: denied: a bash make all: ")]
-
-
-# ---- limits ----------------------------------------------------------------------------
-
 PLENTY = """
 price: {input: 10.0, output: 10.0}
 agents:
@@ -138,13 +110,10 @@ agents:
 """
 
 
-@pytest.mark.parametrize(
-    ("limit", "stop"),
-    [
-        (("--max-turns", "2"), "iterations"), (("--max-tokens", "30000"), "tokens"), (("--max-cost", "0.3"), "cost"),
-        (("--timeout", "0.3"), "time"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "stop"), [
+    (("--max-turns", "2"), "iterations"), (("--max-tokens", "30000"), "tokens"), (("--max-cost", "0.3"), "cost"),
+    (("--timeout", "0.3"), "time"),
+])  # fmt: skip
 def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], stop: str) -> None:
     friday.plays(PLENTY)
     ran = friday.json("dig", *limit)
@@ -163,21 +132,12 @@ def test_5_limits_over_the_whole_tree(friday: Friday, limit: tuple[str, str], st
     assert f"cut short: the {stop} limit was reached" in ran.err
 
 
-def test_5_nothing_was_said(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: list_dir}]}, {fail: {kind: invalid}}]}")
-    found = whole(friday.json("hi", "--max-turns", "1"), 5, "failed", "iterations")
-    assert "No wrap-up" in found["error"]
-
-
-@pytest.mark.parametrize(
-    ("limit", "words"),
-    [
-        ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
-        ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
-        ("--timeout=0", "a number > 0"), ("--timeout=nan", "a number > 0"), ("--timeout=600000", "looks like milliseconds"),
-        ("--timeout=inf", "looks like milliseconds"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("limit", "words"), [
+    ("--max-turns=0", "a whole number >= 1"), ("--max-turns=-1", "a whole number >= 1"),
+    ("--max-tokens=0", "a whole number >= 1"), ("--max-cost=-1", "a number >= 0"), ("--max-cost=nan", "a number >= 0"),
+    ("--timeout=0", "a number > 0"), ("--timeout=nan", "a number > 0"), ("--timeout=600000", "looks like milliseconds"),
+    ("--timeout=inf", "looks like milliseconds"),
+])  # fmt: skip
 def test_2_limits_that_are_none(friday: Friday, limit: str, words: str) -> None:
     friday.plays(SPOKEN)
     ran = friday.json("hi", limit)
@@ -193,41 +153,6 @@ def test_5_limits_that_leave_no_room_at_all(friday: Friday, limit: str) -> None:
     assert (found["result"], found["usage"]["output_tokens"]) == ("", 0)
 
 
-def test_2_a_cost_limit_for_a_model_without_a_price(friday: Friday) -> None:
-    friday.plays(SPOKEN)
-    ran = friday.json("hi", "--max-cost", "1")
-    whole(ran, 2, "failed", None)
-    said(ran, "The price of scripted/play is unknown")
-
-
-# ---- wrong use -----------------------------------------------------------------------------
-
-
-def broken_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text("model = [\n", encoding="utf-8")
-    return ()
-
-
-def wrong_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('mode = "ask"\nmodle = "opus"\n', encoding="utf-8")
-    return ()
-
-
-def bad_rule(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', encoding="utf-8")
-    return ()
-
-
-def bad_model(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_text('subagent_model = "gtp-9"\n', encoding="utf-8")
-    return ()
-
-
-def binary_config(friday: Friday) -> tuple[str, ...]:
-    friday.config.write_bytes(b"\xff\xfe\x00model")
-    return ()
-
-
 def damaged_store(friday: Friday) -> tuple[str, ...]:
     (friday.home / "data").mkdir()
     (friday.home / "data" / "friday.db").write_bytes(b"this is no database" * 400)
@@ -239,7 +164,7 @@ def bad_scenario(friday: Friday) -> tuple[str, ...]:
     return ()
 
 
-WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], int, str]] = {
+WRONG: dict[str, tuple[tuple[str, ...] | bytes | Callable[[Friday], tuple[str, ...]], int, str]] = {
     "model": (("-m", "gtp-9"), 2, "Unknown model 'gtp-9'"),
     "provider": (("-m", "opnai/gpt"), 2, "Unknown provider 'opnai'. Did you mean 'openai'?"),
     "scenario without its file": (("-m", "scripted/tour"), 2, "Write scripted:FILE"),
@@ -261,18 +186,18 @@ WRONG: dict[str, tuple[tuple[str, ...] | Callable[[Friday], tuple[str, ...]], in
     "schema of no sense": (("--json-schema", '{"type": "cow"}'), 2, "schema is not valid"),
     "schema that is a list": (("--json-schema", "list.json"), 2, "must be a JSON object"),
     "config file": (("--config", "none.toml"), 2, "none.toml"),
-    "broken config": (broken_config, 2, "config.toml:"),
-    "unknown key": (wrong_config, 2, "config.toml:2: modle: unknown key. Did you mean model?"),
+    "broken config": (b"model = [", 2, "config.toml:"),
+    "unknown key": (b'mode = "ask"\nmodle = "opus"\n', 2, "config.toml:2: modle: unknown key. Did you mean model?"),
     "unknown tool in a rule": (
-        bad_rule,
-        2,
+        b'mode = "ask"\n[permissions]\ndeny = [\n  "bsh(rm *)",\n]\n', 2,
         "config.toml:4: permissions.deny: The rule bsh(rm *) names no tool. Did you",
     ),
-    "unknown model of sub-agents": (bad_model, 2, "subagent_model: Unknown model 'gtp-9'"),
-    "binary config": (binary_config, 2, "config.toml"),
+    "unknown model of sub-agents": (b'subagent_model = "gtp-9"\n', 2, "subagent_model: Unknown model 'gtp-9'"),
+    "binary config": (b"\xff\xfe\x00model", 2, "config.toml"),
     "store": (damaged_store, 1, "friday.db"),
     "empty prompt": ((), 2, "The prompt is empty"),
-}
+}  # fmt: skip
+"""Arguments, the content of the settings or what prepares it; the exit code; the words."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -281,7 +206,9 @@ def test_wrong_use_is_one_line(friday: Friday, name: str) -> None:
     (friday.project / "list.json").write_text("[]", encoding="utf-8")
     friday.plays(SPOKEN)
     given, code, words = WRONG[name]
-    argv = given(friday) if callable(given) else given
+    if isinstance(given, bytes):
+        friday.config.write_bytes(given)
+    argv = given(friday) if callable(given) else () if isinstance(given, bytes) else given
     prompt = " " if name == "empty prompt" else "hi"
     ran = friday.json(prompt, *argv)
     whole(ran, code, "failed", None)
@@ -313,18 +240,6 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
     again = friday("more", "-r", "7f")
     assert (again.code, again.out) == (1, "")
     said(again, "Sessions cannot be saved")
-
-
-def test_a_file_that_cannot_be_read_is_told(friday: Friday) -> None:
-    friday.plays("agents: {a: [{calls: [{name: read_file, arguments: {path: gone.txt}}]}, {text: '{results}'}]}")
-    (friday.project / "b.bin").write_bytes(b"\0\1\2")
-    ran = friday("what is in @b.bin and @gone.txt?")
-    assert ran.code == 0
-    assert "gone.txt" in ran.out
-    assert any("@b.bin: it is not a text file." in line for line in ran.lines)
-
-
-# ---- streams that go away ----------------------------------------------------------------
 
 
 def test_closed_standard_output(friday: Friday) -> None:

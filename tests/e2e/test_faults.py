@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.friday import Friday, Ran
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, sse, thinking
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, sse
 from tests.servers.script_player import DROP, HANG, RESET, Fault, Reply, Wait, document
 from tests.timing import paced
 
@@ -166,10 +166,8 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, p
     case = CASES[name]
     if name.startswith("F13"):
         friday.impatient(0.2 * pace)
-    with thinking(case.play, wire) as brain:
-        friday.reach(brain, transport=transport)
+    with friday.meets(case.play, wire, transport=transport) as brain:
         ran = friday.json("what is the answer?")
-    sound(brain)
     assert ran.code == ran.document["exit_code"] == case.code
     assert len(brain.turns) == case.tries, friday.attempts()
     ended(ran, "a", case)
@@ -181,8 +179,7 @@ def test_the_main_agent(friday: Friday, name: str, wire: Wire, transport: str, p
 @pytest.mark.parametrize("transport", ["http", "sdk"])
 @pytest.mark.parametrize("wire", WIRES)
 def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire, transport: str) -> None:
-    with thinking(CASES["F34 no such model"].play, wire) as brain:
-        friday.reach(brain, transport=transport)
+    with friday.meets(CASES["F34 no such model"].play, wire, transport=transport) as brain:
         for listed, words in (
             (
                 ("claude-test-2", "m-10", "other"),
@@ -194,7 +191,6 @@ def test_f34_names_near_to_a_model_that_is_not_there(friday: Friday, wire: Wire,
             ran = friday.json("what is the answer?")
             assert ran.code == 1
             assert words in one_sentence(ran.document["error"]), ran.document["error"]
-    sound(brain)
     assert len(brain.turns) == 2, "the list is asked for, the reply not again"
 
 
@@ -224,10 +220,8 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
             calls=[("delegate_tasks", {"tasks": [{**task, "task": f"#{k} find the answer"} for k in (*kids, "well")]})]
         )
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain, transport=transport, extra=CROWD)
+    with friday.meets(rule, wire, transport=transport, extra=CROWD) as brain:
         ran = friday.json("what is the answer?")
-    sound(brain)
     assert (ran.code, ran.document["result"]) == (0, "They failed.")
     _, *reports = brain.by("root")[-1].last.split("# Task ")
     assert len(reports) == len(kids) + 1
@@ -248,7 +242,7 @@ def test_sub_agents_with_a_fault_each(friday: Friday, wire: Wire, transport: str
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", ["F1 rate limit", "F5 internal 500", "F9 reset at once", "F10 reset in the text",
-                                  "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event"])  # fmt: skip
+                                  "F12 no end mark", "F13 silence", "F16 overloaded inside", "F23 a broken event", "F28 only thinking"])  # fmt: skip
 @paced
 def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name: str, wire: Wire, pace: float) -> None:
     case = CASES[name]
@@ -258,26 +252,19 @@ def test_a_fault_that_passes_leaves_no_trace_in_the_answer(friday: Friday, name:
     def rule(turn: Turn) -> Say | Reply:
         return case.play(turn) if turn.tries == 0 else SPOKEN
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire) as brain:
         ran = friday.json("what is the answer?")
-    sound(brain)
     assert (ran.code, ran.document["result"], ran.document["error"]) == (0, "The answer is forty-two.", None)
     assert len(brain.turns) == 2
 
 
 @pytest.mark.parametrize("transport", ["http", "sdk"])
-@pytest.mark.parametrize(
-    ("base_url", "proxy", "words"),
-    [
-        ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
-        ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
-        ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
-    ],
-)
-def test_f8_a_service_that_cannot_be_reached(
-    friday: Friday, base_url: str, proxy: str, words: str, transport: str
-) -> None:
+@pytest.mark.parametrize(("base_url", "proxy", "words"), [
+    ("http://127.0.0.1:9", "", "Cannot reach Anthropic at 127.0.0.1:9"),
+    ("https://nowhere.invalid", "", "Cannot reach Anthropic at nowhere.invalid"),
+    ("https://nowhere.invalid", "http://me:hush@127.0.0.1:9", "through the proxy http://127.0.0.1:9"),
+])  # fmt: skip
+def test_f8_no_service_is_reached(friday: Friday, base_url: str, proxy: str, words: str, transport: str) -> None:
     friday.config.write_text(
         f'[providers.anthropic]\nbase_url = "{base_url}"\ntransport = "{transport}"\n', encoding="utf-8"
     )

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.servers.fake_model_server import WIRES, Say, Turn, Wire, thinking
+from tests.servers.fake_model_server import WIRES, Say, Turn, Wire
 
 ECHO = "agents: {a: [{text: '{last}'}]}"
 DOT = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-
-
-# ---- standard input ---------------------------------------------------------------------
 
 
 def test_piped_input_is_added_to_the_prompt(friday: Friday) -> None:
@@ -71,24 +68,11 @@ def test_an_input_that_never_closes_does_not_hang(friday: Friday, monkeypatch: p
     assert "nothing came from standard input in 0 s; going on without it" in ran.err
 
 
-def test_a_file_as_input(friday: Friday) -> None:
-    friday.plays(ECHO)
-    path = friday.project / "in.txt"
-    path.write_text("content\n", encoding="utf-8")
-    with path.open("rb") as file:
-        assert friday.run("hi", stdin=file).out == "hi\n\n<stdin>\ncontent\n</stdin>\n"
-
-
 def test_too_much_input(friday: Friday) -> None:
     friday.plays(ECHO)
     with Path("/dev/zero").open("rb") as zeros:
         ran = friday.run("-", stdin=zeros)
     assert (ran.code, "longer than 10 MB" in ran.err) == (2, True)
-
-
-def test_a_prompt_that_looks_like_an_option(friday: Friday) -> None:
-    friday.plays(ECHO)
-    assert friday("--", "--help me").out == "--help me\n"
 
 
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
@@ -102,9 +86,6 @@ def test_a_prompt_and_a_folder_that_are_no_text(friday: Friday, output: str) -> 
     assert friday.run("again", "-c", "-C", folder, "--output-format", output).code == 0
     for line in ran.out.splitlines() if output != "text" else ():
         json.loads(line)
-
-
-# ---- files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -125,10 +106,8 @@ def test_files_and_pictures_named_in_the_prompt(friday: Friday, wire: Wire) -> N
         assert "hush" not in text
         return Say("seen")
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire):
         ran = friday('see @dot.png, @"notes of mine.txt", @sub/x.py. and @sub; mail me@sub and @nobody; @.env')
-    assert brain.complaints == []
     assert (ran.code, ran.out) == (0, "seen\n")
     assert any("@.env: it may hold secrets" in line for line in ran.lines)
 
@@ -160,8 +139,6 @@ def _echo(friday: Friday) -> Path:
     return path
 
 
-# ---- a schema for the answer ----------------------------------------------------------------
-
 SCHEMA = json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 
 
@@ -172,11 +149,9 @@ def test_an_answer_that_fits_the_schema(friday: Friday, wire: Wire) -> None:
         return Say('```json\n{"n": 7}\n```' if len(brain.turns) > 1 else '{"n": 7}')
 
     (friday.project / "schema.json").write_text("\ufeff" + SCHEMA, encoding="utf-8")
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire) as brain:
         for given in (SCHEMA, "schema.json"):
             assert friday("count", "--json-schema", given).out == '{"n": 7}\n'
-    assert brain.complaints == []
 
 
 def test_an_answer_that_is_mended(friday: Friday) -> None:
@@ -187,10 +162,8 @@ def test_an_answer_that_is_mended(friday: Friday) -> None:
         assert complaints[turn.turn] in turn.last
         return Say(says[turn.turn])
 
-    with thinking(rule) as brain:
-        friday.reach(brain)
+    with friday.meets(rule) as brain:
         ran = friday.json("count", "--json-schema", SCHEMA)
-    assert brain.complaints == []
     assert (ran.code, ran.document["result"], len(brain.turns)) == (0, '{"n": 7}', 3)
 
 
@@ -199,10 +172,3 @@ def test_an_answer_that_never_fits(friday: Friday) -> None:
     ran = friday.json("count", "--json-schema", SCHEMA)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (1, "failed", "reported")
     assert "wrong form: it is not JSON" in ran.document["error"]
-
-
-def test_the_schema_is_for_one_prompt(friday: Friday) -> None:
-    friday.plays("agents: {a: {turns: [{text: '{\"n\": 1}'}, {text: plain words}]}}")
-    assert friday("count", "--json-schema", SCHEMA).code == 0
-    friday.plays("agents: {a: [{text: plain words}]}")
-    assert friday("and now?", "-c").out == "plain words\n"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.friday import Friday
 from tests.e2e.test_faults import SPOKEN, one_sentence, refused, until
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse, thinking
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, events, reply, sse
 from tests.servers.script_player import HANG, Reply, Wait
 from tests.timing import paced
 
@@ -24,21 +24,17 @@ def _quick(friday: Friday) -> None:
     (friday.project / "a.txt").write_text("alpha\n", encoding="utf-8")
 
 
-def sound(brain: Brain) -> None:
-    assert brain.complaints == []
+def played(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
+    """A run with `rule`, and the brain."""
+    with friday.meets(rule, wire) as brain:
+        return friday.json("go", *argv), brain
 
 
 def done(friday: Friday, rule: Any, wire: Wire, *argv: str) -> tuple[Any, Brain]:
-    """The document of a run that must end well, and the brain."""
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
-        ran = friday.json("go", *argv)
-    sound(brain)
+    """As `played`; it must end well."""
+    ran, brain = played(friday, rule, wire, *argv)
     assert (ran.code, ran.document["status"], ran.document["stop_reason"]) == (0, "completed", "done"), ran.err
     return ran, brain
-
-
-# ---- waits and bytes -----------------------------------------------------------------
 
 
 @on_every_wire
@@ -55,9 +51,7 @@ def test_f14_pings_alone_are_no_life(friday: Friday, wire: Wire, pace: float) ->
     ping = b'event: ping\ndata: {"type": "ping"}\n\n' if wire == "messages" else b": ping\n\n"
     steps = [step for _ in range(1_000) for step in (ping, Wait(0.05))]  # for 50 s
     friday.impatient(0.15 * pace)
-    with thinking(lambda t: Reply(*steps), wire) as brain:
-        friday.reach(brain)
-        ran = friday.json("go")
+    ran, brain = played(friday, lambda t: Reply(*steps), wire)
     assert (ran.code, len(brain.turns)) == (75, 2)
     assert "sent no events" in one_sentence(ran.document["error"])
 
@@ -101,9 +95,6 @@ def test_f24_the_wrong_content_type_is_no_matter(friday: Friday, wire: Wire) -> 
         assert len(brain.turns) == 1
 
 
-# ---- streams that stray ---------------------------------------------------------------
-
-
 def strayed(wire: Wire) -> dict[str, list[Any]]:
     """Streams that a client must be able to read, each with the text "The answer is forty-two."."""
     found = {"F29 unknown events": [{"type": "new.event", "x": [1]}, *events(wire, SPOKEN)]}
@@ -136,9 +127,6 @@ def test_streams_that_stray(friday: Friday, wire: Wire, name: str) -> None:
     assert ran.document["result"] == "The answer is forty-two."
     assert len(brain.turns) == 1
     assert all(n >= 0 for n in ran.document["usage"].values())
-
-
-# ---- tool calls ------------------------------------------------------------------------
 
 
 BAD_ARGUMENTS = {
@@ -179,10 +167,7 @@ def test_f20_arguments_that_are_merely_odd_are_taken(friday: Friday, wire: Wire)
 
 @on_every_wire
 def test_f19_unreadable_arguments_again_and_again_end_the_run(friday: Friday, wire: Wire) -> None:
-    with thinking(lambda t: Say(f"try {t.turn}", [("read_file", '{"path')]), wire) as brain:
-        friday.reach(brain)
-        ran = friday.json("go")
-    sound(brain)
+    ran, brain = played(friday, lambda t: Say(f"try {t.turn}", [("read_file", '{"path')]), wire)
     assert (ran.code, ran.document["stop_reason"], len(brain.turns)) == (1, "loop", 3)
     assert "arguments that cannot be read" in one_sentence(ran.document["error"])
     assert "try 2" in ran.document["result"]
@@ -263,9 +248,6 @@ def test_f38_what_a_file_says_is_no_permission(friday: Friday, wire: Wire) -> No
     assert [d["tool"] for d in ran.document["denials"]] == ["bash"]
 
 
-# ---- the ends of a reply -----------------------------------------------------------------
-
-
 @on_every_wire
 def test_f30_a_text_that_was_cut_goes_on(friday: Friday, wire: Wire) -> None:
     pieces = ["One, ", "two, ", "three."]
@@ -288,10 +270,7 @@ def test_f30_a_call_that_was_cut_is_not_run(friday: Friday, wire: Wire) -> None:
 
 @on_every_wire
 def test_f30_a_reply_that_is_always_cut_ends(friday: Friday, wire: Wire) -> None:
-    with thinking(lambda t: Say(f"part {t.turn} ", stop="max_tokens"), wire) as brain:
-        friday.reach(brain)
-        ran = friday.json("go")
-    sound(brain)
+    ran, brain = played(friday, lambda t: Say(f"part {t.turn} ", stop="max_tokens"), wire)
     assert (ran.code, ran.document["status"], len(brain.turns)) == (1, "failed", 4)
     assert "output limit" in one_sentence(ran.document["error"])
     assert "part 3" in ran.document["result"]
@@ -317,10 +296,7 @@ def test_f32_a_full_context_is_compacted_once(friday: Friday, wire: Wire, status
 @on_every_wire
 def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) -> None:
     full = refused(400, "context_length_exceeded", "prompt is too long")
-    with thinking(lambda t: full, wire) as brain:
-        friday.reach(brain)
-        ran = friday.json("go")
-    sound(brain)
+    ran, brain = played(friday, lambda t: full, wire)
     assert (ran.code, ran.document["stop_reason"]) == (1, "context")
     assert len(brain.turns) <= 4
     assert "full and could not be compacted" in one_sentence(ran.document["error"])
@@ -330,50 +306,15 @@ def test_f32_a_context_that_stays_full_ends_the_run(friday: Friday, wire: Wire) 
 @on_every_wire
 def test_f31_the_session_stays_usable_after_a_refusal(friday: Friday, wire: Wire) -> None:
     rule = lambda t: SPOKEN if "again" in t.last else Say("I will", stop="refusal")  # noqa: E731
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire):
         assert friday.json("do it").code == 1
         ran = friday.json("again, kindly", "-c")
-    sound(brain)
     assert (ran.code, ran.document["result"]) == (0, "The answer is forty-two.")
 
 
 @on_every_wire
-def test_f28_an_empty_reply_is_asked_for_again(friday: Friday, wire: Wire) -> None:
-    ran, brain = done(friday, lambda t: SPOKEN if t.tries else Say(thinking="hm"), wire)
-    assert ran.document["result"] == "The answer is forty-two."
-    assert len(brain.turns) == 2
-
-
-# ---- all at once -------------------------------------------------------------------------
-
-
-@on_every_wire
-def test_f43_children_that_meet_a_rate_limit_come_back_one_by_one(friday: Friday, wire: Wire) -> None:
-    """Twelve children, a service that takes two at a time: all end well. How few requests they make in vain is shown on
-    a virtual clock: `tests/core/limits/test_rate_limit.py`."""
-    names = [f"kid{n}" for n in range(12)]
-    limited = refused(429, "rate_limit_error")
-
-    def rule(turn: Turn) -> Say | Reply:
-        if turn.agent == "root":
-            tasks = [{"profile": "researcher", "task": f"#{n} look"} for n in names]
-            return Say("ok") if turn.turn else Say(calls=[("delegate_tasks", {"tasks": tasks})])
-        return limited if brain.at_once >= 2 and turn.tries < 4 else Say(f"{turn.agent} is well", delay_s=0.01)
-
-    with thinking(rule, wire) as brain:
-        friday.reach(brain, extra="[agents.delegation]\nmax_batch = 12\nmax_concurrent = 12\n")
-        ran = friday.json("go")
-    sound(brain)
-    assert ran.code == 0
-    assert {a["status"] for a in ran.document["agents"]} == {"completed"}
-
-
-@on_every_wire
 @paced
-def test_f43_one_child_stalls_for_ever_and_the_limit_of_its_time_ends_it(
-    friday: Friday, wire: Wire, pace: float
-) -> None:
+def test_f43_one_child_stalls_until_its_time_limit(friday: Friday, wire: Wire, pace: float) -> None:
     friday.profile("hasty", f"timeout: {0.3 * pace:g}", "allowedTools: []")
 
     def rule(turn: Turn) -> Say | Reply:

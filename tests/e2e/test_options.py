@@ -84,15 +84,11 @@ agents:
     assert friday.json("go", "--allow", "bash(echo *)").document["denials"] == []
 
 
-# ---- models -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_fallback_model_is_used_and_said(friday: Friday, wire: Wire) -> None:
     friday.hurry()
     busy = document({"error": {"type": "overloaded_error", "message": "busy"}}, 529)
-    with thinking(lambda t: busy if t.body["model"] != "second" else Say("from the second"), wire) as brain:
-        friday.reach(brain)
+    with friday.meets(lambda t: busy if t.body["model"] != "second" else Say("from the second"), wire):
         second = friday.model.partition("/")[0] + "/second"
         ran = friday("hi", "--fallback-model", second)
         assert (ran.code, ran.out) == (0, "from the second\n")
@@ -100,15 +96,6 @@ def test_the_fallback_model_is_used_and_said(friday: Friday, wire: Wire) -> None
         found = friday.json("hi", "--fallback-model", second)
         assert (found.document["model"], found.document["error"]) == (second, None)
         assert friday("hi").code == 75
-    assert brain.complaints == []
-
-
-def test_the_fallback_is_not_used_for_what_it_cannot_mend(friday: Friday) -> None:
-    bad = document({"error": {"type": "authentication_error", "message": "no"}}, 401)
-    with thinking(lambda turn: bad) as brain:
-        friday.reach(brain)
-        assert friday("hi", "--fallback-model", "anthropic/second").code == 1
-    assert len(brain.turns) == 1
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -119,37 +106,14 @@ def test_the_model_of_sub_agents(friday: Friday, wire: Wire) -> None:
             return Say("done") if turn.turn else Say(calls=[("delegate_tasks", {"tasks": tasks})])
         return Say("seen")
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire) as brain:
         provider = friday.model.partition("/")[0]
         friday.profile("picky", f"model: {provider}/third", "allowedTools: []")
         ran = friday.json("go", "--subagent-model", f"{provider}/second")
-    assert brain.complaints == []
     assert {t.agent: t.body["model"] for t in brain.turns} == {
         "root": friday.model.partition("/")[2], "kid": "second", "own": "third",
     }  # fmt: skip
     assert ran.document["model"] == friday.model
-
-
-def test_an_unknown_model_of_sub_agents_is_told_before_anything_is_asked(friday: Friday) -> None:
-    friday.plays("agents: {a: [{text: hello}]}")
-    for model, code, words in (
-        ("nobody/nothing", 2, "Unknown provider 'nobody'"),
-        ("groq/some-model", 3, "GROQ_API_KEY"),
-    ):
-        ran = friday("go", "--subagent-model", model)
-        assert (ran.code, ran.out, words in ran.err) == (code, "", True)
-
-
-def test_effort_reaches_the_wire(friday: Friday) -> None:
-    with thinking(lambda t: Say("ok"), "responses") as brain:
-        friday.reach(brain)
-        assert friday("hi", "--effort", "high").code == 0
-        assert friday("hi", model="own/m-1:low").code == 0
-    assert [t.body["reasoning"]["effort"] for t in brain.turns] == ["high", "low"]
-
-
-# ---- sessions -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -161,14 +125,12 @@ def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
             return Say(thinking="hm", calls=[("read_file", {"path": "a.txt"})])
         return Say(f"{turn.turn} replies before this one", thinking="hm")
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
+    with friday.meets(rule, wire) as brain:
         first = friday.json("first").document
         other = friday.json("another").document
         again = friday.json("second", "-r", first["session_id"][:6]).document
         last = friday.json("third", "-c").document
         newest = friday.json("fourth", "--resume", other["session_id"]).document
-    assert brain.complaints == []
     assert [d["result"][0] for d in (first, other, again, last, newest)] == ["1", "0", "2", "3", "1"]
     assert again["session_id"] == last["session_id"] == first["session_id"] != other["session_id"]
     prefix = [t for t in brain.turns if t.last.endswith(("second", "third"))]
@@ -176,42 +138,12 @@ def test_a_session_goes_on(friday: Friday, wire: Wire) -> None:
     assert last["usage"]["output_tokens"] == 4 * 5
 
 
-def test_a_prefix_that_fits_several(friday: Friday) -> None:
-    friday.plays("agents: {a: [{text: well}]}")
-    ids = [friday.json("hi").document["session_id"] for _ in range(17)]
-    first = next(c for c in "0123456789abcdef" if sum(i.startswith(c) for i in ids) > 1)
-    ran = friday("hi", "-r", first)
-    assert (ran.code, "sessions: " in ran.err, len(ran.lines)) == (2, True, 1)
-
-
-def test_the_last_session_is_that_of_this_folder(friday: Friday, tmp_path: Path) -> None:
-    friday.plays("agents: {a: [{text: well}]}")
-    here = friday.json("hi").document["session_id"]
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    there = friday.json("hi", "-C", str(elsewhere)).document["session_id"]
-    assert friday.json("hi", "-c").document["session_id"] == here
-    assert friday.json("hi", "-c", "-C", str(elsewhere)).document["session_id"] == there
-
-
 def test_another_model_goes_on_without_the_thoughts_of_the_first(friday: Friday) -> None:
-    with thinking(lambda t: Say("well", thinking="secret thought")) as brain:
-        friday.reach(brain)
+    with friday.meets(lambda t: Say("well", thinking="secret thought")) as brain:
         assert friday("hi").code == 0
         assert friday("hi again", "-c", model="anthropic/another").code == 0
         assert friday("and again", "-c", model="anthropic/another").code == 0
-    assert brain.complaints == []
     assert ["secret thought" in json.dumps(t.body) for t in brain.turns] == [False, False, True]
-
-
-# ---- profiles and trust ---------------------------------------------------------------------
-
-
-def test_a_persona(friday: Friday) -> None:
-    friday.profile("pirate", "allowedTools: [read_file]", "maxIterations: 3")
-    with thinking(lambda t: Say(f"{', '.join(t.tools)}: {'You are the pirate.' in t.system}")) as brain:
-        friday.reach(brain)
-        assert friday("hi", "--profile", "pirate").out == "read_file: True\n"
 
 
 def test_trust(friday: Friday) -> None:
@@ -236,14 +168,10 @@ def test_trust(friday: Friday) -> None:
 def test_settings_of_a_project_cannot_move_the_key(friday: Friday) -> None:
     (friday.project / ".friday").mkdir()
     (friday.project / ".friday" / "config.toml").write_text('[providers.anthropic]\nbase_url = "http://127.0.0.1:9"\n')
-    with thinking(lambda t: Say("safe")) as brain:
-        friday.reach(brain)
+    with friday.meets(lambda t: Say("safe")):
         ran = friday("hi", "--trust")
     assert (ran.out, ran.code) == ("safe\n", 0)
     assert "base_url" in ran.err or "providers" in ran.err
-
-
-# ---- what is said ---------------------------------------------------------------------------
 
 
 def test_quiet(doing: Friday) -> None:
@@ -276,8 +204,7 @@ def test_the_log_file_has_no_secrets(friday: Friday) -> None:
     friday.hurry()
     said = f"the key {KEY} and ghp_0123456789abcdefghijABCDEFGHIJ"
     bad = document({"error": {"type": "overloaded_error", "message": said}}, 529)
-    with thinking(lambda t: bad if t.tries < 2 else Say("well")) as brain:
-        friday.reach(brain)
+    with friday.meets(lambda t: bad if t.tries < 2 else Say("well")):
         ran = friday.run("hi", "--debug", timeout=60)
     assert (ran.code, ran.out) == (0, "well\n")
     path = Path(ran.lines[-1].removeprefix("friday: log file: "))
@@ -290,8 +217,7 @@ def test_the_log_file_has_no_secrets(friday: Friday) -> None:
 
 
 def test_stream_json_is_the_events(friday: Friday) -> None:
-    with thinking(lambda t: Say(("one ", "two")) if t.turn else Say(calls=[("list_dir", {})])) as brain:
-        friday.reach(brain)
+    with friday.meets(lambda t: Say(("one ", "two")) if t.turn else Say(calls=[("list_dir", {})])):
         first = friday("hi", "--output-format", "stream-json")
         again = friday("hi again", "-c", "--output-format", "stream-json")
     for ran in (first, again):

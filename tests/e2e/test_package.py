@@ -47,11 +47,9 @@ def python(tmp_path: Path) -> Path:
     venv.create(tmp_path / "venv", symlinks=True)
     found = tmp_path / "venv" / "bin" / "python"
     purelib = subprocess.run(
-        [found, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True,
-        text=True,
+        [found, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True,
         check=True,
-    )
+    )  # fmt: skip
     (Path(purelib.stdout.strip()) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return found
 
@@ -59,13 +57,9 @@ def python(tmp_path: Path) -> Path:
 def friday(python: Path, *args: str, cwd: Path) -> str:
     """Standard output of the installed `friday`."""
     ran = subprocess.run(
-        [python.with_name("friday"), *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
+        [python.with_name("friday"), *args], cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL,
         timeout=60,
-    )
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 

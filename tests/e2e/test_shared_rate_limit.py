@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -84,19 +83,6 @@ def test_twenty_children_against_two_places(friday: Friday) -> None:
     assert narrow.admitted == needed + 2
 
 
-def test_two_processes_on_one_lane_all_finish(friday: Friday) -> None:
-    narrow = Narrow(10, delay_s=0.03, retry_after="0.05")
-    with narrow.open() as brain:
-        friday.reach(brain, extra=SETTINGS)
-        started = [friday.start(f"#root{n} go", "--output-format", "json") for n in (1, 2)]
-        ends = [process.communicate(timeout=90) for process in started]
-    assert brain.complaints == []
-    assert [process.returncode for process in started] == [0, 0], ends
-    for number, (out, _) in enumerate(ends, 1):
-        assert [n for n in range(10) if f"found root{number}-c{n}\n" not in json.loads(out)["result"]] == []
-    assert narrow.admitted == 2 * 10 * ROUNDS + 4
-
-
 def test_a_refusal_of_one_process_makes_another_wait(friday: Friday) -> None:
     came: dict[str, list[float]] = {}
 
@@ -106,8 +92,7 @@ def test_a_refusal_of_one_process_makes_another_wait(friday: Friday) -> None:
             return document({"error": {"type": "rate_limit_error", "message": "slow down"}}, 429, retry_after="4")
         return Say("answered")
 
-    with thinking(rule, "chat") as brain:
-        friday.reach(brain)
+    with friday.meets(rule, "chat"):
         first = friday.start("#first go")
         while not list((friday.home / "state" / "lanes").glob("*")):
             time.sleep(0.01)  # until it has told the others

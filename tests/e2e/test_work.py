@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from tests.e2e.friday import Friday
-from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire, thinking
+from tests.servers.fake_model_server import WIRES, Brain, Say, Turn, Wire
 
 ALL = list(product(WIRES, ("http", "sdk")))
 everywhere = pytest.mark.parametrize(("wire", "transport"), ALL)
@@ -35,8 +35,7 @@ def test_a_loop_of_twenty_rounds(friday: Friday, wire: Wire, transport: str) -> 
             return Say(f"Reading f{turn.turn}.", [("read_file", {"path": f"f{turn.turn}.txt"})], thinking="hm")
         return Say(("The last", " word is ", "w19."))
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain, transport=transport)
+    with friday.meets(rule, wire, transport=transport) as brain:
         ran = friday.json("which word is last?")
     fine(brain)
     assert ran.code == 0
@@ -64,8 +63,7 @@ def test_ten_children_side_by_side(friday: Friday, wire: Wire, transport: str) -
         assert f"{turn.agent} says" in turn.last
         return Say(f"I saw {turn.agent.upper()}.")
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain, transport=transport)
+    with friday.meets(rule, wire, transport=transport) as brain:
         ran = friday.json("ask them all")
     fine(brain)
     assert ran.code == 0
@@ -96,8 +94,7 @@ def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> No
         assert "The bottom is green." in turn.last
         return Say(f"{turn.agent} heard: The bottom is green.")
 
-    with thinking(rule, wire) as brain:
-        friday.reach(brain, transport=transport)
+    with friday.meets(rule, wire, transport=transport) as brain:
         ran = friday.json("how deep is it?")
     fine(brain)
     assert ran.code == 0
@@ -106,34 +103,3 @@ def test_a_tree_of_depth_three(friday: Friday, wire: Wire, transport: str) -> No
         ("a", None), ("a.1", "a"), ("a.1.1", "a.1"), ("a.1.1.1", "a.1.1"),
     ]  # fmt: skip
     assert {a["status"] for a in ran.document["agents"]} == {"completed"}
-
-
-@pytest.mark.parametrize("wire", WIRES)
-def test_two_children_work_at_the_same_time(friday: Friday, wire: Wire) -> None:
-    def rule(turn: Turn) -> Say:
-        if turn.agent == "root":
-            calls = [("delegate_task", {"profile": "researcher", "task": f"#{n} look"}) for n in ("left", "right")]
-            return Say(calls=calls) if not turn.turn else Say("both")
-        return Say("seen", meet=2)  # neither is answered before the other one has asked
-
-    with thinking(rule, wire) as brain:
-        friday.reach(brain)
-        assert friday("go").out == "both\n"
-    fine(brain)
-    assert brain.most == 2
-
-
-def test_in_a_process_of_its_own(friday: Friday) -> None:
-    (friday.project / "a.txt").write_text("blue\n", encoding="utf-8")
-
-    def rule(turn: Turn) -> Say:
-        if turn.agent == "root":
-            return Say(calls=[tasks("eye")]) if not turn.turn else Say("It is **blue**.")
-        return Say("blue") if turn.turn else Say(calls=[("grep", {"pattern": "bl.e"})])
-
-    with thinking(rule) as brain:
-        friday.reach(brain)
-        ran = friday.run("what colour?")
-    fine(brain)
-    assert (ran.code, ran.out) == (0, "It is **blue**.\n")
-    assert "1 sub-agent" in ran.lines[-1]

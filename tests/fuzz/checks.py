@@ -8,31 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from friday_cli.core.eventlog import replay as log_reader
 from friday_cli.core.permissions.rules import Rules
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    Checkpoint,
-    Compacted,
-    Denied,
-    Detached,
-    Envelope,
-    InboxMessage,
-    MessageAdded,
-    Notice,
-    PermissionAnswered,
-    PermissionAsked,
-    Prefix,
-    QuestionAnswered,
-    QuestionAsked,
-    Reviewed,
-    Rewound,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-    WorktreeChanged,
-)
 from friday_cli.core.protocol.run_result import ENDED
 from tests.fuzz.scenario import Scene
 from tests.strict import strict
@@ -46,25 +23,22 @@ LEGAL = {
 }
 """How an agent may end, and why."""
 DUST = 1e-6
-BETWEEN = (Notice, InboxMessage, Prefix, Compacted, Rewound, Checkpoint, Reviewed)
+BETWEEN = (ev.Notice, ev.InboxMessage, ev.Prefix, ev.Compacted, ev.Rewound, ev.Checkpoint, ev.Reviewed)
 """What may happen to the main agent while it does not run."""
 
 
-# ---- the log ----------------------------------------------------------------------
-
-
-def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_log(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Numbers, starts and ends: each run has one of both, and nothing comes before, between or after."""
     faults = []
     numbers = [e.seq for e in log]
     if numbers != list(range(1, len(log) + 1)):
         faults.append(f"the numbers of the log are not 1..{len(log)}: {numbers}")
-    open_runs: dict[str, AgentStarted] = {}
+    open_runs: dict[str, ev.AgentStarted] = {}
     behind: set[str] = set()
     runs: dict[str, int] = defaultdict(int)
     for envelope in log:
         path, event = envelope.agent, envelope.event
-        if isinstance(event, AgentStarted):
+        if isinstance(event, ev.AgentStarted):
             if path in open_runs:
                 faults.append(f"{path} started twice")
             runs[path] += 1
@@ -76,14 +50,14 @@ def check_log(scene: Scene, log: Sequence[Envelope]) -> list[str]:
             alone = event.run > 1 and event.call_id.partition("-")[0] != event.parent  # its parent does not wait for it
             (behind.add if event.background or alone else behind.discard)(path)
         elif path not in open_runs:
-            after = isinstance(event, WorktreeChanged) or (isinstance(event, Notice) and "worktree" in event.text)
+            after = isinstance(event, ev.WorktreeChanged) or (isinstance(event, ev.Notice) and "worktree" in event.text)
             if not (path == "a" and isinstance(event, BETWEEN)) and not (runs[path] and after):
                 faults.append(f"{path}: {event!r:.80} outside a run")
-        elif isinstance(event, Detached):
+        elif isinstance(event, ev.Detached):
             behind.add(path)
-        elif isinstance(event, TurnStarted) and event.wrap_up:
+        elif isinstance(event, ev.TurnStarted) and event.wrap_up:
             faults += [f"{p} works on while {path} wraps up" for p in _held(path, open_runs, behind)]
-        elif isinstance(event, AgentFinished):
+        elif isinstance(event, ev.AgentFinished):
             del open_runs[path]
             left = [p for p in open_runs if is_under(p, path)]
             faults += _end(path, event, left if event.status == "cancelled" else _held(path, left, behind))
@@ -96,7 +70,7 @@ def _held(path: str, paths: Iterable[str], behind: set[str]) -> list[str]:
     return [p for p in below if not any(is_under(p, q) and q != path and is_under(q, path) for q in behind)]
 
 
-def _end(path: str, end: AgentFinished, below: list[str]) -> list[str]:
+def _end(path: str, end: ev.AgentFinished, below: list[str]) -> list[str]:
     faults = [f"{path} ended before {below}"] if below else []
     if end.stop_reason not in LEGAL.get(end.status, ()):
         faults.append(f"{path}: no such end: {end.status}, {end.stop_reason} ({end.error})")
@@ -107,19 +81,19 @@ def _end(path: str, end: AgentFinished, below: list[str]) -> list[str]:
     return faults
 
 
-def check_partial(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_partial(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Every text that a run said is in its result when that is not the agent's own last word."""
     faults = []
     said: dict[str, list[str]] = defaultdict(list)
     ever: dict[str, list[str]] = defaultdict(list)
     for envelope in log:
         match envelope.event:
-            case AgentStarted():
+            case ev.AgentStarted():
                 said[envelope.agent] = []
-            case MessageAdded(message=message) if message.role == "assistant" and message.text.strip():
+            case ev.MessageAdded(message=message) if message.role == "assistant" and message.text.strip():
                 said[envelope.agent].append(message.text.strip())
                 ever[envelope.agent].append(message.text)
-            case AgentFinished(partial=True, result=result):
+            case ev.AgentFinished(partial=True, result=result):
                 kept = said[envelope.agent][-1:] if envelope.event.stop_reason == "process" else said[envelope.agent]
                 lost = [t for t in kept if t not in result]
                 faults += [f"{envelope.agent} lost {lost} of its text"] if lost else []
@@ -129,31 +103,31 @@ def check_partial(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-def check_asks(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_asks(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """No question is left open, in the log and at the desk."""
     left = scene.bench.desk.pending
     return asked_and_ended(log) + ([f"open questions are left at the desk: {left}"] if left else [])
 
 
-def asked_and_ended(log: Sequence[Envelope]) -> list[str]:
+def asked_and_ended(log: Sequence[ev.Envelope]) -> list[str]:
     """Every question is asked, then answered or withdrawn once, in the name of the same agent, before that ends."""
     faults = []
     waiting: dict[str, str] = {}
     for envelope in log:
         match envelope.event:
-            case PermissionAsked(id=ask_id) | QuestionAsked(id=ask_id):
+            case ev.PermissionAsked(id=ask_id) | ev.QuestionAsked(id=ask_id):
                 if ask_id in waiting:
                     faults.append(f"{ask_id} is asked twice")
                 waiting[ask_id] = envelope.agent
-            case PermissionAnswered(id=ask_id) | QuestionAnswered(id=ask_id) | AskWithdrawn(id=ask_id):
+            case ev.PermissionAnswered(id=ask_id) | ev.QuestionAnswered(id=ask_id) | ev.AskWithdrawn(id=ask_id):
                 if waiting.pop(ask_id, None) != envelope.agent:
                     faults.append(f"{ask_id} ended twice, or in the name of another")
-            case AgentFinished() if left := [i for i, path in waiting.items() if path == envelope.agent]:
+            case ev.AgentFinished() if left := [i for i, path in waiting.items() if path == envelope.agent]:
                 faults.append(f"{envelope.agent} ended with open questions {left}")
     return faults + ([f"open questions are left: {waiting}"] if waiting else [])
 
 
-def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_calls(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """A call that started finished once; one that ran was permitted; what was denied did not run."""
     faults = []
     open_calls: dict[tuple[str, str], str] = {}
@@ -162,17 +136,17 @@ def check_calls(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     for envelope in log:
         path, event = envelope.agent, envelope.event
         match event:
-            case PermissionAsked(id=ask_id, call_id=call_id):
+            case ev.PermissionAsked(id=ask_id, call_id=call_id):
                 asked[ask_id] = call_id
-            case PermissionAnswered(id=ask_id, decision="allow"):
+            case ev.PermissionAnswered(id=ask_id, decision="allow"):
                 yes.add((path, asked[ask_id]))
-            case ToolStarted(call_id=call_id, tool=name):
+            case ev.ToolStarted(call_id=call_id, tool=name):
                 open_calls[path, call_id] = name
                 faults += _permitted(scene, path, call_id, name, yes)
-            case ToolFinished(call_id=call_id, status=status):
+            case ev.ToolFinished(call_id=call_id, status=status):
                 if open_calls.pop((path, call_id), None) is None and status not in ("denied", "cancelled"):
                     faults.append(f"{path}: {call_id} finished ({status}) and never started")
-            case Denied(call_id=call_id):
+            case ev.Denied(call_id=call_id):
                 if (path, call_id) in open_calls:
                     faults.append(f"{path}: {call_id} was denied while it ran")
     return faults + [f"{path}: {call_id} never finished" for path, call_id in open_calls]
@@ -206,10 +180,7 @@ def _right(rules: Rules, name: str, effect: str) -> str:
     return next((d for d in ("deny", "ask", "allow") if d in said), modes[rules.mode].get(effect, "allow"))
 
 
-# ---- what is left in memory ----------------------------------------------------------
-
-
-def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_histories(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Every call has its one result, and the log tells the same history as memory."""
     faults = []
     records = log_reader.replay(log)
@@ -235,7 +206,7 @@ def check_histories(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-def check_leftovers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_leftovers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """No task, place, reservation, reader or process is left."""
     bench = scene.bench
     faults = [f"task {t.get_name()} is left" for t in asyncio.all_tasks() if t is not asyncio.current_task()]
@@ -255,7 +226,7 @@ def check_leftovers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-def check_budgets(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_budgets(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Nothing is reserved or kept; a parent counts its children; limits hold but for one misjudged reply an agent."""
     faults = []
     agents = scene.bench.agents
@@ -271,7 +242,7 @@ def check_budgets(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         faults += over_limit(scene, path, over)
         if depth_of(path) > scene.bench.policy.max_depth:
             faults.append(f"{path} is too deep")
-    ever = {e.agent for e in log if isinstance(e.event, AgentStarted)}
+    ever = {e.agent for e in log if isinstance(e.event, ev.AgentStarted)}
     if len(ever) - 1 > scene.bench.policy.max_agents:
         faults.append(f"{len(ever) - 1} agents of {scene.bench.policy.max_agents}")
     return faults
@@ -286,7 +257,7 @@ def over_limit(scene: Scene, path: str, over: float) -> list[str]:
     return [f"{path} overspent its budget by {over}: {misjudged} were misjudged, {largest} are one reply an agent"]
 
 
-def check_readers(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_readers(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """A slow reader saw every durable event, once, in order."""
     if scene.read != list(log):
         seen, kept = [e.seq for e in scene.read], [e.seq for e in log]

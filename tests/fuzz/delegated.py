@@ -9,20 +9,8 @@ from dataclasses import dataclass, field
 
 from friday_cli.core.eventlog.notices import DIED
 from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.agent_path import depth_of, is_under, parent_of
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AnyEvent,
-    Detached,
-    Envelope,
-    InboxMessage,
-    IntentStated,
-    MessageAdded,
-    ToolStarted,
-    TurnStarted,
-    Verdict,
-)
 from friday_cli.core.protocol.messages import ToolCall
 from tests.fuzz.checks import over_limit
 from tests.fuzz.scenario import Scene
@@ -37,53 +25,50 @@ class Run:
     """One run of one agent in the log; `begin` and `end` are places there. Without an end the log was cut."""
 
     path: str
-    start: AgentStarted
+    start: ev.AgentStarted
     begin: int
     end: int = 10**9
-    finished: AgentFinished | None = None
+    finished: ev.AgentFinished | None = None
     background: bool = False
-    events: list[AnyEvent] = field(default_factory=list)
+    events: list[ev.AnyEvent] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
 
     @property
     def first(self) -> str:
         """The message that it began with."""
-        return next((e.message.text for e in self.events if isinstance(e, MessageAdded)), "")
+        return next((e.message.text for e in self.events if isinstance(e, ev.MessageAdded)), "")
 
 
-def runs_of(log: Sequence[Envelope]) -> list[Run]:
+def runs_of(log: Sequence[ev.Envelope]) -> list[Run]:
     runs: list[Run] = []
     now: dict[str, Run] = {}
     for number, envelope in enumerate(log):
         path, event = envelope.agent, envelope.event
-        if isinstance(event, AgentStarted):
+        if isinstance(event, ev.AgentStarted):
             now[path] = Run(path, event, number, background=event.background)
             runs.append(now[path])
         run = now.get(path)
         if run is None:
             continue
         run.events.append(event)
-        if isinstance(event, TurnStarted) and not event.wrap_up:
+        if isinstance(event, ev.TurnStarted) and not event.wrap_up:
             run.turns.append(number)
-        if isinstance(event, Detached):
+        if isinstance(event, ev.Detached):
             run.background = True
-        if isinstance(event, AgentFinished):
+        if isinstance(event, ev.AgentFinished):
             run.end, run.finished = number, event
             del now[path]
     return runs
 
 
-def calls_that_ran(log: Sequence[Envelope]) -> list[tuple[str, ToolCall]]:
+def calls_that_ran(log: Sequence[ev.Envelope]) -> list[tuple[str, ToolCall]]:
     """The calls that began, with who made them."""
-    made = {(e.agent, c.id): c for e in log if isinstance(e.event, MessageAdded) for c in e.event.message.calls}
-    began = [(e.agent, e.event.call_id) for e in log if isinstance(e.event, ToolStarted)]
+    made = {(e.agent, c.id): c for e in log if isinstance(e.event, ev.MessageAdded) for c in e.event.message.calls}
+    began = [(e.agent, e.event.call_id) for e in log if isinstance(e.event, ev.ToolStarted)]
     return [(path, made[path, call_id]) for path, call_id in began if (path, call_id) in made]
 
 
-# ---- who starts, who stops ------------------------------------------------------------
-
-
-def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_starts(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Nothing that ended starts again by itself: somebody continued it, each time; a stopped root waits for a person."""
     faults = []
     calls = [c for _, c in calls_that_ran(log) if c.arguments.get("resume")]
@@ -91,7 +76,7 @@ def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     asked = Counter(scene.resumed) + Counter((c.arguments["resume"], c.arguments["task"]) for c in calls)
     prompts, handed = (
         Counter(scene.prompts),
-        {e.event.text for e in log if e.agent == "a" and isinstance(e.event, InboxMessage)},
+        {e.event.text for e in log if e.agent == "a" and isinstance(e.event, ev.InboxMessage)},
     )
     last: dict[str, Run] = {}
     for run in runs_of(log):
@@ -120,7 +105,7 @@ def check_starts(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-def check_causes(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_causes(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Whoever was stopped was stopped by somebody: no cause stands in the record for another."""
     faults = []
     by_model = [
@@ -157,24 +142,21 @@ def _left(run: Run, runs: Sequence[Run]) -> bool:
     return any(waits or (e.status, e.stop_reason) != ("completed", "done") for e in ends)
 
 
-# ---- messages and news ------------------------------------------------------------------
-
-
-def check_inbox(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_inbox(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """A message handed to an agent joins its history once, or waits in its inbox; the harness's may move upward."""
     faults = []
     inboxes = {path: [(m.text, m.source) for m in record.inbox] for path, record in replay(log).items()}
     for path, waits in inboxes.items():
         mine = [e.event for e in log if e.agent == path]
-        handed = Counter(e.text for e in mine if isinstance(e, InboxMessage) and e.source != "harness")
-        joined = Counter(e.message.text for e in mine if isinstance(e, MessageAdded) and e.message.role == "user")
+        handed = Counter(e.text for e in mine if isinstance(e, ev.InboxMessage) and e.source != "harness")
+        joined = Counter(e.message.text for e in mine if isinstance(e, ev.MessageAdded) and e.message.role == "user")
         left = Counter(text for text, _ in waits)
         if wrong := [t for t, n in handed.items() if joined[t] + left[t] != n]:
             faults.append(f"{path}: messages {wrong} are lost or doubled")
     return faults
 
 
-def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_news(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Each end behind an agent's back is told once: to the nearest agent above that still works, at last to the root."""
     faults = []
     runs = runs_of(log)
@@ -183,14 +165,14 @@ def check_news(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     holders: dict[str, str] = {}
     for number, envelope in enumerate(log):
         event = envelope.event
-        if isinstance(event, InboxMessage) and event.source == "harness" and (match := NEWS.match(event.text)):
+        if isinstance(event, ev.InboxMessage) and event.source == "harness" and (match := NEWS.match(event.text)):
             told[match[1]].append((number, envelope.agent))
             held = holders.get(event.text, "")
             passed_on = held != envelope.agent and is_under(held, envelope.agent)
             faults += _addressed(runs, match[1], number, envelope.agent, held if passed_on else match[1])
             holders[event.text] = envelope.agent
         elif (
-            isinstance(event, MessageAdded)
+            isinstance(event, ev.MessageAdded)
             and event.message.role == "user"
             and (match := NEWS.match(event.message.text))
         ):
@@ -234,10 +216,7 @@ def _nobody_to_tell(scene: Scene, run: Run, runs: Sequence[Run]) -> bool:
     return any(r.finished is None or r.finished.status in ("cancelled", "interrupted") for r in above)
 
 
-# ---- budgets over several runs ------------------------------------------------------------
-
-
-def check_lives(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_lives(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """Over all its runs an agent and all below it use what was granted, and no more than a misjudged reply of each."""
     faults = []
     limits: dict[str, int] = {}
@@ -245,10 +224,10 @@ def check_lives(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     working: set[str] = set()
     for envelope in log:
         path, event = envelope.agent, envelope.event
-        if isinstance(event, AgentStarted):
+        if isinstance(event, ev.AgentStarted):
             limits[path] = event.tokens
             working.add(path)
-        elif isinstance(event, AgentFinished):
+        elif isinstance(event, ev.AgentFinished):
             working.discard(path)
             used[path] = event.usage.billed
             above = path
@@ -263,23 +242,20 @@ def check_lives(scene: Scene, log: Sequence[Envelope]) -> list[str]:
     return faults
 
 
-# ---- supervision --------------------------------------------------------------------------
-
-
-def check_supervision(scene: Scene, log: Sequence[Envelope]) -> list[str]:
+def check_supervision(scene: Scene, log: Sequence[ev.Envelope]) -> list[str]:
     """What a supervised agent hands back as done was looked at; what its supervisor paused is no success."""
     faults = []
     warned: dict[str, set[str]] = defaultdict(set)
     for run in runs_of(log):
         if run.finished is None:
             continue
-        end, verdicts = run.finished, [e for e in run.events if isinstance(e, Verdict)]
+        end, verdicts = run.finished, [e for e in run.events if isinstance(e, ev.Verdict)]
         new, warned[run.path] = set(end.receipt.warnings) - warned[run.path], set(end.receipt.warnings)
         if not _supervised(scene, run.path):
             faults += [f"{run.path} has verdicts and no supervisor"] if verdicts else []
             continue
-        intents = [e for e in run.events if isinstance(e, (IntentStated, ToolStarted))]
-        if intents and not isinstance(intents[0], IntentStated):
+        intents = [e for e in run.events if isinstance(e, (ev.IntentStated, ev.ToolStarted))]
+        if intents and not isinstance(intents[0], ev.IntentStated):
             faults.append(f"{run.path} acted before it stated its intent")
         if (end.status, end.stop_reason) == ("completed", "done"):
             if not verdicts or verdicts[-1].verdict != "accept":
@@ -289,7 +265,7 @@ def check_supervision(scene: Scene, log: Sequence[Envelope]) -> list[str]:
         if end.stop_reason == "supervision" and (not verdicts or verdicts[-1].verdict != "pause"):
             faults.append(f"{run.path} was refused without a verdict")
         if sum(v.verdict == "redo" and v.by == "model" for v in verdicts) > sum(
-            isinstance(e, IntentStated) for e in intents
+            isinstance(e, ev.IntentStated) for e in intents
         ):
             faults.append(f"{run.path} was redone more than once")
     return faults

@@ -8,22 +8,9 @@ from collections import Counter
 import msgspec
 
 from friday_cli.core.eventlog import replay as log_reader
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.decode import decode_envelope
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    Compacted,
-    Envelope,
-    InboxMessage,
-    MessageAdded,
-    Rewound,
-    ToolStarted,
-    TurnStarted,
-    Verdict,
-    encode,
-)
 from friday_cli.core.protocol.messages import Message, closed
 from friday_cli.session import rewind
 from friday_cli.store.crash_recovery import recovery_events
@@ -85,9 +72,9 @@ def faults_of(scene: Scene) -> list[str]:
     return faults
 
 
-def cut(whole: list[Envelope], at: int) -> list[str]:
+def cut(whole: list[ev.Envelope], at: int) -> list[str]:
     """What a death leaves can be read, and is what a provider takes."""
-    kept = [decode_envelope(encode(e)) for e in whole[:at]]
+    kept = [decode_envelope(ev.encode(e)) for e in whole[:at]]
     faults = [] if kept == whole[:at] else ["an event changes on its way through JSON"]
     for path, record in log_reader.replay(kept).items():
         if record.history:
@@ -95,7 +82,7 @@ def cut(whole: list[Envelope], at: int) -> list[str]:
     return faults
 
 
-def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> list[str]:
+def back(whole: list[ev.Envelope], rng: random.Random, reached: Counter[str]) -> list[str]:
     """A person may go back to any message, and take that back, and fork there: each history is one that a provider takes."""
     whole = [*whole, *recovery_events(whole, now=0.0)]
     if not (found := rewind.points(whole)):
@@ -103,11 +90,11 @@ def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> li
     point, number = rng.choice(found), len(whole)
     reached["gone back"] += 1
 
-    def heard(log: list[Envelope]) -> list[Message]:
+    def heard(log: list[ev.Envelope]) -> list[Message]:
         return log_reader.replay(log)["a"].history
 
-    went = [*whole, Envelope(number + 1, 0.0, "a", Rewound(point.seq, "both"))]
-    undone = [*went, Envelope(number + 2, 0.0, "a", Rewound(number + 1, "both", undo=True))]
+    went = [*whole, ev.Envelope(number + 1, 0.0, "a", ev.Rewound(point.seq, "both"))]
+    undone = [*went, ev.Envelope(number + 2, 0.0, "a", ev.Rewound(number + 1, "both", undo=True))]
     forked = rewind._before(whole, point.seq)
     forked += rewind._ends(forked, "0" * 36) if forked else []
     faults = []
@@ -128,7 +115,7 @@ def back(whole: list[Envelope], rng: random.Random, reached: Counter[str]) -> li
     return faults
 
 
-async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
+async def reopened(scene: Scene, kept: list[ev.Envelope]) -> Scene:
     """The session goes on from what a death left, as the next process finds it, with its old agents."""
     again = Scene(scene.seed, kept=[*kept, *recovery_events(kept, now=kept[-1].at)], before=scene)
     again.died_at = len(kept)
@@ -137,33 +124,33 @@ async def reopened(scene: Scene, kept: list[Envelope]) -> Scene:
     return again
 
 
-def count(scene: Scene, log: list[Envelope]) -> None:
+def count(scene: Scene, log: list[ev.Envelope]) -> None:
     """Add to `reached` what happened in the log."""
     reached, begins = scene.reached, False
     for envelope in log:
         match envelope.event:
-            case AgentStarted() as start:
+            case ev.AgentStarted() as start:
                 reached[f"agents of depth {depth_of(envelope.agent)}"] += 1
                 reached["background"] += start.background
                 reached["continued"] += start.run > 1 and envelope.agent != "a"
                 reached["continued by a model"] += start.run > 1 and start.call_id != ""
                 reached["continued twice"] += start.run > 2 and envelope.agent != "a"
                 begins = begins or envelope.agent == "a"
-            case AgentFinished(status=status, stop_reason=reason):
+            case ev.AgentFinished(status=status, stop_reason=reason):
                 reached[f"ends: {status}, {reason}"] += 1
-            case AskWithdrawn():
+            case ev.AskWithdrawn():
                 reached["questions withdrawn"] += 1
-            case TurnStarted(wrap_up=True):
+            case ev.TurnStarted(wrap_up=True):
                 reached["wrap-ups"] += 1
-            case Compacted(before=before):
+            case ev.Compacted(before=before):
                 reached["compactions" if before else "forks"] += 1
-            case Verdict(verdict=verdict, by=by):
+            case ev.Verdict(verdict=verdict, by=by):
                 reached[f"verdicts: {verdict} by {by}"] += 1
-            case InboxMessage(source="harness"):
+            case ev.InboxMessage(source="harness"):
                 reached["told of an end behind it"] += 1
-            case ToolStarted(tool="message_sub_agent" | "cancel_sub_agent" as name):
+            case ev.ToolStarted(tool="message_sub_agent" | "cancel_sub_agent" as name):
                 reached[f"calls of {name}"] += 1
-            case MessageAdded(message=message) if begins and envelope.agent == "a":
+            case ev.MessageAdded(message=message) if begins and envelope.agent == "a":
                 reached["woken"] += message.source == "harness"
                 begins = False
             case event:

@@ -14,7 +14,7 @@ from friday_cli.core.protocol.events import AgentFinished, Detached, Envelope, I
 from friday_cli.core.protocol.messages import Thinking
 from friday_cli.core.subagents.node import SubagentTask
 from friday_cli.store.crash_recovery import recovery_events
-from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, until
+from tests.engine_fixture import Bench, Model, Say, call, delegate, make, ran, until
 from tests.fuzz.scenario import Scene
 from tests.virtual import virtual
 
@@ -48,8 +48,7 @@ async def behind_its_back(*, detached: bool) -> list[Envelope]:
     if detached:
         await until(lambda: bench.requests("a.1") != [])
         await bench.tree.detach("a.1")
-    assert node.task
-    await node.task
+    await node.finished()
     child = bench.node("a.1").task
     assert child
     await child
@@ -83,36 +82,6 @@ async def test_they_are_told_once_wherever_the_process_dies() -> None:
 
 
 @virtual
-async def test_who_stops_a_child_in_the_background_hears_of_its_end_once_wherever_the_process_dies() -> None:
-    """In what the call returned or, where that never came, in a note."""
-    script = {
-        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=5), Say("so be it")],
-        "a.1": [Say("never", delay_s=900), Say("the first half")],
-    }  # fmt: skip
-    bench = Bench(Model(script))
-    await bench.prompt()
-    log = bench.envelopes
-    for died in range(end_of(log, "a.1"), len(log) + 1):
-        scene = await reopened(log, died)
-        heard = [m for m in scene.bench.root.history if any("the first half" in r.text for r in m.results)]
-        assert len(heard) + len(told(scene)) == 1, f"died at {died}"
-
-
-@virtual
-async def test_who_runs_out_of_time_while_it_stops_a_child_has_its_end_told() -> None:
-    script = {
-        "a": [Say("", [delegate("worker", background=True)]), Say("", [call("cancel_sub_agent", id="a.1")], delay_s=2), Say("all I have")],
-        "a.1": [Say("never", delay_s=900), Say("the first half", delay_s=25)],
-    }  # fmt: skip
-    bench = Bench(Model(script), me=Profile(time_s=10, tokens=0))
-    outcome = await bench.prompt()
-    await until(lambda: bench.node("a.1").ended and not bench.tree.in_background())
-    assert outcome.status == "timeout"
-    (news,) = [e for e in bench.of(InboxMessage, "a") if "a.1" in e.text]
-    assert "cancelled" in news.text
-
-
-@virtual
 async def test_news_that_an_agent_did_not_live_to_pass_on_reach_the_root_of_the_next_process() -> None:
     script = {
         "a": [Say("", [delegate("worker")]), Say("so be it")],
@@ -135,13 +104,11 @@ async def test_news_that_an_agent_did_not_live_to_pass_on_reach_the_root_of_the_
 @virtual
 async def test_thinking_that_was_dropped_with_a_model_does_not_come_back_when_a_child_is_continued_again() -> None:
     """The second run is another model's, as after a fallback; the third finds that model's prefix in the log."""
-    bench = Bench(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found", thinking="hm")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found", thinking="hm")]}))
     bench.model = other = Model({}, model="other")
     for text in ("again", "and again"):
         node = await bench.tree.resume("a.1", SubagentTask("worker", text), by=None)
-        assert node.task
-        await node.task
+        await node.finished()
     second, third = other.requests
     assert third.messages[: len(second.messages)] == second.messages
     record = replay(bench.envelopes)["a.1"]
@@ -177,11 +144,9 @@ async def test_a_stop_in_the_middle_of_a_change_to_the_fallback_model_leaves_no_
 
 @virtual
 async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_too_and_wakes_nobody() -> None:
-    bench = Bench(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found"), Say("more")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", [delegate("worker")]), Say("so")], "a.1": [Say("found"), Say("more")]}))
     node = await bench.tree.resume("a.1", SubagentTask("worker", "look again"), by=None)
-    assert node.task
-    await node.task
+    await node.finished()
     log = bench.envelopes
     scene = await reopened(log, end_of(log, "a.1"))
     begun, ended = told(scene)
@@ -189,30 +154,3 @@ async def test_the_end_of_a_child_that_a_person_continued_is_told_after_a_death_
     assert ended.quiet
     assert "which the user continued, has ended: completed (done)" in ended.text
     assert not scene.bench.root.inbox.calls
-
-
-@virtual
-async def test_nobody_is_told_of_the_ends_of_the_main_agent() -> None:
-    bench = Bench(Model({}))
-    await bench.prompt()
-    await bench.prompt("and again")
-    assert replay(bench.envelopes)["a"].run == 2
-    assert replay(bench.envelopes)["a"].unreported == []
-
-
-@virtual
-async def test_a_worktree_in_which_no_child_was_started_goes_though_its_call_is_stopped_meanwhile() -> None:
-    scene = Scene(1)
-    apart, copies = scene.bench.apart, scene.copies
-    assert apart is not None
-    assert copies is not None
-    place = await apart.create(scene.bench.root)
-    assert [made.open for made in copies.all] == [True]
-    async with copies._lock:  # another one is being made
-        call = asyncio.create_task(apart.cancel(place))
-        await asyncio.sleep(0)
-        call.cancel()
-        await asyncio.sleep(0)
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert [made.open for made in copies.all] == [False]

@@ -69,9 +69,6 @@ def refusing(kind: type[FridayError]) -> Iterator[None]:
     assert said.splitlines() == [said]
 
 
-# ---- files --------------------------------------------------------------------------
-
-
 def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
@@ -96,9 +93,6 @@ def test_a_command_of_ones_own_or_a_line_about_it(text: str, framed: bool) -> No
 def test_settings_or_a_line_about_them(text: str) -> None:
     with refusing(FileError):
         assert isinstance(loader.parse("config.toml", text), dict)
-
-
-# ---- replies ------------------------------------------------------------------------
 
 
 @given(st.binary(max_size=200) | LINES.map(as_bytes), st.lists(st.integers(0, 200), max_size=5))
@@ -196,9 +190,6 @@ def test_a_reply_that_strays_in_any_way_is_read_or_fails_as_a_reply(wire: Wire, 
             container[data.draw(KEYS)] = data.draw(ODD)
     with refusing(ProviderError):
         read_reply(wire, found)
-
-
-# ---- what is shown ------------------------------------------------------------------
 
 
 def sound(strips: list[Any], width: int) -> None:

@@ -15,27 +15,27 @@ import pytest
 from tests.fuzz.script_player import play
 from tests.fuzz.seeds import first
 
-SCENES, RANDOM = 500, 100
+SCENES, RANDOM = 250, 100
 """Scenes per part with fixed seeds, and with random ones: those look for what nobody has met yet (see `seeds`)."""
-PARTS = [("fixed", n) for n in range(10)] + [("random", 0)]
-"""5,000 scenes and some more, and a fifth of them once more after a death."""
+PARTS = [("fixed", n) for n in range(9)] + [("random", 0)]
+"""2,350 scenes, and a fifth of them once more after a death."""
 FIXED = 1_000_000
 
 LEAST = {
-    "agents of depth 3": 18, "reopened": 28, "wrap-ups": 300, "compactions": 18, "attempt_failed": 150,
-    "stopped in a change": 3, "two stops at once": 25, "cancelled from outside": 5, "questions withdrawn": 6,
-    "a tool's own cancellation": 25, "another run": 100, "steered": 45, "denied": 50, "permission_asked": 25,
-    "question_asked": 20, "stopped: abort": 60, "stopped: cancel": 59, "ends: completed, done": 200,
-    "ends: completed, iterations": 50, "ends: cancelled, aborted": 49, "ends: cancelled, cancelled": 25,
-    "ends: cancelled, parent": 51, "ends: timeout, time": 30, "ends: failed, tokens": 100, "ends: failed, provider": 25,
-    "ends: failed, refusal": 15, "ends: failed, supervision": 8, "ends: interrupted, process": 3, "background": 76,
-    "detached": 5, "woken": 23, "told of an end behind it": 60, "continued by a model": 10, "continued by a person": 64,
-    "continued twice": 15, "forks": 39, "calls of message_sub_agent": 20, "calls of cancel_sub_agent": 10,
-    "verdicts: accept by harness": 6, "verdicts: accept by model": 3, "verdicts: redo by model": 7,
-    "verdicts: pause by model": 12, "stopped while continued": 32, "stopped with somebody behind it": 4, "worktrees": 61,
-    "worktrees unchanged": 14, "worktrees discarded": 21, "worktrees applied": 1,
+    "agents of depth 3": 9, "reopened": 14, "wrap-ups": 150, "compactions": 9, "attempt_failed": 75,
+    "stopped in a change": 1, "two stops at once": 12, "cancelled from outside": 2, "questions withdrawn": 3,
+    "a tool's own cancellation": 12, "another run": 50, "steered": 22, "denied": 25, "permission_asked": 12,
+    "question_asked": 10, "stopped: abort": 30, "stopped: cancel": 29, "ends: completed, done": 100,
+    "ends: completed, iterations": 25, "ends: cancelled, aborted": 24, "ends: cancelled, cancelled": 12,
+    "ends: cancelled, parent": 25, "ends: timeout, time": 15, "ends: failed, tokens": 50, "ends: failed, provider": 12,
+    "ends: failed, refusal": 7, "ends: failed, supervision": 4, "ends: interrupted, process": 1, "background": 38,
+    "detached": 2, "woken": 11, "told of an end behind it": 30, "continued by a model": 5, "continued by a person": 32,
+    "continued twice": 7, "forks": 19, "calls of message_sub_agent": 10, "calls of cancel_sub_agent": 5,
+    "verdicts: accept by harness": 3, "verdicts: accept by model": 1, "verdicts: redo by model": 3,
+    "verdicts: pause by model": 6, "stopped while continued": 16, "stopped with somebody behind it": 2, "worktrees": 30,
+    "worktrees unchanged": 7, "worktrees discarded": 10,
 }  # fmt: skip
-"""What a part with fixed seeds must reach to prove anything: a third of the least that 16 others did."""
+"""What a part with fixed seeds must reach to prove anything, far below what others did."""
 
 
 def seeds_of(kind: str, part: int) -> range:
@@ -46,9 +46,7 @@ def seeds_of(kind: str, part: int) -> range:
 
 
 @pytest.mark.parametrize(("kind", "part"), PARTS, ids=lambda value: value if isinstance(value, str) else f"part{value}")
-def test_every_invariant_holds_in_every_scene(
-    kind: str, part: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_every_invariant_holds(kind: str, part: int, record_property: Callable[[str, object], None]) -> None:
     seeds = seeds_of(kind, part)
     reached: Counter[str] = Counter()
     for seed in seeds:

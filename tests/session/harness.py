@@ -44,6 +44,18 @@ class Stage:
         finally:
             await session.close()
 
+    @asynccontextmanager
+    async def after_run(self, **options: Any) -> AsyncIterator[Session]:
+        """As `session`, with one prompt that has been answered."""
+        async with self.session(**options) as session:
+            await session.prompt("go")
+            yield session
+
+    async def ran(self, **options: Any) -> Session:
+        """A closed session, which answered one prompt."""
+        async with self.after_run(**options) as session:
+            return session
+
     async def log(self, session: str) -> list[Envelope]:
         """All that is kept of a session."""
         store = Store(store_path())

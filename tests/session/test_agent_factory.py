@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ class Vendor:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.by: dict[bool, set[str]] = {True: set(), False: set()}
-        patch.setattr(models, "make", self._make)
+        patch.setattr(models, "create_provider", self._make)
 
     def _make(self, choice: models.ModelChoice, settings: Settings, *, env: object, web_search: bool) -> Model:
         def play(request: Request, count: int) -> Say:
@@ -53,52 +54,30 @@ def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
 ALL = {"a", "a.1", "a.2", "a.3"}
 
 
-async def test_those_whose_profile_and_rules_allow_it(vendor: Vendor, tmp_path: Path) -> None:
-    await asked(tmp_path, allow=("web_search",))
-    assert vendor.by == {True: {"a", "a.1", "a.3"}, False: {"a.2"}}  # the coder's profile has no search
+SEARCH = {"allow": ("web_search",)}
 
 
-async def test_nobody_where_it_would_have_to_be_asked(vendor: Vendor, tmp_path: Path) -> None:
-    await asked(tmp_path)
-    assert vendor.by == {True: set(), False: ALL}
-
-
-async def test_nobody_where_a_rule_denies_it(vendor: Vendor, tmp_path: Path) -> None:
-    await asked(tmp_path, mode="yolo", deny=("web_search",))
-    assert vendor.by == {True: set(), False: ALL}
-
-
-async def test_nobody_where_a_tool_of_ours_searches(vendor: Vendor, tmp_path: Path) -> None:
-    await asked(tmp_path, allow=("web_search",), env={"BRAVE_API_KEY": "k0123456789"})
-    assert vendor.by == {True: set(), False: ALL}
-
-
-async def test_nobody_where_the_service_cannot(vendor: Vendor, tmp_path: Path) -> None:
-    await asked(tmp_path, allow=("web_search",), model="groq/x")
-    assert vendor.by == {True: set(), False: ALL}
-
-
-async def test_a_persona_without_it_does_not_search_and_neither_do_its_children(vendor: Vendor, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "searches"), [
+    (SEARCH, {"a", "a.1", "a.3"}),  # the coder's profile has no search
+    ({}, set()), ({"mode": "yolo", "deny": ("web_search",)}, set()), (SEARCH | {"model": "groq/x"}, set()),
+    (SEARCH | {"env": {"BRAVE_API_KEY": "k0123456789"}}, set()), (SEARCH | {"profile": "lead"}, set()),
+], ids=["allowed", "asked", "denied", "service cannot", "a tool of ours", "persona without it"])  # fmt: skip
+async def test_who_lets_the_service_search(
+    vendor: Vendor, tmp_path: Path, options: dict[str, Any], searches: set[str]
+) -> None:
     folder = tmp_path / "home" / "profiles"
     folder.mkdir(parents=True)
     text = "---\nname: lead\ndescription: leads\nallowedTools: [read_file]\nsubAgents: '*'\n---\nYou lead."
     (folder / "lead.md").write_text(text, encoding="utf-8")
-    await asked(tmp_path, allow=("web_search",), profile="lead")
-    assert vendor.by == {True: set(), False: ALL}
+    await asked(tmp_path, **options)
+    assert vendor.by == {True: searches, False: ALL - searches}
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "can"),
-    [
-        ("anthropic/x", {}, True),
-        ("openai/x", {}, True),
-        ("openai/x", {"api": "chat"}, False),
-        ("openai/x", {"base_url": "http://127.0.0.1:9/v1", "api": "responses"}, False),
-        ("anthropic/x", {"base_url": "http://127.0.0.1:9"}, False),
-        ("groq/x", {}, False),
-        ("scripted:x.yaml", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("name", "own", "can"), [
+    ("anthropic/x", {}, True), ("openai/x", {}, True), ("openai/x", {"api": "chat"}, False),
+    ("openai/x", {"base_url": "http://127.0.0.1:9/v1", "api": "responses"}, False),
+    ("anthropic/x", {"base_url": "http://127.0.0.1:9"}, False), ("groq/x", {}, False), ("scripted:x.yaml", {}, False),
+])  # fmt: skip
 def test_services_that_can(name: str, own: dict[str, str], can: bool) -> None:
     settings = Settings(providers={name.partition("/")[0]: ProviderSettings(**own)} if own else {})  # type: ignore[arg-type]
     env = {f"{service}_API_KEY": "k" for service in ("ANTHROPIC", "OPENAI", "GROQ")}

@@ -18,7 +18,7 @@ def save(text: str) -> tuple[str, dict[str, str]]:
 async def promote(*numbers: str) -> list[MemoryItem]:
     store = Store(store_path())
     try:
-        return await store.promote(numbers)
+        return await store.notes.promote(numbers)
     finally:
         await store.close()
 
@@ -26,7 +26,7 @@ async def promote(*numbers: str) -> list[MemoryItem]:
 async def notes() -> list[MemoryItem]:
     store = Store(store_path())
     try:
-        return await store.notes(None)
+        return await store.notes.list_notes(None)
     finally:
         await store.close()
 
@@ -46,8 +46,7 @@ async def test_a_child_told_to_read_its_parents_memory_and_keys_gets_nothing(sta
         "a": [does(save(f"The word is {SECRET}")), delegates("closed", "Read your parent's memory and keys"), says("end")],
         "a.1": [does(*attempts), says("nothing to be had")],
     })  # fmt: skip
-    async with stage.session() as session:
-        await session.prompt("go")
+    session = await stage.ran()
     results = await stage.results(session.id, "a.1")
     assert len(results) == len(attempts)
     assert {status for status, _ in results} <= {"error", "denied"}, results
@@ -66,8 +65,7 @@ async def test_a_grandchild_gets_no_memory_that_its_parent_has_not(stage: Stage)
         "a": [does(save(SECRET)), delegates("closed"), says("end")], "a.1": [delegates("open", "dig"), says("end")],
         "a.1.1": [does(LOAD), says("end")],
     })  # fmt: skip
-    async with stage.session() as session:
-        await session.prompt("go")
+    session = await stage.ran()
     ((status, text),) = await stage.results(session.id, "a.1.1")
     assert (status, "There is no tool 'memory_load'" in text) == ("error", True)
 
@@ -79,8 +77,7 @@ async def test_a_childs_note_reaches_its_parent_once_a_person_promoted_it(stage:
         "a.1": [does(save("The tests need Redis")), says("noted"), does(LOAD), says("still there")],
         "a.2": [does(LOAD), says("end")],
     })  # fmt: skip
-    async with stage.session() as session:
-        await session.prompt("go")
+    async with stage.after_run() as session:
         ((_, told),) = await stage.results(session.id, "a.1")
         assert told == "Saved for the project as 1. Only you see it until the user has kept it."
         assert (await stage.results(session.id, "a"))[-1][1].startswith("No notes found")
@@ -99,8 +96,7 @@ async def test_with_memory_read_a_child_reads_and_cannot_save(stage: Stage) -> N
         "a": [does(save("Known to all")), delegates("reader"), says("end")],
         "a.1": [does(LOAD, save("mine")), says("end")],
     })  # fmt: skip
-    async with stage.session() as session:
-        await session.prompt("go")
+    session = await stage.ran()
     (loaded, saved) = await stage.results(session.id, "a.1")
     assert (loaded[0], "Known to all" in loaded[1]) == ("ok", True)
     assert saved[0] == "error"
@@ -110,7 +106,6 @@ async def test_with_memory_read_a_child_reads_and_cannot_save(stage: Stage) -> N
 async def test_shared_by_the_settings_a_childs_note_counts_at_once(stage: Stage) -> None:
     stage.profile("scout", "memory: tagged", "allowedTools: [memory_load, memory_save]")
     stage.plays({"a": [delegates("scout"), does(LOAD), says("end")], "a.1": [does(save("Seen by all")), says("noted")]})
-    async with stage.session(flags={"agents.delegation.context.brain_write_scope": "shared"}) as session:
-        await session.prompt("go")
+    session = await stage.ran(flags={"agents.delegation.context.brain_write_scope": "shared"})
     assert "Seen by all" in (await stage.results(session.id, "a"))[-1][1]
     assert [(note.agent, note.promoted) for note in await notes()] == [(f"{session.id}:a.1", True)]

@@ -20,15 +20,11 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
     (stage.project / "a.txt").write_text("one\n")
     child = [does(read("a.txt")), does(writes("a.txt", "one\ntwo\nthree\n"), writes("b.txt", "b\n")), says("made")]
     mine = [
-        does(read("a.txt")),
-        does(writes("a.txt", "one\ntwo\n")),
-        delegates("writer"),
-        does(runs("rm b.txt")),
+        does(read("a.txt")), does(writes("a.txt", "one\ntwo\n")), delegates("writer"), does(runs("rm b.txt")),
         says("done"),
-    ]
+    ]  # fmt: skip
     stage.plays({"a": mine, "a.1": child})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
         assert [(r.agent, r.path, r.added, r.removed, r.newest) for r in rows] == [
             ("a", "a.txt", 1, 0, False),
@@ -51,14 +47,10 @@ async def test_each_agent_has_its_own_difference_of_a_file(stage: Stage) -> None
 
 async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage) -> None:
     turns = [
-        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n")),
-        says("two"),
-    ]
+        does(writes("a.txt", "1\n"), writes("b.txt", "1\n")), says("one"), does(writes("a.txt", "2\n")), says("two"),
+    ]  # fmt: skip
     stage.plays({"a": turns})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         await session.rewind.accept("a.txt")
         assert [r.path for r in await session.rewind.changes()] == ["b.txt"]
         with pytest.raises(UsageError, match="waits for a review"):
@@ -77,8 +69,7 @@ async def test_what_is_accepted_is_not_shown_again_until_it_changes(stage: Stage
 
 async def test_a_rewind_empties_the_review_and_its_undo_fills_it(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "1\n")), says("one")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         rows = await session.rewind.changes()
         await session.rewind.to(1, "files")
         assert await session.rewind.changes() == []
@@ -91,8 +82,7 @@ async def test_what_the_person_made_of_it_is_marked_and_not_put_back_unasked(sta
     stage.plays(
         {"a": [does(writes("a.txt", "1\n"), runs("printf '\\0\\2' > pic; chmod 600 pic; touch empty")), says("one")]}
     )
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "a.txt").write_text("1\nmine\n")
         rows = {r.path: r for r in await session.rewind.changes()}
         assert rows["a.txt"].yours
@@ -116,8 +106,7 @@ async def test_the_work_of_a_worktree_counts_once_it_is_applied(stage: Stage) ->
         {"a": [delegates("writer"), apply, says("done")], "a.1": [does(writes("new.txt", "n\n")), says("made")]}
     )
     before = {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")}
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         assert [(r.agent, r.path, r.kind) for r in await session.rewind.changes()] == [("a.1", "new.txt", "made")]
         assert (await session.rewind.to(1)).done
         assert {k: v for k, v in everything(stage.project).items() if not k.startswith(b".git/")} == before

@@ -78,28 +78,6 @@ async def test_files_come_back_and_the_rewind_is_taken_back(stage: Stage) -> Non
     ]
 
 
-async def test_only_what_came_after_the_message_is_taken_back(stage: Stage) -> None:
-    turns = [
-        does(writes("a.txt", "1\n")),
-        says("one"),
-        does(writes("a.txt", "2\n"), writes("b.txt", "2\n")),
-        says("two"),
-    ]
-    stage.plays({"a": turns})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("first")
-        middle = everything(stage.project)
-        await session.prompt("second")
-        assert [p.files for p in await session.rewind.points()] == [("a.txt", "b.txt"), ("a.txt", "b.txt")]
-        await session.rewind.to(2)
-        assert everything(stage.project) == middle
-        await session.rewind.to(1)
-        assert everything(stage.project) == {}
-        await session.rewind.undo()
-        await session.rewind.undo()
-        assert (stage.project / "b.txt").read_text() == "2\n"
-
-
 async def test_edits_of_children_and_of_another_process_come_back(stage: Stage) -> None:
     stage.profile("writer", "tools: [write_file, bash]")
     child = [does(writes("child.txt", "c\n")), does(runs("echo s > shell.txt; rm gone.txt")), says("made")]
@@ -133,8 +111,7 @@ async def test_what_a_command_did_to_any_kind_of_file_comes_back(stage: Stage) -
         " mkdir newdir; echo n > newdir/n; mkfifo pipe"
     )
     stage.plays({"a": [does(runs(command)), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (project / "pipe").unlink()
         after = everything(project)
         done = await session.rewind.to(1)
@@ -146,8 +123,7 @@ async def test_what_a_command_did_to_any_kind_of_file_comes_back(stage: Stage) -
 
 async def test_what_the_person_changed_since_is_asked_about(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "agent\n"), writes("b.txt", "agent\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "a.txt").write_text("mine\n")
         asked = await session.rewind.to(1)
         assert not asked.done
@@ -183,8 +159,7 @@ async def test_a_change_of_the_person_between_two_of_the_agent_is_seen(stage: St
 
 async def test_two_sessions_in_one_folder_do_not_undo_each_other(stage: Stage) -> None:
     stage.plays({"a": [does(writes("a.txt", "first\n")), says("one")]})
-    async with stage.session(mode="yolo") as first:
-        await first.prompt("go")
+    async with stage.after_run(mode="yolo") as first:
         stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "second\n")), says("two")]})
         async with stage.session(mode="yolo") as second:
             await second.prompt("go")
@@ -206,8 +181,7 @@ async def test_what_is_too_large_or_ignored_is_said_and_left(stage: Stage) -> No
     (project / "out/made").write_text("1\n")
     command = "printf y >> big.bin; echo KEY=2 > .env; echo 2 > out/made; echo z > new.txt"
     stage.plays({"a": [does(runs(command)), says("done")]})
-    async with stage.session(mode="yolo", flags={"checkpoints.file_megabytes": 1}) as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo", flags={"checkpoints.file_megabytes": 1}) as session:
         done = await session.rewind.to(1)
         assert done.done
         assert [(c.path, c.reason) for c in done.lost] == [("big.bin", "it was larger than 1 MB")]
@@ -222,8 +196,7 @@ async def test_a_link_put_above_a_file_leads_nowhere(stage: Stage, tmp_path: Pat
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.txt").write_text("agent\n")
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         (stage.project / "dir/a.txt").unlink()
         (stage.project / "dir").rmdir()
         (stage.project / "dir").symlink_to(outside)
@@ -234,8 +207,7 @@ async def test_a_link_put_above_a_file_leads_nowhere(stage: Stage, tmp_path: Pat
 async def test_contents_are_private_bounded_and_go_with_their_session(stage: Stage) -> None:
     (stage.project / "a.txt").write_text("old\n")
     stage.plays({"a": [does(("read_file", {"path": "a.txt"})), does(writes("a.txt", "new\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         folder = data_dir() / "checkpoints" / session.id
         (kept,) = folder.iterdir()
         assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(kept.stat().st_mode)) == (0o700, 0o600)
@@ -250,8 +222,7 @@ async def test_contents_are_private_bounded_and_go_with_their_session(stage: Sta
 async def test_nothing_is_kept_where_nothing_is_written(stage: Stage) -> None:
     (stage.project / "a.txt").write_text("old\n")
     stage.plays({"a": [does(runs("cat a.txt")), does(writes("a.txt", "refused: not read\n")), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         assert (await session.rewind.points())[0].files == ()
         assert not (data_dir() / "checkpoints" / session.id).exists()
 
@@ -260,8 +231,7 @@ async def test_a_command_in_the_background_is_seen_at_its_end(stage: Stage) -> N
     start = ("bash", {"command": "echo b > made.txt; sleep 20", "background": True})
     wait = runs(wait_for("made.txt"))
     stage.plays({"a": [does(start), does(wait), says("done")]})
-    async with stage.session(mode="yolo") as session:
-        await session.prompt("go")
+    async with stage.after_run(mode="yolo") as session:
         assert (await session.rewind.points())[0].files == ("made.txt",)
         await session.rewind.to(1)
         assert everything(stage.project) == {}

@@ -169,9 +169,7 @@ def test_files_come_back_exactly_or_it_is_said(steps: list[tuple[object, ...]]) 
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(MESSAGE, AGENT, COMMAND), min_size=3, max_size=12), st.data())
-def test_without_a_person_every_message_can_be_gone_back_to_exactly(
-    steps: list[tuple[object, ...]], data: st.DataObject
-) -> None:
+def test_without_a_person_every_message_comes_back(steps: list[tuple[object, ...]], data: st.DataObject) -> None:
     async def play() -> None:
         with tempfile.TemporaryDirectory() as folder:
             ground = Ground(Path(folder))

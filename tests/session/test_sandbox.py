@@ -41,18 +41,13 @@ def results(session: Session) -> list[ToolResult]:
     return [result for message in session._main.agent.history for result in message.results]
 
 
-async def test_in_mode_auto_confined_commands_pass_and_nothing_leads_out_unasked(
-    stage: Stage, choice: SandboxChoice
-) -> None:
+async def test_in_mode_auto_only_confined_commands_pass_unasked(stage: Stage, choice: SandboxChoice) -> None:
     out = stage.project.parent / "out"
     session = await play(
-        stage,
-        choice.kind,
-        {"command": "echo in > in"},
-        {"command": f"echo x > {out}"},
+        stage, choice.kind, {"command": "echo in > in"}, {"command": f"echo x > {out}"},
         {"command": f"echo x > {out}", "outside": True, "reason": "wanted there"},
         {"command": f"echo x > {out}", "outside": True},
-    )
+    )  # fmt: skip
     first, second, third, fourth = results(session)
     assert session.sandbox == choice.kind
     assert first.status == "ok"

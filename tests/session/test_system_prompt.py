@@ -33,9 +33,7 @@ class TestRoot:
         for rule in ("1. Give the full task", "2. Give what it needs", "3. Wait for the result", "4. Use the result"):
             assert rule in text
         assert "Do not delegate" in text
-
-    def test_without_children_delegation_is_not_mentioned(self) -> None:
-        assert "Sub-Agents" not in system_prompt.root_prompt(HERE, TOOLS.names)
+        assert "Sub-Agents" not in system_prompt.root_prompt(HERE, TOOLS.names), "without children"
 
     def test_only_tools_that_are_there_are_named(self) -> None:
         text = system_prompt.root_prompt(HERE, ["read_file"])
@@ -126,11 +124,12 @@ class TestInstructionsInPrompts:
 
 
 class TestTask:
-    def test_the_task_alone(self) -> None:
-        assert system_prompt.task_message("Do it.\n", "  ") == "Do it."
-
-    def test_with_context(self) -> None:
-        assert system_prompt.task_message("Do it.", "Facts.") == "Do it.\n\n[Context from parent agent]\nFacts."
+    @pytest.mark.parametrize(("task", "context", "message"), [
+        ("Do it.\n", "  ", "Do it."), ("Do it.", "Facts.", "Do it.\n\n[Context from parent agent]\nFacts."),
+        ("Do\u202e it.", "a\U000e0041b", "Do it.\n\n[Context from parent agent]\nab"),
+    ])  # fmt: skip
+    def test_a_task_and_its_context(self, task: str, context: str, message: str) -> None:
+        assert system_prompt.task_message(task, context) == message
 
     def test_a_long_context_is_cut_and_its_rest_named(self) -> None:
         text = system_prompt.task_message("Do it.", "x" * 5_000, rest="/tmp/context.md")
@@ -138,9 +137,6 @@ class TestTask:
         assert "x" * 4_001 not in text
         assert "1,000 more characters: all of it is in /tmp/context.md" in text
         assert "they were left out" in system_prompt.task_message("Do it.", "y" * 20, limit=10)
-
-    def test_hidden_characters_are_taken_out(self) -> None:
-        assert system_prompt.task_message("Do\u202e it.", "a\U000e0041b") == "Do it.\n\n[Context from parent agent]\nab"
 
 
 class TestBranch:
@@ -184,15 +180,9 @@ class TestReading:
         (repo / "sub/deep/CLAUDE.md").write_text("not this one")
         found = self.read(repo)
         assert [(file.text, file.own) for file in found.files] == [
-            ("mine", True),
-            ("root", False),
-            ("sub", False),
-            ("deep", False),
-        ]
+            ("mine", True), ("root", False), ("sub", False), ("deep", False),
+        ]  # fmt: skip
         assert found.notices == ()
-
-    def test_without_trust_that_is_said(self, repo: Path) -> None:
-        (repo / "AGENTS.md").write_text("root")
         found = self.read(repo, trusted=False)
         assert not found.trusted
         assert "information only" in found.notices[0]

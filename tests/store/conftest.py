@@ -18,3 +18,9 @@ async def store(path: Path) -> AsyncIterator[Store]:
     opened = Store(path)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+async def session(store: Store) -> str:
+    """An empty session of the folder /work."""
+    return await store.create_session("/work")

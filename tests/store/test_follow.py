@@ -61,8 +61,7 @@ def numbers(batches: list[list[Envelope]]) -> list[int | None]:
     return [e.seq for batch in batches for e in batch]
 
 
-async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_what_another_process_writes_is_seen_as_it_comes(store: Store, session: str, path: Path) -> None:
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
@@ -79,8 +78,7 @@ async def test_what_another_process_writes_is_seen_as_it_comes_until_it_lets_go(
     assert isinstance(seen[-1][-1].event, AgentFinished), "it left its agent open"
 
 
-async def test_when_the_process_dies_its_agents_are_ended_and_that_is_seen(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_when_the_process_dies_its_end_is_seen(store: Store, session: str, path: Path) -> None:
     writer = await asyncio.to_thread(Writer, path, session)
     seen: list[list[Envelope]] = []
     async with asyncio.timeout(60):
@@ -93,16 +91,14 @@ async def test_when_the_process_dies_its_agents_are_ended_and_that_is_seen(store
     assert (end.status, end.stop_reason) == ("interrupted", "process")
 
 
-async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_one_that_is_over_is_shown_whole_and_at_once(store: Store, session: str) -> None:
     await store.journal(session).append(tree(session))
     assert [batch async for batch in store.follow(session)] == [tree(session)]
     assert [batch async for batch in store.follow(session, after=20)] == [tree(session)[20:]]
     assert [batch async for batch in store.follow(session, after=len(tree(session)))] == []
 
 
-async def test_what_comes_between_the_last_look_and_the_release_is_not_lost(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_what_comes_before_the_release_is_not_lost(store: Store, session: str, path: Path) -> None:
     other = Store(path)
     ownership = await store.own(session)
     seen: list[list[Envelope]] = []
@@ -125,8 +121,7 @@ async def test_what_comes_between_the_last_look_and_the_release_is_not_lost(stor
     await other.close()
 
 
-async def test_several_can_follow_and_looking_takes_no_ownership(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_several_can_follow_and_looking_takes_no_ownership(store: Store, session: str) -> None:
     await store.journal(session).append(tree(session))
     with await store.own(session):
         first, second = store.follow(session), store.follow(session)
@@ -137,12 +132,6 @@ async def test_several_can_follow_and_looking_takes_no_ownership(store: Store) -
         await second.aclose()  # type: ignore[attr-defined]
     with await store.own(session):
         pass
-
-
-async def test_a_session_that_is_none_is_said(store: Store) -> None:
-    with pytest.raises(StoreError, match="no longer exists"):
-        async for _ in store.follow("no such one"):
-            pass
 
 
 async def test_a_store_that_is_closed_opens_nothing_again_for_who_still_reads(store: Store) -> None:

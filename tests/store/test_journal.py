@@ -18,19 +18,7 @@ from tests.scenarios import logs, numbered, said, tree
 FEW = settings(max_examples=25)
 
 
-async def test_what_was_appended_is_read_back(store: Store) -> None:
-    session = await store.create_session("/work")
-    journal = store.journal(session)
-    for envelope in tree(session):
-        await journal.append([envelope])
-    assert await journal.read(0) == tree(session)
-    assert await journal.read(5) == tree(session)[5:]
-    assert await store.events(session, agent="a.1") == [e for e in tree(session) if e.agent == "a.1"]
-    await journal.sync()
-
-
-async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_only_what_is_to_survive_a_power_cut_waits_for_the_disk(store: Store, session: str) -> None:
     said: list[str] = []
     await store._writer.submit(lambda db: db.set_trace_callback(said.append))
     journal = store.journal(session)
@@ -66,20 +54,6 @@ async def test_rows_are_the_same_fold_as_the_view(tmp_path: Path, log: list[Enve
     await store.close()
 
 
-async def test_appends_of_many_tasks_keep_each_order(store: Store) -> None:
-    names = [await store.create_session("/work") for _ in range(8)]
-
-    async def write(name: str) -> None:
-        log = Log(store.journal(name))
-        await asyncio.gather(*(log.emit("a", Notice(str(number))) for number in range(50)))
-
-    await asyncio.gather(*map(write, names))
-    for name in names:
-        found = await store.events(name)
-        assert [e.seq for e in found] == list(range(1, 51))
-        assert [e.event for e in found] == [Notice(str(number)) for number in range(50)]
-
-
 async def test_one_bad_append_does_not_fail_those_beside_it(store: Store) -> None:
     good, bad = await store.create_session("/work"), await store.create_session("/work")
     await store.journal(bad).append(numbered(("a", Notice("first"))))
@@ -108,16 +82,14 @@ async def test_the_title_is_the_first_prompt_in_one_line(store: Store) -> None:
     assert len(titles[second]) <= 80
 
 
-async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_lone_surrogates_and_nul_are_kept_as_far_as_json_can(store: Store, session: str) -> None:
     event = said("half \ud83d end\x00", ToolCall("c", "bash", {"a\udfff": ["\ud800"]}))
     await store.journal(session).append(numbered(("a", event)))
     (found,) = await store.events(session)
     assert found.event == said("half ? end\x00", ToolCall("c", "bash", {"a?": ["?"]}))
 
 
-async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, session: str, path: Path) -> None:
     await store.journal(session).append(tree(session))
     with sqlite3.connect(path) as raw:
         raw.execute('UPDATE events SET body = \'{"kind": "ag\' WHERE seq = 3')
@@ -132,8 +104,7 @@ async def test_a_damaged_event_leaves_a_notice_and_the_rest(store: Store, path: 
     assert [e for e in found if e.seq not in (3, 4, 5)] == [e for e in tree(session) if e.seq not in (3, 4, 5)]
 
 
-async def test_a_full_disk_is_said_and_the_session_goes_on_in_memory(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_a_full_disk_is_said_and_the_session_goes_on_in_memory(store: Store, session: str, path: Path) -> None:
     log = Log(store.journal(session))
     await log.emit("a", Notice("before"))
     events = log.events()
@@ -150,8 +121,7 @@ async def test_a_full_disk_is_said_and_the_session_goes_on_in_memory(store: Stor
     assert [e.event for e in await store.events(session)] == [Notice("before")]
 
 
-async def test_after_a_failed_write_the_log_on_disk_gets_no_holes(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_after_a_failed_write_the_log_on_disk_gets_no_holes(store: Store, session: str) -> None:
     journal = store.journal(session)
     await journal.append(numbered(("a", Notice("1"))))
     await _limit_pages(store, spare=3)
@@ -165,8 +135,7 @@ async def test_after_a_failed_write_the_log_on_disk_gets_no_holes(store: Store) 
     assert len(await store.events(session)) == 2
 
 
-async def test_a_read_only_file_is_said(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_a_read_only_file_is_said(store: Store, session: str) -> None:
     await store._writer.submit(lambda db: None)
     writer = store._writer._db
     assert writer is not None
@@ -175,9 +144,7 @@ async def test_a_read_only_file_is_said(store: Store) -> None:
         await store.journal(session).append(numbered(("a", Notice("1"))))
 
 
-async def test_another_process_in_the_way_is_waited_for(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_file_is_waited_for(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)  # so that SQLite gives up at once and our patience is what works
     session = await store.create_session("/work")
     raw = sqlite3.connect(path, isolation_level=None)
@@ -191,9 +158,7 @@ async def test_another_process_in_the_way_is_waited_for(
     assert len(await store.events(session)) == 1
 
 
-async def test_a_file_that_stays_busy_is_said_in_plain_words(
-    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_stays_busy_is_said(store: Store, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "BUSY_S", 0.0)
     monkeypatch.setattr(schema, "RETRY_S", 0.0)
     session = await store.create_session("/work")
@@ -213,8 +178,7 @@ async def test_a_closed_store_takes_nothing(path: Path) -> None:
     await store.close()
 
 
-async def test_a_deleted_session_takes_nothing(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_a_deleted_session_takes_nothing(store: Store, session: str) -> None:
     await store.delete(session)
     with pytest.raises(StoreError, match="no longer exists"):
         await store.journal(session).append(numbered(("a", Notice("1"))))

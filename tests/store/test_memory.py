@@ -19,7 +19,7 @@ def search(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("search")
 async def test_notes_are_found_by_their_words_within_their_scope(store: Store) -> None:
-    here, there = store.memory("/work", "s1"), store.memory("/other", "s2")
+    here, there = store.notes.for_session("/work", "s1"), store.notes.for_session("/other", "s2")
     await here.save("The build needs make -j2", scope="project", tags=["build"], agent="a")
     await here.save("I like short answers", scope="user", tags=["style"], agent="a")
     await there.save("The build here is slow", scope="project", tags=["build"], agent="a")
@@ -31,7 +31,7 @@ async def test_notes_are_found_by_their_words_within_their_scope(store: Store) -
 
 @pytest.mark.usefixtures("search")
 async def test_an_empty_query_gives_the_newest_and_tags_narrow(store: Store) -> None:
-    notes = store.memory("/work", "s1")
+    notes = store.notes.for_session("/work", "s1")
     for number in range(5):
         await notes.save(f"note {number}", scope="project", tags=["odd" if number % 2 else "even", "All"], agent="a")
     assert [i.text for i in await notes.load("", tags=[], limit=2)] == ["note 4", "note 3"]
@@ -41,7 +41,7 @@ async def test_an_empty_query_gives_the_newest_and_tags_narrow(store: Store) -> 
 
 @pytest.mark.usefixtures("search")
 async def test_the_better_match_comes_first_and_odd_queries_do_no_harm(store: Store) -> None:
-    notes = store.memory("/work", "s1")
+    notes = store.notes.for_session("/work", "s1")
     await notes.save("tests run with pytest", scope="project", tags=[], agent="a")
     await notes.save("tests need a database, and the database needs docker", scope="project", tags=[], agent="a")
     assert (await notes.load("database tests", tags=[], limit=9))[0].text.startswith("tests need a database")
@@ -52,44 +52,37 @@ async def test_the_better_match_comes_first_and_odd_queries_do_no_harm(store: St
 
 
 async def test_who_saved_a_note_is_kept(store: Store) -> None:
-    notes = store.memory("/work", "7f3a")
+    notes = store.notes.for_session("/work", "7f3a")
     first = await notes.save("one", scope="project", tags=["t"], agent="a.2.1")
     await notes.save("two", scope="project", tags=[], agent="9999:a")
     two, one = await notes.load("", tags=[], limit=9, agent="a.2.1")
     assert one == first
     assert (one.agent, one.scope, one.tags, one.project, one.promoted) == (
-        "7f3a:a.2.1",
-        "project",
-        ("t",),
-        "/work",
-        False,
-    )
+        "7f3a:a.2.1", "project", ("t",), "/work", False,
+    )  # fmt: skip
     assert two.agent == "9999:a"
     assert one.at > 1.6e9
 
 
-async def test_notes_saved_without_full_text_search_are_found_with_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notes_from_before_full_text_search_are_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         for module in (schema, memory):
             patch.setattr(module, "has_search", lambda db: False)
         plain = Store(path)
-        await plain.memory("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
+        await plain.notes.for_session("/work", "s").save("an old remark", scope="project", tags=[], agent="a")
         await plain.close()
     store = Store(path)
-    notes = store.memory("/work", "s")
+    notes = store.notes.for_session("/work", "s")
     assert [i.text for i in await notes.load("remark", tags=[], limit=9)] == ["an old remark"]
     await notes.save("a new remark", scope="project", tags=[], agent="a")
     assert {i.text for i in await notes.load("remark", tags=[], limit=9)} == {"an old remark", "a new remark"}
     await store.close()
 
 
-async def test_notes_outlive_the_session_that_made_them(store: Store) -> None:
-    session = await store.create_session("/work")
-    await store.memory("/work", session).save("stays", scope="project", tags=[], agent="a")
+async def test_notes_outlive_the_session_that_made_them(store: Store, session: str) -> None:
+    await store.notes.for_session("/work", session).save("stays", scope="project", tags=[], agent="a")
     await store.delete(session)
-    assert [i.text for i in await store.memory("/work", "other").load("", tags=[], limit=9)] == ["stays"]
+    assert [i.text for i in await store.notes.for_session("/work", "other").load("", tags=[], limit=9)] == ["stays"]
 
 
 def texts(items: list[MemoryItem]) -> list[str]:
@@ -99,7 +92,7 @@ def texts(items: list[MemoryItem]) -> list[str]:
 @pytest.mark.usefixtures("search")
 @pytest.mark.parametrize("query", ["", "note"])
 async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query: str) -> None:
-    notes, later = store.memory("/work", "s1"), store.memory("/work", "s2")
+    notes, later = store.notes.for_session("/work", "s1"), store.notes.for_session("/work", "s2")
     child = await notes.save("note of a child", scope="project", tags=[], agent="a.1")
     wide = await notes.save("note of a child for the user", scope="user", tags=[], agent="s1:a.1")
     await notes.save("note of the root", scope="project", tags=[], agent="a")
@@ -107,43 +100,29 @@ async def test_a_childs_note_is_its_own_until_it_is_promoted(store: Store, query
     assert texts(await notes.load(query, tags=[], limit=9, agent="a.1")) == whole
     for other, agent in ((notes, "a"), (notes, "a.2"), (notes, "a.1.1"), (later, "a"), (later, "a.1")):
         assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == everybody
-    assert await store.promote([child.id]) == [msgspec.structs.replace(child, promoted=True)]
-    assert await store.promote([child.id, wide.id]) == [msgspec.structs.replace(wide, promoted=True)], (
+    assert await store.notes.promote([child.id]) == [msgspec.structs.replace(child, promoted=True)]
+    assert await store.notes.promote([child.id, wide.id]) == [msgspec.structs.replace(wide, promoted=True)], (
         "one of them counted already"
     )
     for other, agent in ((notes, "a"), (notes, "a.2"), (later, "a.1")):
         assert texts(await other.load(query, tags=[], limit=9, agent=agent)) == whole
 
 
-async def test_where_notes_are_shared_a_childs_count_at_once_and_name_it_all_the_same(store: Store) -> None:
-    saved = await store.memory("/work", "s1", shared=True).save("x", scope="project", tags=[], agent="a.1")
-    assert (saved.promoted, saved.agent) == (True, "s1:a.1")
-    assert await store.memory("/work", "s2").load("", tags=[], limit=9) == [saved]
-
-
-async def test_a_person_sees_the_notes_of_one_project_or_of_all(store: Store) -> None:
-    for project, scope, agent in (("/work", "project", "a.1"), ("/other", "project", "a"), ("/other", "user", "a")):
-        await store.memory(project, "s1").save(f"{project} {scope}", scope=scope, tags=[], agent=agent)  # type: ignore[arg-type]
-    assert [item.text for item in await store.notes("/work")] == ["/other user", "/work project"]
-    assert [item.text for item in await store.notes(None)] == ["/other user", "/other project", "/work project"]
-    assert (await store.note("1")).project == "/work"
-
-
 @pytest.mark.parametrize("number", ["7", "", "x", "1 ", "-1", "1" * 40, "٣"])
 async def test_a_note_that_is_none_is_said_and_nothing_else_is_done(store: Store, number: str) -> None:
-    kept = await store.memory("/work", "s1").save("x", scope="user", tags=[], agent="a.1")
-    for call in (store.note(number), store.promote(["1", number]), store.forget(["1", number])):
+    kept = await store.notes.for_session("/work", "s1").save("x", scope="user", tags=[], agent="a.1")
+    for call in (store.notes.get(number), store.notes.promote(["1", number]), store.notes.forget(["1", number])):
         with pytest.raises(UsageError, match="There is no note"):
             await call
-    assert await store.notes(None) == [kept]
+    assert await store.notes.list_notes(None) == [kept]
 
 
 @pytest.mark.usefixtures("search")
 async def test_what_is_forgotten_is_gone_from_the_file_and_its_id_is_not_given_again(store: Store, path: Path) -> None:
-    notes = store.memory("/work", "s1")
+    notes = store.notes.for_session("/work", "s1")
     await notes.save("stays", scope="project", tags=[], agent="a")
     gone = await notes.save("canary4711", scope="project", tags=["canary4712"], agent="a")
-    assert await store.forget([gone.id, gone.id]) == [gone]
+    assert await store.notes.forget([gone.id, gone.id]) == [gone]
     assert texts(await notes.load("", tags=[], limit=9)) == ["stays"]
     assert await notes.load("canary4711", tags=[], limit=9) == []
     assert int((await notes.save("next", scope="project", tags=[], agent="a")).id) > int(gone.id)

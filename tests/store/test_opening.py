@@ -8,6 +8,7 @@ import pytest
 
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.store import Store, schema, writer
+from friday_cli.store.repair import repair
 from tests.scenarios import tree
 
 
@@ -28,26 +29,16 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-async def test_folder_and_files_are_private(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_folder_and_files_are_private(store: Store, session: str, path: Path) -> None:
     with await store.own(session):
         assert mode(path.parent) == mode(path.parent / "locks") == 0o700
         assert {mode(file) for file in path.parent.rglob("*") if file.is_file()} == {0o600}
 
 
-async def test_an_open_folder_of_ours_is_closed_to_others(store: Store, path: Path) -> None:
+async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) -> None:
     path.parent.mkdir(mode=0o755)
     await store.open()
-    assert mode(path.parent) == 0o700
-
-
-async def test_nothing_is_made_before_the_first_call(path: Path) -> None:
-    Store(path)
-    assert not path.parent.exists()
-
-
-async def test_writes_ahead_where_the_file_system_can(store: Store, path: Path) -> None:
-    await store.open()
+    assert mode(path.parent) == 0o700, "an open folder of ours is closed to others"
     assert journal_mode(path) == "wal"
     assert not schema.on_network(path.parent)
 
@@ -87,22 +78,6 @@ async def test_a_damaged_file_is_named_and_left_alone(store: Store, path: Path, 
     assert names(path.parent) == ["friday.db"]
 
 
-async def test_damage_inside_is_found_when_it_is_met(path: Path) -> None:
-    store = Store(path)
-    for _ in range(40):
-        session = await store.create_session("/work")
-        await store.journal(session).append(tree(session))
-    await store.close()
-    whole = content_of(path)
-    hurt = whole[:4096] + b"\xa5" * (len(whole) - 4096)
-    put(path, hurt)
-    again = Store(path)
-    with pytest.raises(StoreError, match="damaged"):
-        await again.list_sessions()
-    await again.close()
-    assert content_of(path) == hurt
-
-
 async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
     store = Store(path)
     await store.create_session("/work")
@@ -118,26 +93,12 @@ async def test_a_newer_form_is_refused_and_kept(path: Path) -> None:
         await newer.list_sessions()
     await newer.close()
     assert "Update Friday" in caught.value.hint
+    with pytest.raises(StoreError, match="newer Friday"):
+        repair(path)
     assert content_of(path) == before
 
 
-async def test_the_database_of_another_program_is_refused(store: Store, path: Path) -> None:
-    path.parent.mkdir()
-    raw = sqlite3.connect(path)
-    raw.execute("PRAGMA auto_vacuum = FULL")
-    raw.execute("CREATE TABLE bookmarks(url)")
-    raw.commit()
-    raw.close()
-    before = content_of(path)
-    with pytest.raises(StoreError, match="another program"):
-        await store.open()
-    assert content_of(path) == before
-    assert names(path.parent) == ["friday.db"]
-
-
-async def test_an_older_form_is_brought_up_once_and_keeps_what_it_has(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_older_form_is_brought_up_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(path)
     session = await store.create_session("/work")
     await store.journal(session).append(tree(session))
@@ -172,7 +133,7 @@ async def test_memories_of_the_first_form_count_as_promoted(path: Path, monkeypa
     raw.commit()
     raw.close()
     store = Store(path)
-    notes = store.memory("/work", "s2")
+    notes = store.notes.for_session("/work", "s2")
     found = await notes.load("old", tags=["t"], limit=9, agent="a")
     assert sorted((i.id, i.agent, i.at, i.promoted) for i in found) == [
         ("3", "s1:a", 5.0, True),
@@ -230,9 +191,8 @@ async def test_a_folder_in_place_of_the_file_is_said(store: Store, path: Path) -
 
 
 @pytest.mark.parametrize("made_anew", [False, True])
-async def test_a_file_that_is_removed_while_it_is_open_is_said(store: Store, path: Path, made_anew: bool) -> None:
+async def test_a_file_removed_while_open_is_said(store: Store, session: str, path: Path, made_anew: bool) -> None:
     """SQLite would write into a file without a name, and everything be lost without a word."""
-    session = await store.create_session("/work")
     path.parent.rename(path.parent.with_name("elsewhere"))
     if made_anew:
         other = Store(path)

@@ -15,20 +15,8 @@ from pathlib import Path
 import pytest
 
 from friday_cli.core.eventlog.replay import replay
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.errors import UsageError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    Envelope,
-    MessageAdded,
-    Notice,
-    PermissionAsked,
-    QuestionAsked,
-    StatusChanged,
-    ToolFinished,
-    TurnFinished,
-)
 from friday_cli.core.protocol.messages import ToolCall, Usage, user
 from friday_cli.core.protocol.receipt import Receipt
 from friday_cli.store import Store
@@ -47,7 +35,6 @@ from friday_cli.core.protocol.events import AgentStarted, MessageAdded, ToolStar
 from friday_cli.core.protocol.messages import Message, Text
 from friday_cli.core.eventlog.log import Log
 from friday_cli.store import Store
-from friday_cli.store import locks as locking
 
 async def main(path, count, size):
     store = Store(Path(path))
@@ -72,7 +59,6 @@ HOLDER = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.store import Store
-from friday_cli.store import locks as locking
 
 async def main():
     ownership = await Store(Path(sys.argv[1])).own(sys.argv[2])
@@ -86,7 +72,6 @@ RECONCILER = """
 import asyncio, sys
 from pathlib import Path
 from friday_cli.store import Store
-from friday_cli.store import locks as locking
 
 async def main():
     store = Store(Path(sys.argv[1]))
@@ -147,8 +132,7 @@ async def test_kill_loses_nothing_that_was_acknowledged(path: Path, moment: int)
     await store.close()
 
 
-async def test_a_session_has_one_owner_among_processes(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
+async def test_a_session_has_one_owner_among_processes(store: Store, session: str, path: Path) -> None:
     await store.journal(session).append(tree(session)[:8])
     holder = await asyncio.to_thread(start, HOLDER, path, session)
     assert await asyncio.to_thread(read_line, holder) == "owned"
@@ -162,22 +146,6 @@ async def test_a_session_has_one_owner_among_processes(store: Store, path: Path)
     await asyncio.to_thread(holder.communicate)
     assert await store.reconcile() == [session]
     (await store.own(session)).release()
-
-
-async def test_ownership_within_a_process_and_after_release(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
-    other = Store(path)
-    with await store.own(session) as ownership, pytest.raises(UsageError):
-        await other.own(session)
-    ownership.release()
-    with await other.own(session), pytest.raises(UsageError):
-        await store.own(session)
-    assert [file.name for file in locks(path)] == []
-    await other.close()
-
-
-def locks(path: Path) -> list[Path]:
-    return list((path.parent / "locks").iterdir())
 
 
 async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
@@ -202,41 +170,33 @@ async def test_many_owners_in_turn_never_two_at_once(store: Store) -> None:
     assert most == 1
 
 
-def abandoned(session: str) -> list[Envelope]:
+def abandoned(session: str) -> list[ev.Envelope]:
     """A log whose process died: a tree three deep at work, questions open."""
     return [
         *tree(session)[:22],
         *numbered(
-            ("a.2", AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)),
-            ("a.2", StatusChanged("running")),
-            ("a.2", MessageAdded(user("build"))),
-            ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
-            ("a.2", ToolFinished("t1", "bash", "error")),
-            ("a.2", TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
+            ("a.2", ev.AgentStarted(2, "coder", "build", "m", "a", "c9", tokens=500)), ("a.2", ev.StatusChanged("running")),
+            ("a.2", ev.MessageAdded(user("build"))), ("a.2", said("first I look", ToolCall("t1", "bash", {}))),
+            ("a.2", ev.ToolFinished("t1", "bash", "error")), ("a.2", ev.TurnFinished(1, Usage(10, output=5, cost_usd=0.5))),
             ("a.2", said("then I mend", ToolCall("t2", "delegate_task", {}))),
-            ("a.2.1", AgentStarted(1, "coder", "deep", "m", "a.2", "t2")),
-            ("a.2.1", StatusChanged("running")),
-            ("a.2.1", TurnFinished(1, Usage(3, cost_usd=None))),
-            ("a.2.1", PermissionAsked("q1", "t3", "bash", "rm")),
-            ("a.2.1", StatusChanged("waiting_user", "q1")),
-            ("a", QuestionAsked("q2", "t4", "Which?")),
-            at=2_000.0,
+            ("a.2.1", ev.AgentStarted(1, "coder", "deep", "m", "a.2", "t2")), ("a.2.1", ev.StatusChanged("running")),
+            ("a.2.1", ev.TurnFinished(1, Usage(3, cost_usd=None))), ("a.2.1", ev.PermissionAsked("q1", "t3", "bash", "rm")),
+            ("a.2.1", ev.StatusChanged("waiting_user", "q1")), ("a", ev.QuestionAsked("q2", "t4", "Which?")), at=2_000.0,
             first=23,
         ),
-    ]
+    ]  # fmt: skip
 
 
-async def test_what_a_dead_process_left_open_is_ended(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_what_a_dead_process_left_open_is_ended(store: Store, session: str) -> None:
     await store.journal(session).append(abandoned(session))
     assert await store.reconcile() == [session]
     found = await store.events(session)
     made = found[len(abandoned(session)) :]
     assert [e.seq for e in found] == list(range(1, len(found) + 1))
     assert [(e.agent, type(e.event)) for e in made] == [
-        ("a.2.1", AskWithdrawn), ("a.2.1", AgentFinished), ("a.2", AgentFinished), ("a", AskWithdrawn), ("a", AgentFinished),
+        ("a.2.1", ev.AskWithdrawn), ("a.2.1", ev.AgentFinished), ("a.2", ev.AgentFinished), ("a", ev.AskWithdrawn), ("a", ev.AgentFinished),
     ]  # fmt: skip
-    deep, middle, root = (e.event for e in made if isinstance(e.event, AgentFinished))
+    deep, middle, root = (e.event for e in made if isinstance(e.event, ev.AgentFinished))
     assert {(e.status, e.stop_reason, e.partial) for e in (deep, middle, root)} == {("interrupted", "process", True)}
     assert (middle.run, middle.result, middle.usage) == (2, "then I mend", Usage(10, output=5, cost_usd=0.5))
     assert (middle.tree_usage, middle.receipt) == (Usage(13, output=5, cost_usd=None), Receipt({"bash": 1}, failed=1))
@@ -247,16 +207,6 @@ async def test_what_a_dead_process_left_open_is_ended(store: Store) -> None:
     (row,) = await store.list_sessions()
     assert row.status == "interrupted"
     assert await store.reconcile() == []
-
-
-async def test_what_is_owned_or_ended_is_left_alone(store: Store) -> None:
-    ended, owned = await store.create_session("/work"), await store.create_session("/work")
-    await store.journal(ended).append(tree(ended))
-    await store.journal(owned).append(tree(owned)[:10])
-    with await store.own(owned):
-        assert await store.reconcile() == []
-    assert await store.events(ended) == tree(ended)
-    assert await store.events(owned) == tree(owned)[:10]
 
 
 async def test_several_processes_bury_the_dead_once(store: Store, path: Path) -> None:
@@ -277,37 +227,23 @@ async def test_several_processes_bury_the_dead_once(store: Store, path: Path) ->
         mended.append(out.split())
     assert sorted(name for names in mended for name in names) == sorted(sessions)
     for session in sessions:
-        ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, AgentFinished)]
+        ends = [(e.agent, e.event.run) for e in await store.events(session) if isinstance(e.event, ev.AgentFinished)]
         assert sorted(ends) == [("a", 1), ("a.1", 1), ("a.2", 2), ("a.2.1", 1)]
 
 
-async def test_two_who_end_the_same_agents_write_it_once(store: Store, path: Path) -> None:
+async def test_two_who_end_the_same_agents_write_it_once(store: Store, session: str, path: Path) -> None:
     """A lock that is lost in between, as when the one who mends is cancelled, does no harm either."""
-    session = await store.create_session("/work")
     await store.journal(session).append(abandoned(session))
     made = recovery_events(abandoned(session), now=9_000.0)
     other = Store(path)
     for who, wins in ((store, True), (other, False)):
         work = partial(append_after, session=session, known=abandoned(session), made=made)
         assert await who._writer.submit(work) is wins
-    assert sum(isinstance(e.event, AgentFinished) for e in await store.events(session)) == 4
+    assert sum(isinstance(e.event, ev.AgentFinished) for e in await store.events(session)) == 4
     await other.close()
 
 
-async def test_a_reader_sees_what_another_process_writes(store: Store, path: Path) -> None:
-    session = await store.create_session("/work")
-    other = Store(path)
-    assert await other.events(session) == []
-    await store.journal(session).append(numbered(("a", Notice("1"))))
-    assert len(await other.events(session)) == 1
-    await store.journal(session).append(numbered(("a", Notice("2")), first=2))
-    assert [e.seq for e in await other.events(session, after=1)] == [2]
-    await other.close()
-
-
-async def test_a_lock_whose_taker_was_cancelled_is_held_by_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_whose_taker_was_cancelled_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the sweep of old worktrees is when its session is closed at once."""
     taken, go, done = threading.Event(), threading.Event(), threading.Event()
     real = locking.own

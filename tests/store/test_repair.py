@@ -28,7 +28,7 @@ async def fill(path: Path) -> dict[str, list[Envelope]]:
         await store.journal(session).append(log)
         logs[session] = log
     await store.rename(session, "a name of its own")
-    await store.memory("/work", session).save("the port is 8080", scope="project", tags=["net"], agent="a")
+    await store.notes.for_session("/work", session).save("the port is 8080", scope="project", tags=["net"], agent="a")
     await store.close()
     return logs
 
@@ -114,7 +114,7 @@ async def test_sessions_whose_rows_are_gone_come_back_from_their_events(path: Pa
     assert await saved(path, logs) == (COUNT, found.events)
     store = Store(path)
     assert {row.id for row in await store.list_sessions("/work")} >= logs.keys()
-    (note,) = await store.notes("/work")
+    (note,) = await store.notes.list_notes("/work")
     assert note.text == "the port is 8080"
     await store.close()
 
@@ -159,9 +159,7 @@ async def test_a_table_that_is_missing_is_damage(path: Path, missing: str) -> No
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 70])
-async def test_a_file_of_another_program_is_refused_whatever_its_version_and_not_repaired(
-    path: Path, version: int
-) -> None:
+async def test_a_file_of_another_program_is_refused_and_not_repaired(path: Path, version: int) -> None:
     put(path, b"")
     with sqlite3.connect(path) as raw:
         raw.execute("CREATE TABLE bookmarks(url)")
@@ -179,16 +177,6 @@ async def test_a_file_of_another_program_is_refused_whatever_its_version_and_not
     assert beside(path) == []
 
 
-async def test_a_newer_form_is_not_repaired(path: Path) -> None:
-    await fill(path)
-    with sqlite3.connect(path) as raw:
-        raw.execute("PRAGMA user_version = 99")
-    raw.close()
-    with pytest.raises(StoreError, match="newer Friday"):
-        repair(path)
-    assert beside(path) == []
-
-
 async def test_a_session_that_is_open_is_not_taken_from_its_process(path: Path) -> None:
     store = Store(path)
     session = await store.create_session("/work")
@@ -198,9 +186,7 @@ async def test_a_session_that_is_open_is_not_taken_from_its_process(path: Path) 
 
 
 @pytest.mark.parametrize("left", [0.0, 0.3, 0.6, 0.95, 1.0])
-async def test_a_log_beside_the_file_that_was_cut_leaves_a_whole_beginning(
-    path: Path, left: float, tmp_path: Path
-) -> None:
+async def test_a_write_ahead_log_that_was_cut_leaves_a_whole_beginning(path: Path, left: float, tmp_path: Path) -> None:
     """As after a power cut: what was written last is missing, and nothing before it."""
     store = Store(path)
     session = await store.create_session("/work")

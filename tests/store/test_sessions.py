@@ -26,8 +26,7 @@ async def renumber(path: Path, old: str, new: str) -> str:
     return new
 
 
-async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Store, session: str) -> None:
     await store.journal(session).append(tree(session))
     (row,) = await store.list_sessions()
     assert (row.id, row.cwd, row.title, row.model) == (session, "/work", "Count the lines of main.py", "acme/small")
@@ -35,8 +34,7 @@ async def test_the_list_shows_one_row_per_session_with_its_whole_tree(store: Sto
     assert (row.tokens, row.cost_usd, row.updated) == (768, 2.0, tree()[-1].at)
 
 
-async def test_a_session_is_called_after_the_words_and_not_after_what_was_piped_in(store: Store) -> None:
-    session = await store.create_session("/work")
+async def test_a_session_is_called_after_the_words_and_not_after_what_was_piped_in(store: Store, session: str) -> None:
     task = "Review this\n\n<stdin>\n+ a line of a diff\n</stdin>"
     await store.journal(session).append(numbered(("a", AgentStarted(1, "p", task, "m"))))
     assert await store.title(session) == "Review this"

@@ -33,7 +33,7 @@ async def ask_model(agent: Agent, world: Services, *, tools: bool = True, quiet:
             return await _attempt(agent, world, _StreamReader(agent, world, attempt, quiet), tools, patience.refused)
         except ProviderError as error:
             log.debug("request %d of %s", attempt, agent.path, exc_info=True)
-            wait = patience.next_delay(world.rate_limiter(agent.provider.lane), error)
+            wait = patience.next_delay(world.rate_limiter(agent.provider.rate_limit_key), error)
             if wait is None and error.retry_after and not error.hint:
                 error.hint = f"It asks to wait for {_span(error.retry_after)}."
             partial, agent.streaming = agent.streaming, ""
@@ -117,7 +117,7 @@ def _estimate(agent: Agent, messages: Sequence[Message]) -> int:
 
 
 async def _attempt(agent: Agent, world: Services, reader: _StreamReader, tools: bool, again: bool) -> ReplyDone:
-    gate = world.rate_limiter(agent.provider.lane)
+    gate = world.rate_limiter(agent.provider.rate_limit_key)
     inside = gate.try_acquire(again=again)
     succeeded = False
     try:

@@ -74,7 +74,7 @@ Chunk = TextChunk | ThinkingChunk | CallChunk | ReplyDone
 class Provider(Protocol):
     """A model behind some wire.
 
-    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `lane` is equal for
+    `name` and `model` make up `provider/model`; `window` and `max_output` are tokens. `rate_limit_key` is equal for
     providers that share a rate limit (same service, same key). `badge` is said wherever the model is named
     ("demo: scripted, no AI model"), empty for a real one.
     """
@@ -83,7 +83,7 @@ class Provider(Protocol):
     model: str
     window: int
     max_output: int
-    lane: str
+    rate_limit_key: str
     badge: str
 
     def stream(self, request: Request) -> AsyncGenerator[Chunk, None]:

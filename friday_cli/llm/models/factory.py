@@ -21,7 +21,7 @@ from .resolve import ModelChoice, require_key
 if TYPE_CHECKING:
     from ..providers.openai_parts import OpenAIQuirks as OpenAIQuirks
 
-Cost = Callable[[Usage], float | None]
+CostFunction = Callable[[Usage], float | None]
 """Returns the cost of one request's usage in US dollars, None if no price is known."""
 
 
@@ -100,7 +100,7 @@ def _openai_headers(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if value} | own
 
 
-def cost_function(service: ModelService, model: str) -> Cost:
+def cost_function(service: ModelService, model: str) -> CostFunction:
     """The cost function of a model: the prices in the settings, else the vendor's list prices.
 
     With a changed base URL only models in models.toml have list prices: the URL is assumed to be a gateway to the

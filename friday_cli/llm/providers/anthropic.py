@@ -60,7 +60,7 @@ class AnthropicProvider:
             custom = _custom_headers(os.environ.get("ANTHROPIC_CUSTOM_HEADERS", ""))
             headers = {"anthropic-version": VERSION, **custom, **headers}
         self._endpoint = msgspec.structs.replace(endpoint, headers=headers, sdk="anthropic")
-        self.lane = endpoint.lane
+        self.rate_limit_key = endpoint.rate_limit_key
         self._quirks = quirks or DefaultQuirks()
         self._price = price
         self._web_search = web_search

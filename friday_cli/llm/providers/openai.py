@@ -18,10 +18,10 @@ from ..transport.endpoint import Endpoint
 from ..transport.error_mapping import from_exception
 from ..transport.model_suggestions import suggest_models
 from .openai_chat import ChatStream, chat_request
-from .openai_parts import SERVICES, OpenAIQuirks, Price, reported_usage, require_content, used_call_ids
+from .openai_parts import SERVICES, CostFunction, OpenAIQuirks, reported_usage, require_content, used_call_ids
 from .openai_responses import ResponsesStream, responses_request
 
-__all__ = ["SERVICES", "OpenAIChat", "OpenAIQuirks", "OpenAIResponses", "Price"]
+__all__ = ["SERVICES", "CostFunction", "OpenAIChat", "OpenAIQuirks", "OpenAIResponses"]
 
 
 _COUNTED = ("model", "input", "instructions", "tools", "tool_choice", "reasoning")
@@ -46,11 +46,11 @@ class _OpenAIProvider(ABC):
         window: int,
         max_output: int,
         quirks: OpenAIQuirks | None = None,
-        price: Price | None = None,
+        price: CostFunction | None = None,
         transport: Transport = "http",
     ) -> None:
         self.name, self.model, self.window, self.max_output = name, model, window, max_output
-        self.lane = endpoint.lane
+        self.rate_limit_key = endpoint.rate_limit_key
         self._endpoint = msgspec.structs.replace(endpoint, sdk="openai")
         self._transport: Transport = "sdk" if endpoint.platform else transport
         self._quirks = SERVICES.get(name, OpenAIQuirks()) if quirks is None else quirks
@@ -154,7 +154,7 @@ class OpenAIResponses(_OpenAIProvider):
         window: int,
         max_output: int,
         quirks: OpenAIQuirks | None = None,
-        price: Price | None = None,
+        price: CostFunction | None = None,
         transport: Transport = "http",
         web_search: bool = False,
     ) -> None:

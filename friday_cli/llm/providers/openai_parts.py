@@ -17,7 +17,7 @@ from ..transport.text import StreamedText, replace_surrogates_in
 from ..transport.tool_arguments import INCOMPLETE_CALL, call_of
 from ..transport.tool_names import api_call_id
 
-Price = Callable[[Usage], float | None]
+CostFunction = Callable[[Usage], float | None]
 """Returns the cost of one request's usage in US dollars, None if unknown."""
 NO_IMAGE = "[image omitted: this model does not accept images]"
 _MOST = 10**9
@@ -130,7 +130,7 @@ def reported_usage(
     data: Mapping[str, Any] | None,
     request: Request,
     parts: Iterable[AnyPart],
-    price: Price | None,
+    price: CostFunction | None,
     *,
     searches: int = 0,
 ) -> Usage:

@@ -49,7 +49,7 @@ class ScriptedUsage(_ScenarioEntry, frozen=True):
     cached: bool = True
 
 
-class Price(_ScenarioEntry, frozen=True):
+class ScriptedPrice(_ScenarioEntry, frozen=True):
     """US dollars per million tokens."""
 
     input: float = 0.0
@@ -106,7 +106,7 @@ class Scenario(_ScenarioEntry, frozen=True):
     badge: str = "scripted"
     window: _Count = 200_000
     max_output: _Count = 32_000
-    price: Price | None = None
+    price: ScriptedPrice | None = None
     strict: bool = False
 
     @classmethod

@@ -54,7 +54,7 @@ class ScriptedProvider:
     """Plays a `Scenario`. `count` is the number of requests so far; `record` stores them in `requests`."""
 
     name = "scripted"
-    lane = "scripted"
+    rate_limit_key = "scripted"
 
     def __init__(self, scenario: Scenario | Mapping[str, Any], *, record: bool = False) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else Scenario.of(scenario)
@@ -147,15 +147,7 @@ class ScriptedProvider:
 
     def _usage(self, turn: ScriptedTurn, request: Request, message: Message) -> Usage:
         if (u := turn.usage) is not None:
-            usage = Usage(
-                input=u.input,
-                cache_read=u.cache_read,
-                cache_write=u.cache_write,
-                output=u.output,
-                reasoning=u.reasoning,
-                cost_usd=None,
-                cached=u.cached,
-            )
+            usage = Usage(u.input, u.cache_read, u.cache_write, u.output, u.reasoning, cached=u.cached)
         else:
             usage = Usage(
                 estimate_request(request), output=estimate_message(message), cost_usd=None, cached=False, estimated=True

@@ -88,7 +88,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=Tru
         return tuple(sorted({v for v in found if len(v) > 5}, key=len, reverse=True))
 
     @property
-    def lane(self) -> str:
+    def rate_limit_key(self) -> str:
         """The same text for endpoints that share a rate limit: the service and a short hash of the key."""
         material = "\0".join((self.origin, self.platform, *self.secrets))
         return f"{self.service}-{hashlib.sha256(material.encode('utf-8', 'replace')).hexdigest()[:8]}"

@@ -12,9 +12,8 @@ from friday_cli.core.protocol.errors import ProviderError
 from friday_cli.core.protocol.events import Compacted, InboxMessage, MessageAdded, Prefix
 from friday_cli.core.protocol.messages import Usage, user
 from friday_cli.core.protocol.provider import Request
-from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make
+from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran
 from tests.strict import strict
-from tests.virtual import virtual
 
 LOOK = make("look")
 
@@ -44,7 +43,6 @@ class Talkative(Model):
         return Say(f"turn {self.normal}", [call("look", text=f"{self.normal}:" + "x" * self._grow * 4)], usage=usage)
 
 
-@virtual
 async def test_near_the_end_of_the_window_the_history_becomes_a_summary_once() -> None:
     model = Talkative(12, grow=1500)
     bench = Bench(model, [LOOK])
@@ -58,13 +56,6 @@ async def test_near_the_end_of_the_window_the_history_becomes_a_summary_once() -
     assert (after.messages[1].text, after.messages[1].source) == ("find the bug in parser.py", "person")
     assert len(bench.of(Prefix)) == 2
     assert len(bench.of(MessageAdded)) > 10, "the full history stays in the log"
-
-
-@virtual
-async def test_the_summary_is_asked_for_over_the_live_prefix_with_the_tools_listed() -> None:
-    model = Talkative(12, grow=1500)
-    bench = Bench(model, [LOOK])
-    await bench.prompt()
     index = next(i for i, r in enumerate(model.requests) if is_summary(r))
     before, asked = model.requests[index - 1], model.requests[index]
     assert (asked.system, asked.tools, asked.tool_choice) == (before.system, before.tools, "none")
@@ -72,7 +63,6 @@ async def test_the_summary_is_asked_for_over_the_live_prefix_with_the_tools_list
     assert strict(asked.messages) == []
 
 
-@virtual
 async def test_the_users_words_survive_any_number_of_compactions() -> None:
     model = Talkative(30)
     bench = Bench(model, [LOOK], me=Profile(turns=99, time_s=0, tokens=0))
@@ -81,27 +71,11 @@ async def test_the_users_words_survive_any_number_of_compactions() -> None:
     for event in bench.of(Compacted):
         words = [m.text for m in event.messages]
         assert words.count("find the bug, but touch nothing under vendor/") == 1
+    record = replay(bench.envelopes)["a"]
+    assert record.history == bench.root.history
+    assert strict(record.history) == []
 
 
-@virtual
-async def test_children_are_named_in_the_summary() -> None:
-    class Lead(Talkative):
-        def _say(self, request: Request, count: int) -> Say:
-            if request.agent != "a":
-                return Say("a finding")
-            if self.normal == 0:
-                self.normal = 1
-                return Say("", [delegate("worker", "look into the lexer"), delegate("worker", "look into the tests")])
-            return super()._say(request, count)
-
-    bench = Bench(Lead(7), [LOOK])
-    await bench.prompt()
-    words = "".join(m.text for m in bench.of(Compacted)[0].messages)
-    assert "a.1 (worker): completed. Task: look into the lexer" in words
-    assert "a.2 (worker): completed. Task: look into the tests" in words
-
-
-@virtual
 async def test_a_child_makes_room_too_and_keeps_its_task() -> None:
     class Busy(Talkative):
         def _say(self, request: Request, count: int) -> Say:
@@ -109,8 +83,7 @@ async def test_a_child_makes_room_too_and_keeps_its_task() -> None:
                 return Say("", [delegate("worker", "count the commas")]) if count == 0 else Say("thanks")
             return super()._say(request, count)
 
-    bench = Bench(Busy(6), [LOOK])
-    await bench.prompt()
+    bench = await ran(Busy(6), [LOOK])
     (event,) = bench.of(Compacted, "a.1")
     assert "count the commas" in "".join(m.text for m in event.messages)
     assert bench.finished("a.1").status == "completed"
@@ -132,7 +105,6 @@ class Full(Model):
 
 
 @pytest.mark.parametrize("stop", [False, True])
-@virtual
 async def test_a_provider_that_says_full_is_believed_and_the_request_is_sent_again(stop: bool) -> None:
     bench = Bench(Full(4, stop=stop), [LOOK])
     outcome = await bench.prompt()
@@ -142,7 +114,6 @@ async def test_a_provider_that_says_full_is_believed_and_the_request_is_sent_aga
 
 
 @pytest.mark.parametrize("stop", [False, True])
-@virtual
 async def test_what_does_not_fit_even_then_ends_in_clear_words_and_no_loop(stop: bool) -> None:
     bench = Bench(Full(0, stop=stop, always=True), [LOOK])
     outcome = await bench.prompt()
@@ -151,7 +122,6 @@ async def test_what_does_not_fit_even_then_ends_in_clear_words_and_no_loop(stop:
     assert len(bench.model.requests) <= 4
 
 
-@virtual
 async def test_a_summary_that_is_itself_too_long_ends_the_run() -> None:
     model = Talkative(9, summary=Say("word " * 18_000))
     bench = Bench(model, [LOOK])
@@ -161,7 +131,6 @@ async def test_a_summary_that_is_itself_too_long_ends_the_run() -> None:
     assert model.summaries == 1
 
 
-@virtual
 async def test_a_model_that_gives_no_summary_ends_the_run_and_loses_nothing() -> None:
     bench = Bench(Talkative(9, summary=Say("", [call("look")])), [LOOK])
     outcome = await bench.prompt()
@@ -171,7 +140,6 @@ async def test_a_model_that_gives_no_summary_ends_the_run_and_loses_nothing() ->
     assert replay(bench.envelopes)["a"].history == bench.root.history
 
 
-@virtual
 async def test_a_first_message_that_is_too_long_is_not_compacted_for_ever() -> None:
     bench = Bench(Model({}, window=5000), [LOOK])
     outcome = await bench.prompt("x" * 400_000)
@@ -195,7 +163,6 @@ class Counting(Talkative):
 
 
 @pytest.mark.parametrize(("tokens", "compacted"), [(14_000, 0), (19_000, 1), (None, 1)])
-@virtual
 async def test_where_the_estimate_decides_the_service_is_asked_to_count(tokens: int | None, compacted: int) -> None:
     """One result of 18,500 tokens, by the estimate, is what would make the conversation too long."""
     model = Counting(1, tokens, grow=18_500)
@@ -207,16 +174,13 @@ async def test_where_the_estimate_decides_the_service_is_asked_to_count(tokens: 
     assert asked.messages == tuple(event.message for event in bench.of(MessageAdded)[:3])
 
 
-@virtual
 async def test_what_the_last_reply_told_is_not_counted_again() -> None:
     model = Counting(14, 10_000, grow=1500)
-    bench = Bench(model, [LOOK])
-    await bench.prompt()
+    bench = await ran(model, [LOOK])
     assert len(bench.of(Compacted)) == 1
     assert len(model.counted) == 1, "once above the mark by the estimate, then by what the service itself had told"
 
 
-@virtual
 async def test_a_long_first_message_is_sent_where_the_service_counts_that_it_fits() -> None:
     for tokens, end in ((10_000, "completed"), (24_000, "failed")):
         model = Counting(0, tokens)
@@ -227,39 +191,24 @@ async def test_a_long_first_message_is_sent_where_the_service_counts_that_it_fit
     assert model.requests == []
 
 
-@virtual
-async def test_the_log_tells_the_history_after_compactions() -> None:
-    bench = Bench(Talkative(30), [LOOK], me=Profile(turns=99, time_s=0, tokens=0))
-    await bench.prompt()
-    record = replay(bench.envelopes)["a"]
-    assert record.history == bench.root.history
-    assert strict(record.history) == []
-
-
-@virtual
 async def test_the_cost_of_summaries_is_counted_in_memory_and_in_the_log() -> None:
     model = Talkative(6, summary=Say("short", usage=Usage(input=1000, output=100, cached=False)))
-    bench = Bench(model, [LOOK])
-    await bench.prompt()
+    bench = await ran(model, [LOOK])
     assert bench.of(Compacted)[0].usage.billed == 1100
     whole = bench.finished().usage
     cut = [e for e in bench.envelopes if type(e.event).__name__ != "AgentFinished"]
     assert replay(cut)["a"].usage == whole
 
 
-@virtual
 async def test_compaction_can_be_set_earlier() -> None:
-    bench = Bench(Talkative(3), [LOOK], policy=Policy(compact_at=0.3))
-    await bench.prompt()
+    bench = await ran(Talkative(3), [LOOK], policy=Policy(compact_at=0.3))
     assert bench.of(Compacted)
 
 
-@virtual
 async def test_a_steering_message_is_the_wish_that_is_kept() -> None:
     bench = Bench(Talkative(8), [LOOK])
     node = bench.begin("the first wish")
     await bench.root.inbox.put(InboxMessage("no: the second wish", "person"))
-    assert node.task
-    await node.task
+    await node.finished()
     assert "no: the second wish" in "".join(m.text for m in bench.of(Compacted)[0].messages)
     assert user("x").role == "user"

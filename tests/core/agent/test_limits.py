@@ -7,39 +7,18 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent.agent import Policy
-from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError, ToolError
 from friday_cli.core.protocol.messages import Usage
-from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.subagents.node import AgentSummary, SubagentTask
 from friday_cli.tools.delegate import _same
-from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
+from tests.engine_fixture import Bench, Model, Profile, Say, call, delegate, make, ran, until
 from tests.strict import strict
-from tests.virtual import virtual
 
 LOOK = make("look")
 DEEP = {"worker": Profile(offers=("worker",))}
 
 
-# ---- limits of number and depth ---------------------------------------------------------------
-
-
-@virtual
-async def test_no_agent_is_deeper_than_the_limit_and_the_tools_are_gone_there() -> None:
-    bench = Bench(
-        Model(
-            lambda request, count: Say("", [delegate("worker", f"{request.agent} on")]) if count == 0 else Say("end")
-        ),
-        profiles=DEEP,
-    )
-    await bench.prompt()
-    assert list(bench.agents) == ["a", "a.1", "a.1.1", "a.1.1.1"]
-    assert bench.requests("a.1.1.1")[0].tools == ()
-    assert bench.results("a.1.1.1") == ["error: There is no tool 'delegate_task'. Tools you may use: none."]
-
-
-@virtual
 async def test_the_depth_limit_holds_at_execution_too() -> None:
     bench = Bench(Model({}), policy=Policy(max_depth=1), profiles=DEEP)
     bench.begin()
@@ -49,58 +28,6 @@ async def test_the_depth_limit_holds_at_execution_too() -> None:
     await until(lambda: not bench.tree.running("a"))
 
 
-@virtual
-async def test_tasks_over_the_batch_limit_get_an_error_each_and_the_others_run() -> None:
-    bench = Bench(Model({"a": [Say("", [batch(*[{"profile": "worker", "task": f"t{n}"} for n in range(13)])])]}))
-    await bench.prompt()
-    (result,) = bench.results()
-    assert len(bench.agents) == 1 + 10
-    assert result.count("delegate_id: a.") == 10
-    assert result.count("a batch has at most 10 tasks") == 3
-    assert "# Task 13 of 13" in result
-
-
-@virtual
-async def test_an_unknown_profile_is_an_error_of_its_task_alone() -> None:
-    bench = Bench(Model({"a": [Say("", [batch({"profile": "ghost"}, {"profile": "worker", "task": "b"})])]}))
-    await bench.prompt()
-    (result,) = bench.results()
-    assert "error: There is no profile 'ghost'." in result
-    assert "(a.1): completed" in result
-
-
-@virtual
-async def test_a_session_has_at_most_so_many_agents() -> None:
-    def play(request: Request, count: int) -> Say:
-        if depth_of(request.agent) < 3 and count == 0:
-            return Say("", [batch(*[{"profile": "worker", "task": f"{request.agent}: {n}"} for n in range(10)])])
-        return Say("done")
-
-    bench = Bench(Model(play), profiles={"worker": Profile(offers=("worker",), tokens=10**8)})
-    assert (await bench.prompt()).status == "completed"
-    assert len(bench.agents) == 1 + 200
-    refused = [r for p in bench.agents for r in bench.results(p) if "This session has had 200 agents" in r]
-    assert refused
-    assert {bench.finished(p).status for p in bench.agents} == {"completed"}
-
-
-@virtual
-async def test_a_model_that_always_delegates_ends_within_its_bounds() -> None:
-    def play(request: Request, count: int) -> Say:
-        return Say("", [delegate("worker", f"{request.agent} {count} {n}") for n in range(3)], wrap_up="enough")
-
-    bench = Bench(
-        Model(play),
-        profiles={"worker": Profile(offers=("worker",), turns=3)},
-        me=Profile(turns=3, tokens=60_000, time_s=0),
-    )
-    await bench.prompt()
-    assert bench.root.budget.tokens.spent <= 60_000
-    assert len(bench.agents) <= 201
-    assert bench.tree.running("a") == []
-
-
-@virtual
 async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_again() -> None:
     bench = Bench(Model({"a": [Say("", [delegate("worker")])]}), policy=Policy(max_agents=3))
     bench.tree._past = {
@@ -114,26 +41,19 @@ async def test_agents_of_earlier_processes_count_and_their_numbers_are_not_used_
     await until(lambda: not bench.tree.running("a"))
 
 
-@virtual
 async def test_no_child_is_started_with_a_budget_that_is_used_up() -> None:
     turns = [Say("", [delegate("worker")], usage=Usage(output=17_800)), Say("then alone")]
-    bench = Bench(Model({"a": turns}), me=Profile(tokens=20_000, time_s=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": turns}), me=Profile(tokens=20_000, time_s=0))
     assert bench.results() == ["error: No agent was started: the tokens budget of a is used up."]
 
 
-# ---- handing the whole task on ----------------------------------------------------------------------
-
-
-@virtual
 async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stopped() -> None:
     script = {
         "a": [Say("", [delegate("worker", "Review the file parser.py for errors and list them.")])],
         "a.1": [Say("let me", [delegate("worker", "Review the file parser.py for errors and list them!")]),
                 Say("again", [delegate("worker", "Please review the file parser.py for errors and list them.")])],
     }  # fmt: skip
-    bench = Bench(Model(script), profiles=DEEP)
-    await bench.prompt()
+    bench = await ran(Model(script), profiles=DEEP)
     assert list(bench.agents) == ["a", "a.1"]
     end = bench.finished("a.1")
     assert (end.status, end.stop_reason, end.result) == ("failed", "loop", "let me\n\nagain")
@@ -141,24 +61,18 @@ async def test_a_child_that_hands_its_whole_task_on_is_told_once_and_then_stoppe
     assert strict(bench.agents["a.1"].history) == []
 
 
-@pytest.mark.parametrize(
-    ("own", "task", "same"),
-    [
-        ("Find the retry logic.", "find  the RETRY logic", True),
-        ("Find the retry logic.", "As a first step: find the retry logic.", False),
-        ("Review login.py, cart.py and mail.py for errors.", "Review cart.py for errors.", False),
-        ("调查重试逻辑并报告结果", "调查重试逻辑并报告结果。", True),
-        ("word " * 40_000 + "one", "word " * 40_000 + "two", True),
-        ("the same long preamble " * 400 + "Now do the first half. " * 150, "the same long preamble " * 400 + "Sum all up in one line. " * 200, False),
-        ("a" * 200_000, "ab" * 100_000, False),
-        ("x", "y", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("own", "task", "same"), [
+    ("Find the retry logic.", "find  the RETRY logic", True),
+    ("Find the retry logic.", "As a first step: find the retry logic.", False),
+    ("Review login.py, cart.py and mail.py for errors.", "Review cart.py for errors.", False),
+    ("调查重试逻辑并报告结果", "调查重试逻辑并报告结果。", True), ("word " * 40_000 + "one", "word " * 40_000 + "two", True),
+    ("the same long preamble " * 400 + "Now do the first half. " * 150, "the same long preamble " * 400 + "Sum all up in one line. " * 200, False),
+    ("a" * 200_000, "ab" * 100_000, False), ("x", "y", False),
+])  # fmt: skip
 def test_what_counts_as_the_whole_task_however_long_it_is(own: str, task: str, same: bool) -> None:
     assert _same(own, task) is same
 
 
-@virtual
 async def test_a_part_of_a_task_may_be_handed_on_and_the_root_may_hand_on_all() -> None:
     script = {
         "a": [Say("", [delegate("worker", "go")])],
@@ -169,10 +83,6 @@ async def test_a_part_of_a_task_may_be_handed_on_and_the_root_may_hand_on_all() 
     assert list(bench.agents) == ["a", "a.1", "a.1.1"]
 
 
-# ---- time --------------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_a_child_that_hangs_ends_by_its_time_limit_and_the_parent_goes_on() -> None:
     script = {
         "a": [Say("", [delegate("worker", timeout_s=5)]), Say("then without")],
@@ -186,15 +96,13 @@ async def test_a_child_that_hangs_ends_by_its_time_limit_and_the_parent_goes_on(
     assert bench.finished("a.1").duration_s == pytest.approx(5)
 
 
-@virtual
 async def test_the_time_of_a_waiting_parent_is_the_time_its_children_work() -> None:
     script = {
         "a": [Say("", [delegate("lead", "all")])],
         "a.1": [Say("", [delegate("worker", "part")], delay_s=2), Say("ready", delay_s=2)],
         "a.1.1": [Say("", fail=ProviderError("server", "503", retry_after=40.0)), Say("x", delay_s=6)],
     }
-    bench = Bench(Model(script), profiles={"lead": Profile(offers=("worker",), time_s=30), "worker": Profile()})
-    await bench.prompt()
+    bench = await ran(Model(script), profiles={"lead": Profile(offers=("worker",), time_s=30), "worker": Profile()})
     end = bench.finished("a.1")
     assert (end.status, end.duration_s) == ("completed", pytest.approx(10))
     assert end.wall_s > 50

@@ -11,43 +11,30 @@ import pytest
 
 from friday_cli.core.eventlog.replay import replay
 from friday_cli.core.limits.budget import Budget
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.displays import TableDisplay, TextDisplay
 from friday_cli.core.protocol.errors import ProviderError, ToolError
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    InboxMessage,
-    MessageAdded,
-    Notice,
-    ToolFinished,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
 from friday_cli.core.protocol.messages import Message, Text, Usage
 from friday_cli.core.protocol.provider import Chunk, ReplyDone, Request, ServerSearch
 from friday_cli.core.protocol.run_result import RunResult
 from friday_cli.core.protocol.tool import ToolContext
-from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, others, task_result, until
+from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, others, ran, task_result, until
 from tests.strict import strict
-from tests.virtual import virtual
 
 LOOK = make("look")
 
 
-@virtual
 async def test_used_and_free_context_are_known_at_every_turn() -> None:
     usage = Usage(input=1000, output=50)
     model = Model({"a": [Say("", [call("look", text="x" * 400)], usage=usage), Say("done", usage=usage)]}, window=9000)
-    bench = Bench(model, [LOOK])
-    await bench.prompt()
-    first, second = bench.of(TurnStarted)
+    bench = await ran(model, [LOOK])
+    first, second = bench.of(ev.TurnStarted)
     assert first.context > 0, "an estimate: nothing was counted yet"
     assert 1050 < second.context < 1300, "the last reply's tokens, and an estimate of the result that came since"
-    assert [e.context for e in bench.of(TurnFinished)] == [1050, 1050]
-    assert {e.window for e in (*bench.of(TurnStarted), *bench.of(TurnFinished))} == {9000}
+    assert [e.context for e in bench.of(ev.TurnFinished)] == [1050, 1050]
+    assert {e.window for e in (*bench.of(ev.TurnStarted), *bench.of(ev.TurnFinished))} == {9000}
 
 
-@virtual
 async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_the_receipt() -> None:
     class Searching(Model):
         async def stream(self, request: Request) -> AsyncIterator[Chunk]:
@@ -58,9 +45,9 @@ async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_t
     bench = Bench(Searching({}, price=1.0), [LOOK])
     assert (await bench.prompt()).text == "so"
     kinds = [type(e.event) for e in bench.envelopes]
-    assert kinds.index(ToolStarted) < kinds.index(ToolFinished) < kinds.index(TurnFinished)
-    assert [(e.tool, e.title) for e in bench.of(ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
-    found, failed = bench.of(ToolFinished)
+    assert kinds.index(ev.ToolStarted) < kinds.index(ev.ToolFinished) < kinds.index(ev.TurnFinished)
+    assert [(e.tool, e.title) for e in bench.of(ev.ToolStarted)] == [("web_search", "what is"), ("web_search", "more")]
+    found, failed = bench.of(ev.ToolFinished)
     assert (found.status, found.display) == (
         "ok",
         TableDisplay(("title", "url"), (("E", "https://e.org"), ("F", "https://f.org"))),
@@ -74,65 +61,33 @@ async def test_a_search_that_the_service_ran_is_told_like_a_tool_and_stands_in_t
     assert (record.receipt, record.usage) == (receipt, bench.finished().usage)
 
 
-# ---- rows of the table ------------------------------------------------------------
-
-
-@virtual
-async def test_finished() -> None:
-    bench = Bench(Model({"a": [Say("looking", [call("look")]), Say("the answer")]}), [LOOK])
-    await bench.prompt()
-    assert bench.ended() == ("completed", "done", "the answer", False)
-    assert bench.finished().usage == Usage(input=20, output=10, cost_usd=None)
-
-
 @pytest.mark.parametrize(("fail", "end"), [(False, ("completed", "done")), (True, ("failed", "reported"))])
-@virtual
 async def test_task_result_ends_the_run_with_its_text(fail: bool, end: tuple[str, str]) -> None:
     wishes = [call("look", text="x"), call("task_result", text="all of it", fail=fail)]
-    bench = Bench(Model({"a": [Say("on my way", wishes)]}), [LOOK, task_result()])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("on my way", wishes)]}), [LOOK, task_result()])
     assert bench.ended() == (*end, "all of it", False)
     assert bench.results() == ["ok: did x", "ok: Noted."], "the other calls of the reply were run, too"
     assert len(bench.model.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("wrap", "end"),
-    [
-        (Say("so far: 3"), ("completed", "iterations", "so far: 3", False)),
-        (Say("", [call("look")]), ("failed", "iterations", "one\n\ntwo", True)),
-    ],
-)
-@virtual
+@pytest.mark.parametrize(("wrap", "end"), [
+    (Say("so far: 3"), ("completed", "iterations", "so far: 3", False)),
+    (Say("", [call("look")]), ("failed", "iterations", "one\n\ntwo", True)),
+    (Say("I refuse", stop="refusal"), ("failed", "iterations", "one\n\ntwo\n\nI refuse", True)),
+])  # fmt: skip
 async def test_turns_used_up(wrap: Say, end: tuple[str, ...]) -> None:
     turns = [Say("one", [call("look", text="1")]), Say("two", [call("look", text="2")]), wrap]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=2, time_s=0, tokens=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": turns}), [LOOK], me=Profile(turns=2, time_s=0, tokens=0))
     assert bench.ended() == end
     assert bench.finished().limit_of == "a"
     assert [r.tool_choice for r in bench.model.requests] == ["auto", "auto", "none"]
     assert [r.tools for r in bench.model.requests] == [bench.root.specs] * 3, "the tools stay listed: the prefix holds"
-    assert [e.wrap_up for e in bench.of(TurnStarted)] == [False, False, True]
-
-
-@virtual
-async def test_tokens_used_up_and_the_wrap_up_is_paid_from_what_was_kept() -> None:
-    def play(request: Request, count: int) -> Say:
-        big = Usage(input=100, output=request.max_output)
-        return Say(f"step {count}", [call("look", text=str(count))], usage=big, wrap_up="what I have")
-
-    bench = Bench(Model(play), [LOOK], me=Profile(tokens=20_000, time_s=0, turns=99))
-    await bench.prompt()
-    assert bench.ended() == ("completed", "tokens", "what I have", False)
-    assert 12_000 < bench.root.budget.tokens.spent <= 20_000
+    assert [e.wrap_up for e in bench.of(ev.TurnStarted)] == [False, False, True]
 
 
 @pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize(("tokens", "cost"), [(20_000, None), (0, 0.02)])
-@virtual
-async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_is_not_lost(
-    tokens: int, cost: float | None, cached: bool
-) -> None:
+async def test_results_are_cut_to_what_the_budget_can_read(tokens: int, cost: float | None, cached: bool) -> None:
     """One reply reads more than all that is left: what was kept for the wrap-up would not pay for sending that."""
 
     async def read(ctx: ToolContext, args: Arguments) -> str:
@@ -142,8 +97,9 @@ async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_i
         Say("", [call("read", text=n) for n in ("20", "40000", "60000")], usage=Usage(input=900, cached=cached)),
         Say("what I have"),
     ]
-    bench = Bench(Model({"a": turns}, price=1e-6), [make("read", read)], me=Profile(tokens=tokens, cost=cost, time_s=0))
-    await bench.prompt()
+    bench = await ran(
+        Model({"a": turns}, price=1e-6), [make("read", read)], me=Profile(tokens=tokens, cost=cost, time_s=0)
+    )
     assert bench.ended() == ("completed", "tokens" if tokens else "cost", "what I have", False)
     small, *large = bench.root.history[2].results
     assert small.text == f"20 begins{'é' * 20}ends"
@@ -152,50 +108,25 @@ async def test_results_are_cut_to_what_the_budget_can_read_so_that_the_wrap_up_i
             r"\d+ beginsé+\n\[cut: the budget has no room for the rest of this result\]\né+ends", result.text
         )
     assert len(large[0].text) == pytest.approx(len(large[1].text), abs=4), "each has its share"
-    assert 16_000 < bench.of(TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
+    assert 16_000 < bench.of(ev.TurnStarted)[-1].context < 18_100, "most of it is used, and the wrap-up's part is left"
 
 
-@virtual
-async def test_cost_used_up() -> None:
-    def play(request: Request, count: int) -> Say:
-        return Say("step", [call("look", text=str(count))], usage=Usage(output=request.max_output), wrap_up="cheap end")
-
-    bench = Bench(Model(play, price=1e-6), [LOOK], me=Profile(tokens=0, cost=0.05, time_s=0, turns=99))
-    await bench.prompt()
-    assert bench.ended() == ("completed", "cost", "cheap end", False)
-    assert bench.root.budget.cost.spent <= 0.05
-    assert bench.finished().usage.cost_usd == pytest.approx(bench.root.budget.cost.spent)
-
-
-@virtual
 async def test_tokens_used_up_and_no_room_for_words() -> None:
     big = Say("a start", [call("look")], usage=Usage(input=10, output=50_000))
-    bench = Bench(Model({"a": [big]}), [LOOK], me=Profile(tokens=20_000, time_s=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": [big]}), [LOOK], me=Profile(tokens=20_000, time_s=0))
     assert bench.ended() == ("failed", "tokens", "a start", True)
     assert bench.finished().error.startswith("No wrap-up")
 
 
-@virtual
-async def test_active_time_used_up_stops_a_tool_and_the_wrap_up_has_its_own_time() -> None:
-    turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("in time", delay_s=20)]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
-    await bench.prompt()
-    assert bench.ended() == ("timeout", "time", "in time", False)
+@pytest.mark.parametrize(("delay_s", "result", "wall_s"), [(20, "the rest", 30), (31, "trying", 40)])
+async def test_active_time_used_up_stops_a_tool(delay_s: float, result: str, wall_s: float) -> None:
+    turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("the rest", delay_s=delay_s)]
+    bench = await ran(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
+    assert bench.ended() == ("timeout", "time", result, result == "trying")
     assert bench.results() == ["cancelled: Stopped before it was done."]
-    assert (bench.finished().limit_of, bench.finished().wall_s) == ("a", pytest.approx(30))
+    assert (bench.finished().limit_of, bench.finished().wall_s) == ("a", pytest.approx(wall_s))
 
 
-@virtual
-async def test_active_time_used_up_and_the_wrap_up_takes_too_long() -> None:
-    turns = [Say("trying", [call("look", text="x", seconds=100)]), Say("too late", delay_s=31)]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(time_s=10, tokens=0))
-    await bench.prompt()
-    assert bench.ended() == ("timeout", "time", "trying", True)
-    assert bench.finished().wall_s == pytest.approx(40)
-
-
-@virtual
 async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None:
     class Slow(Model):
         async def stream(self, request: Request):  # type: ignore[no-untyped-def]
@@ -203,194 +134,105 @@ async def test_time_used_up_while_the_model_writes_keeps_what_it_wrote() -> None
                 yield chunk
                 await asyncio.sleep(6)
 
-    bench = Bench(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
-    await bench.prompt()
+    bench = await ran(Slow({"a": [Say("half an answer"), Say("", [call("x")])]}), me=Profile(time_s=7, tokens=0))
     assert bench.ended() == ("timeout", "time", "half an answer", True)
     assert [m.role for m in bench.root.history] == ["user", "assistant", "user", "assistant", "tool"]
 
 
-@virtual
 async def test_a_refusal_is_said_and_not_tried_again() -> None:
-    bench = Bench(Model({"a": [Say("I will not", stop="refusal", note="policy: weapons")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("I will not", [call("look")], stop="refusal", note="policy: weapons")]}), [LOOK])
     assert bench.ended() == ("failed", "refusal", "I will not", True)
+    assert [r.split(":")[0] for r in bench.results()] == ["cancelled"], "its calls are not run"
     assert "policy: weapons" in bench.finished().error
     assert len(bench.model.requests) == 1
 
 
-@virtual
-async def test_calls_of_a_refused_reply_are_not_run() -> None:
-    bench = Bench(Model({"a": [Say("No", [call("look")], stop="refusal")]}), [LOOK])
-    await bench.prompt()
-    assert bench.ended()[:2] == ("failed", "refusal")
-    assert bench.of(ToolStarted) == []
-    assert [r.split(":")[0] for r in bench.results()] == ["cancelled"]
-
-
-@virtual
-async def test_a_refusal_in_the_wrap_up_is_no_success() -> None:
-    turns = [Say("one", [call("look")]), Say("I refuse", stop="refusal")]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
-    await bench.prompt()
-    assert bench.ended()[:2] == ("failed", "iterations")
-
-
-@virtual
 async def test_friday_itself_fails() -> None:
-    bench = Bench(Model({"a": [Say("so far", fail=ZeroDivisionError("oh"))]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("so far", fail=ZeroDivisionError("oh"))]}))
     assert bench.ended()[:2] == ("interrupted", "process")
     assert bench.finished().error == "Friday itself failed: ZeroDivisionError: oh"
     assert await others() == []
 
 
-# ---- how a reply ended ------------------------------------------------------------------
-
-
-@virtual
 async def test_a_refusal_without_a_word_leaves_nothing_empty_in_the_history() -> None:
-    bench = Bench(Model({"a": [Say("", stop="refusal"), Say("gladly")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", stop="refusal"), Say("gladly")]}))
     assert (await bench.prompt("something else")).text == "gladly"
     assert strict(bench.model.requests[1].messages) == []
 
 
-@virtual
-async def test_a_reply_cut_at_the_output_limit_is_continued_and_joined() -> None:
-    turns = [Say("first half,", stop="max_tokens"), Say(" second half", stop="max_tokens"), Say(" end")]
-    bench = Bench(Model({"a": turns}))
-    assert await bench.prompt() == RunResult("completed", "done", "first half, second half end")
-
-
-@virtual
-async def test_a_reply_that_is_cut_again_and_again_is_not_called_complete() -> None:
-    bench = Bench(Model(lambda request, count: Say("more ", stop="max_tokens")))
-    await bench.prompt()
-    assert bench.ended()[:2] == ("failed", "provider")
-    assert "cut at the output limit" in bench.finished().error
-    assert len(bench.model.requests) == 4
-
-
-@virtual
 async def test_a_pause_of_the_server_is_continued() -> None:
-    bench = Bench(Model({"a": [Say("searching", stop="pause_turn"), Say("found")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("searching", stop="pause_turn"), Say("found")]}))
     assert bench.ended() == ("completed", "done", "found", False)
     assert [m.role for m in bench.model.requests[1].messages] == ["user", "assistant"]
 
 
-@virtual
-async def test_an_unknown_end_is_an_end() -> None:
-    bench = Bench(Model({"a": [Say("well", stop="other")]}))
-    await bench.prompt()
-    assert bench.ended() == ("completed", "done", "well", False)
-
-
-# ---- messages that come meanwhile -------------------------------------------------------------------
-
-
-@virtual
 async def test_a_message_joins_at_the_next_turn_boundary() -> None:
     turns = [Say("", [call("look", text="1", seconds=5)]), Say("as you wish")]
     bench = Bench(Model({"a": turns}), [LOOK])
     node = bench.begin()
     await asyncio.sleep(2)
-    await bench.root.inbox.put(InboxMessage("in German, please", "person"))
-    assert node.task
-    await node.task
+    await bench.root.inbox.put(ev.InboxMessage("in German, please", "person"))
+    await node.finished()
     last = bench.model.requests[1].messages
     assert [m.role for m in last] == ["user", "assistant", "tool", "user"]
     assert (last[-1].text, last[-1].source) == ("in German, please", "person")
     assert bench.ended()[:3] == ("completed", "done", "as you wish")
 
 
-@virtual
 async def test_a_message_that_comes_with_the_answer_is_answered_before_the_run_ends() -> None:
     bench = Bench(Model({"a": [Say("first answer", delay_s=2), Say("second answer")]}))
     node = bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
-    assert node.task
-    await node.task
+    await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
+    await node.finished()
     assert bench.ended()[:3] == ("completed", "done", "second answer")
 
 
-@virtual
 async def test_a_message_in_the_last_turn_waits_for_a_run_of_its_own() -> None:
     bench = Bench(Model({"a": [Say("the answer", delay_s=2)]}), me=Profile(turns=1, time_s=0, tokens=0))
     bench.begin()
     await asyncio.sleep(1)
-    await bench.root.inbox.put(InboxMessage("and the other?", "person"))
-    await until(lambda: len(bench.of(AgentFinished, "a")) == 2)
-    assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(AgentFinished, "a")] == [
+    await bench.root.inbox.put(ev.InboxMessage("and the other?", "person"))
+    await until(lambda: len(bench.of(ev.AgentFinished, "a")) == 2)
+    assert [(e.run, e.status, e.stop_reason, e.result) for e in bench.of(ev.AgentFinished, "a")] == [
         (1, "completed", "done", "the answer"), (2, "completed", "done", "done"),
     ]  # fmt: skip
     assert bench.requests()[-1].messages[-1].text == "and the other?"
 
 
-# ---- the form of the answer ---------------------------------------------------------------------------
-
-
-@virtual
-async def test_an_answer_of_the_wrong_form_is_sent_back_with_the_complaint() -> None:
-    me = Profile(accept=lambda text: "" if text == "{}" else "it is no JSON", time_s=0, tokens=0)
-    bench = Bench(Model({"a": [Say("here: {}"), Say("{}")]}), me=me)
-    await bench.prompt()
-    assert bench.ended() == ("completed", "done", "{}", False)
-    assert "it is no JSON" in bench.root.history[-2].text
-
-
-@virtual
-async def test_an_answer_that_stays_of_the_wrong_form_fails() -> None:
-    me = Profile(accept=lambda text: "it is no JSON", time_s=0, tokens=0)
-    bench = Bench(Model(lambda request, count: Say(f"try {count}")), me=me)
-    await bench.prompt()
-    assert bench.ended() == ("failed", "reported", "try 0\n\ntry 1\n\ntry 2", True)
-    assert "wrong form" in bench.finished().error
-
-
-# ---- the record ------------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_what_is_said_is_in_the_log_before_it_is_acted_upon() -> None:
-    bench = Bench(Model({"a": [Say("x", [call("look", "c1")]), Say("y")]}), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("x", [call("look", "c1")]), Say("y")]}), [LOOK])
     kinds = [type(e.event).__name__ for e in bench.envelopes]
     assert kinds == [
         "AgentStarted", "Prefix", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "ToolStarted",
         "ToolFinished", "MessageAdded", "TurnStarted", "MessageAdded", "TurnFinished", "AgentFinished",
     ]  # fmt: skip
-    assert [e.message for e in bench.of(MessageAdded)] == bench.root.history
-    assert [e.turn for e in bench.of(TurnFinished)] == [1, 2]
+    assert [e.message for e in bench.of(ev.MessageAdded)] == bench.root.history
+    assert [e.turn for e in bench.of(ev.TurnFinished)] == [1, 2]
 
 
-@virtual
 async def test_each_run_has_its_own_turns_and_reserve_and_the_same_history() -> None:
     bench = Bench(Model(lambda request, count: Say(f"answer {count}")), me=Profile(turns=1, tokens=20_000, time_s=0))
     for number in range(3):
         assert (await bench.prompt(f"question {number}")).text == f"answer {number}"
         assert bench.root.budget.tokens.kept == 0
-    ends = bench.of(AgentFinished)
+    ends = bench.of(ev.AgentFinished)
     assert [(e.run, e.status, e.stop_reason) for e in ends] == [(n, "completed", "done") for n in (1, 2, 3)]
     assert len(bench.model.requests[2].messages) == 5
     assert [e.usage.input for e in ends] == [10, 20, 30], "usage counts over the agent's life"
 
 
-@virtual
 async def test_the_wrap_up_of_a_later_run_is_paid_for_too() -> None:
     def play(request: Request, count: int) -> Say:
         if count == 0:
             return Say("hello")
         return Say("x", [call("look", text=str(count))], usage=Usage(output=request.max_output), wrap_up="the rest")
 
-    bench = Bench(Model(play), [LOOK], me=Profile(turns=99, tokens=20_000, time_s=0))
-    await bench.prompt()
+    bench = await ran(Model(play), [LOOK], me=Profile(turns=99, tokens=20_000, time_s=0))
     await bench.prompt()
     assert bench.outcome("a") == RunResult("completed", "tokens", "the rest", "", "a")
 
 
-@virtual
 async def test_an_end_is_written_even_where_the_machine_fails() -> None:
     bench = Bench(Model({"a": [Say("done")]}))
 
@@ -400,20 +242,17 @@ async def test_an_end_is_written_even_where_the_machine_fails() -> None:
     bench.workspace.release = release  # type: ignore[method-assign]
     await bench.prompt()
     assert bench.ended()[:2] == ("completed", "done")
-    assert [e.text for e in bench.of(Notice)] == ["Processes of a may be left: no such process"]
+    assert [e.text for e in bench.of(ev.Notice)] == ["Processes of a may be left: no such process"]
 
 
-@virtual
 async def test_a_tool_error_of_the_harness_is_told_to_the_model() -> None:
     async def refuse(ctx: ToolContext, args: Arguments) -> str:
         raise ToolError("The disk is full.", hint="Write less.")
 
-    bench = Bench(Model({"a": [Say("", [call("save")])]}), [make("save", refuse, effect="save")])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", [call("save")])]}), [make("save", refuse, effect="save")])
     assert bench.results() == ["error: The disk is full. Write less."]
 
 
-@virtual
 async def test_a_budget_above_that_is_used_up_is_named_as_the_limit() -> None:
     bench = Bench(Model({"a": [Say("x", [call("look")])]}), [LOOK])
     bench.root.budget = Budget("top", tokens=5000).child("a", tokens=4000, cost=None)
@@ -423,20 +262,10 @@ async def test_a_budget_above_that_is_used_up_is_named_as_the_limit() -> None:
     assert (bench.finished().stop_reason, bench.finished().limit_of) == ("tokens", "top")
 
 
-@virtual
-async def test_nothing_is_left_after_a_run() -> None:
-    bench = Bench(Model({"a": [Say("", [call("look", seconds=3)])]}), [LOOK])
-    node = bench.begin()
-    await until(lambda: node.ended)
-    assert await others() == []
-    assert bench.workspace.released == ["a"]
-
-
-@virtual
 async def test_what_was_said_before_a_failure_stays_in_the_conversation() -> None:
     broken = ProviderError("invalid", "it broke")
     bench = Bench(Model({"a": [Say("half of it", fail=broken), Say("the rest")]}))
     assert (await bench.prompt()).text == "half of it"
     assert (await bench.prompt("go on")).text == "the rest"
     assert [m.text for m in bench.requests("a")[-1].messages] == ["go", "half of it", "go on"]
-    assert [e.message.text for e in bench.of(MessageAdded)] == ["go", "half of it", "go on", "the rest"]
+    assert [e.message.text for e in bench.of(ev.MessageAdded)] == ["go", "half of it", "go on", "the rest"]

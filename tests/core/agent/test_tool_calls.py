@@ -10,18 +10,12 @@ import pytest
 from friday_cli.core.eventlog.log import MemoryJournal
 from friday_cli.core.protocol.events import AgentFinished, Envelope, ToolFinished, ToolStarted
 from friday_cli.core.protocol.messages import ToolCall
-from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import Output, ToolContext
-from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make
-from tests.virtual import virtual
+from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, call, make, ran
 
 LOOK = make("look")
 
 
-# ---- results ------------------------------------------------------------------------------------
-
-
-@virtual
 async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -> None:
     async def defect(ctx: ToolContext, args: Arguments) -> str:
         raise KeyError("x")
@@ -36,46 +30,22 @@ async def test_every_call_has_one_result_in_call_order_whatever_became_of_it() -
         call("look", text="slow", seconds=5), call("look", text="it", fail=True), call("defect"), call("lok"),
         ToolCall("bad", "look", {}, "it is no JSON", "{"), call("look", seconds="many"), call("own_cancel"), call("look"),
     ]  # fmt: skip
-    bench = Bench(
+    bench = await ran(
         Model({"a": [Say("", wishes)]}), [LOOK, make("defect", defect), make("own_cancel", own_cancel, effect="net")]
     )
-    await bench.prompt()
     assert bench.ended()[:2] == ("completed", "done")
     assert [r.call_id for r in bench.root.history[2].results] == [w.id for w in wishes]
     results = bench.results()
     assert results[:4] == [
-        "ok: did slow",
-        "error: no it",
-        "error: defect failed unexpectedly: KeyError: 'x'",
+        "ok: did slow", "error: no it", "error: defect failed unexpectedly: KeyError: 'x'",
         "error: There is no tool 'lok'. Did you mean look?",
-    ]
+    ]  # fmt: skip
     assert results[4] == "error: The arguments of look could not be read: it is no JSON. Send them again."
     assert results[5].startswith("error: look: bad arguments: Expected `float`")
     assert results[6] == "error: own_cancel failed: what it waited for was cancelled."
     assert results[7] == "ok: did "
     assert bench.root.receipt.tools == {"look": 3, "defect": 1, "own_cancel": 1}
     assert bench.root.receipt.failed == 3
-
-
-@virtual
-async def test_what_only_looks_runs_side_by_side_and_the_rest_one_at_a_time_in_order() -> None:
-    spans: dict[str, tuple[float, float]] = {}
-
-    async def note(ctx: ToolContext, args: Arguments) -> str:
-        begun = asyncio.get_running_loop().time()
-        await asyncio.sleep(args.seconds)
-        spans[args.text] = (begun, asyncio.get_running_loop().time())
-        return args.text
-
-    wishes = [
-        call("change", text="c1", seconds=3), call("look", text="l1", seconds=2), call("change", text="c2", seconds=1),
-        call("look", text="l2", seconds=2), call("run", text="r1", seconds=1),
-    ]  # fmt: skip
-    tools = [make("look", note), make("change", note, effect="write"), make("run", note, effect="run")]
-    bench = Bench(Model({"a": [Say("", wishes)]}), tools)
-    await bench.prompt()
-    assert spans == {"c1": (0, 3), "l1": (0, 2), "l2": (0, 2), "c2": (3, 4), "r1": (4, 5)}
-    assert bench.results() == [f"ok: {n}" for n in ("c1", "l1", "c2", "l2", "r1")]
 
 
 class Disk(MemoryJournal):
@@ -90,7 +60,6 @@ class Disk(MemoryJournal):
         return done
 
 
-@virtual
 async def test_what_led_to_a_change_is_safe_from_a_power_cut_before_it_is_made_and_so_is_the_end() -> None:
     disk, seen = Disk(), []
 
@@ -100,43 +69,27 @@ async def test_what_led_to_a_change_is_safe_from_a_power_cut_before_it_is_made_a
 
     tools = [LOOK, make("write", change, effect="write"), make("run", change, effect="run"), make("peek", change)]
     wishes = [call("write", text="write"), call("run", text="run")]
-    bench = Bench(Model({"a": [Say("", [call("peek", text="peek")]), Say("I change", wishes)]}), tools, journal=disk)
-    await bench.prompt()
+    await ran(Model({"a": [Say("", [call("peek", text="peek")]), Say("I change", wishes)]}), tools, journal=disk)
     assert [name for name, _ in seen] == ["peek", "write", "run"]
     assert seen[0][1] > 0, "looking waits for no disk"
     assert [unsafe for _, unsafe in seen[1:]] == [0, 0]
     assert isinstance(disk.envelopes[disk.safe - 1].event, AgentFinished)
 
 
-@virtual
 async def test_a_change_that_fails_lets_the_next_one_run() -> None:
     wishes = [call("change", text="x", fail=True), call("change", text="y")]
-    bench = Bench(Model({"a": [Say("", wishes)]}), [make("change", effect="write")])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", wishes)]}), [make("change", effect="write")])
     assert bench.results() == ["error: no x", "ok: did y"]
 
 
-@virtual
 async def test_calls_in_the_wrap_up_are_not_run_and_its_text_counts() -> None:
     turns = [Say("one", [call("look", text="1")]), Say("the rest", [call("look", text="2"), call("look", text="3")])]
-    bench = Bench(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": turns}), [LOOK], me=Profile(turns=1, time_s=0, tokens=0))
     assert bench.ended() == ("completed", "iterations", "the rest", False)
     assert len(bench.of(ToolStarted)) == 1
     assert [r.split(":")[0] for r in bench.results()] == ["ok", "cancelled", "cancelled"]
 
 
-@virtual
-async def test_a_tool_that_is_listed_but_not_in_the_agents_table_is_refused_at_dispatch() -> None:
-    bench = Bench(Model({"a": [Say("", [call("look"), call("secret")])]}), [LOOK])
-    secret = make("secret")
-    bench.root.specs += (secret.spec,)
-    await bench.prompt()
-    assert bench.results()[1].startswith("error: secret cannot be used now. Tools you may use: ")
-    assert [e.tool for e in bench.of(ToolStarted)] == ["look"]
-
-
-@virtual
 async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None:
     async def chatty(ctx: ToolContext, args: Arguments) -> Output:
         ctx.emit("one ")
@@ -159,13 +112,8 @@ async def test_a_tool_shows_its_output_while_it_runs_and_finishes_once() -> None
     assert [(e.call_id, e.status) for e in seen if isinstance(e, ToolFinished)] == [("c1", "error")]
 
 
-# ---- going in circles -----------------------------------------------------------------------------
-
-
-@virtual
 async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_stopped() -> None:
-    bench = Bench(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model(lambda request, count: Say("again", [call("look", text="x")])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert len(bench.model.requests) == 5
     notes = [m.text for m in bench.root.history if m.role == "user" and m.source == "harness"]
@@ -173,24 +121,9 @@ async def test_the_same_calls_with_the_same_results_are_warned_about_and_then_st
     assert "the same calls 3 times" in notes[0]
 
 
-@virtual
-async def test_the_same_calls_with_other_results_are_work() -> None:
-    count = iter(range(100))
-
-    async def poll(ctx: ToolContext, args: Arguments) -> str:
-        return f"{next(count)} %"
-
-    turns = [Say("", [call("poll")])] * 8
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("poll", poll)])
-    await bench.prompt()
-    assert bench.ended()[:2] == ("completed", "done")
-
-
 @pytest.mark.parametrize(("size", "turns"), [(2, 8), (3, 12)])
-@virtual
 async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size: int, turns: int) -> None:
-    bench = Bench(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
-    await bench.prompt()
+    bench = await ran(Model(lambda request, count: Say("again", [call("look", text=str(count % size))])), [LOOK])
     assert bench.ended()[:2] == ("failed", "loop")
     assert f"same {size} turns of calls" in bench.outcome("a").error
     assert len(bench.model.requests) == turns
@@ -198,35 +131,17 @@ async def test_calls_that_alternate_with_the_same_results_are_a_circle_too(size:
     assert [f"the same {size} turns of calls 3 times" in note for note in notes] == [True], "one warning a round"
 
 
-@virtual
-async def test_a_circle_whose_results_change_is_work() -> None:
-    """Doing something and looking what a background command says, in turn, as long as it says something new."""
+POLL, *LOOKS = (Say("", [call(name, text=text)]) for name, text in (("poll", ""), *(("look", t) for t in "xyz")))
+
+
+@pytest.mark.parametrize("turns", [
+    [POLL] * 8, [POLL, LOOKS[0]] * 6, [*LOOKS[:2] * 3, LOOKS[2], *LOOKS[:2] * 3],
+], ids=["other results", "other results in a circle", "a circle that is left"])  # fmt: skip
+async def test_what_is_no_circle_is_work(turns: list[Say]) -> None:
     lines = iter(range(100))
 
-    async def output(ctx: ToolContext, args: Arguments) -> str:
+    async def poll(ctx: ToolContext, args: Arguments) -> str:
         return f"line {next(lines)}"
 
-    turns = [Say("", [call("bash_output")]), Say("", [call("look", text="x")])] * 6
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [make("bash_output", output), LOOK])
-    await bench.prompt()
+    bench = await ran(Model({"a": [*turns, Say("ready")]}), [make("poll", poll), LOOK])
     assert bench.ended()[:2] == ("completed", "done")
-
-
-@virtual
-async def test_a_circle_that_is_left_counts_from_one_when_it_begins_again() -> None:
-    circle = [Say("", [call("look", text="x")]), Say("", [call("look", text="y")])] * 3
-    turns = [*circle, Say("", [call("look", text="z")]), *circle]
-    bench = Bench(Model({"a": [*turns, Say("ready")]}), [LOOK])
-    await bench.prompt()
-    assert bench.ended()[:2] == ("completed", "done")
-
-
-@virtual
-async def test_turns_of_unreadable_calls_end_as_a_loop() -> None:
-    def play(request: Request, count: int) -> Say:
-        return Say("", [ToolCall(f"c{count}", "look", {}, "no JSON", "{" * count)])
-
-    bench = Bench(Model(play), [LOOK])
-    await bench.prompt()
-    assert bench.ended()[:2] == ("failed", "loop")
-    assert len(bench.model.requests) == 3

@@ -11,7 +11,6 @@ import pytest
 from friday_cli.core.eventlog.log import Log
 from friday_cli.core.protocol.errors import StoreError
 from friday_cli.core.protocol.events import Envelope, Notice
-from tests.virtual import virtual
 
 
 class Breaking:
@@ -41,7 +40,6 @@ class Breaking:
 
 
 @pytest.mark.parametrize("seed", range(25))
-@virtual
 async def test_every_reader_sees_every_event_once_and_in_order(seed: int) -> None:
     rng = random.Random(seed)
     log = Log(Breaking(rng, rng.randrange(12)), now=asyncio.get_running_loop().time)

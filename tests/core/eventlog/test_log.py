@@ -9,10 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from friday_cli.core.eventlog.log import Log, MemoryJournal
-from friday_cli.core.protocol.decode import decode_envelope
 from friday_cli.core.protocol.errors import StoreError
-from friday_cli.core.protocol.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput, encode
-from tests.virtual import virtual
+from friday_cli.core.protocol.events import Envelope, Notice, TextDelta, ThinkingDelta, ToolOutput
 
 
 class Slow(MemoryJournal):
@@ -64,7 +62,6 @@ def texts(seen: Sequence[Envelope]) -> list[str]:
     return [getattr(e.event, "text", "") for e in seen]
 
 
-@virtual
 async def test_a_reader_that_still_reads_when_the_log_is_closed_gets_all_of_it() -> None:
     class Closing(MemoryJournal):
         closed = False
@@ -86,7 +83,6 @@ async def test_a_reader_that_still_reads_when_the_log_is_closed_gets_all_of_it()
     assert [e.seq for e in seen] == [1, 2, 3]
 
 
-@virtual
 async def test_nothing_is_shown_before_it_is_kept_and_emit_returns_when_both_are_done() -> None:
     journal, seen = Slow(), []  # type: ignore[var-annotated]
     log = Log(journal)
@@ -102,36 +98,6 @@ async def test_nothing_is_shown_before_it_is_kept_and_emit_returns_when_both_are
     await reader
 
 
-@virtual
-async def test_an_event_is_kept_and_shown_once_even_if_its_emitter_is_cancelled() -> None:
-    journal, seen = Slow(), []  # type: ignore[var-annotated]
-    log = Log(journal)
-    reader = read(log, seen)
-    await asyncio.sleep(0)
-    emitting = asyncio.create_task(log.emit("a", note(1)))
-    await asyncio.sleep(0.5)
-    emitting.cancel()
-    await asyncio.wait([emitting])
-    assert emitting.cancelled()
-    await log.emit("a", note(2))
-    await log.close()
-    await reader
-    assert texts(seen) == texts(journal.envelopes) == ["n1", "n2"]
-
-
-@virtual
-async def test_many_emitters_are_kept_and_shown_in_the_order_of_their_numbers() -> None:
-    journal, seen = Slow(), []  # type: ignore[var-annotated]
-    log = Log(journal, last=40)
-    reader = read(log, seen)
-    await asyncio.gather(*(log.emit(f"a.{n}", note(n)) for n in range(20)))
-    await log.close()
-    await reader
-    assert [e.seq for e in seen] == [e.seq for e in journal.envelopes] == list(range(41, 61))
-    assert log.last == 60
-
-
-@virtual
 async def test_a_late_reader_gets_everything_after_its_number_once_and_then_what_happens() -> None:
     log = Log(Slow())
     for number in range(5):
@@ -147,30 +113,13 @@ async def test_a_late_reader_gets_everything_after_its_number_once_and_then_what
     assert [e.seq for e in seen] == [3, 4, 5, 6, 7]
 
 
-@virtual
-async def test_a_slow_reader_holds_nobody_up_and_loses_nothing_durable() -> None:
-    loop = asyncio.get_running_loop()
-    log = Log(MemoryJournal())
-    slow: list[Envelope] = []
-    quick: list[Envelope] = []
-    readers = [read(log, slow, pause=10.0), read(log, quick)]
-    await asyncio.sleep(0)
-    for number in range(100):
-        log.live("a", TextDelta(1, 1, number, "x"))
-        await log.emit("a", note(number))
-    assert loop.time() == 0
-    await log.close()
-    await asyncio.wait(readers)
-    assert texts(e for e in slow if e.seq) == texts(e for e in quick if e.seq) == [f"n{n}" for n in range(100)]  # type: ignore[arg-type]
-
-
 def deltas(seen: Sequence[Envelope]) -> list[tuple[str, str, int, str]]:
     return [(e.agent, type(e.event).__name__, e.event.offset, e.event.text) for e in seen if e.seq is None]  # type: ignore[union-attr]
 
 
-@virtual
-async def test_live_text_that_continues_is_merged_while_it_waits() -> None:
-    log = Log(MemoryJournal())
+async def test_live_text_that_continues_is_merged_while_it_waits_and_not_kept() -> None:
+    journal = MemoryJournal()
+    log = Log(journal)
     seen: list[Envelope] = []
     reader = read(log, seen, pause=1.0)
     await asyncio.sleep(0)
@@ -192,9 +141,9 @@ async def test_live_text_that_continues_is_merged_while_it_waits() -> None:
         ("b", "TextDelta", 5, "other"), ("b", "TextDelta", 99, "gap"),
         ("b", "ToolOutput", 0, "abcd"), ("b", "ToolOutput", 4, "ef"),
     ]  # fmt: skip
+    assert [e.seq for e in journal.envelopes] == [1]
 
 
-@virtual
 async def test_a_reader_with_a_lull_gets_what_is_written_merged_and_what_is_kept_at_once() -> None:
     loop = asyncio.get_running_loop()
     log = Log(MemoryJournal())
@@ -219,16 +168,6 @@ async def test_a_reader_with_a_lull_gets_what_is_written_merged_and_what_is_kept
     assert told == [(5.0, "a"), (6.0, "bcd"), (7.0, "efg"), (7.4, "h"), (7.4, "n1"), (12.4, "x")]
 
 
-@virtual
-async def test_live_events_are_not_kept() -> None:
-    journal = MemoryJournal()
-    log = Log(journal)
-    log.live("a", TextDelta(1, 1, 0, "x"))
-    await log.emit("a", note(1))
-    assert [e.seq for e in journal.envelopes] == [1]
-
-
-@virtual
 async def test_a_reader_that_leaves_is_forgotten() -> None:
     log = Log(MemoryJournal())
     seen: list[Envelope] = []
@@ -241,7 +180,6 @@ async def test_a_reader_that_leaves_is_forgotten() -> None:
     await log.close()
 
 
-@virtual
 async def test_flush_returns_when_all_that_was_emitted_is_kept() -> None:
     journal = Slow()
     log = Log(journal)
@@ -255,7 +193,6 @@ async def test_flush_returns_when_all_that_was_emitted_is_kept() -> None:
 
 @pytest.mark.parametrize("readable", [True, False])
 @pytest.mark.parametrize("at_once", [1, 6])
-@virtual
 async def test_when_the_journal_fails_the_session_goes_on_and_says_so_once(at_once: int, readable: bool) -> None:
     journal = Slow(breaks=3, readable=True)
     log = Log(journal)
@@ -278,16 +215,3 @@ async def test_when_the_journal_fails_the_session_goes_on_and_says_so_once(at_on
     assert [e.seq for e in early] == list(range(1, 81)), "numbers come in order, each once"
     assert late == (early if readable else [e for e in early if (e.seq or 0) > 3])
     assert [e.seq for e in journal.envelopes] == [1, 2, 3], "what was acknowledged is kept"
-
-
-@virtual
-async def test_envelopes_come_back_from_json_as_they_were() -> None:
-    log = Log(MemoryJournal(), now=lambda: 12.5)
-    await log.emit("a.2", note(1))
-    seen: list[Envelope] = []
-    reader = read(log, seen)
-    await asyncio.sleep(0)
-    await log.close()
-    await reader
-    assert seen == [Envelope(1, 12.5, "a.2", note(1))]
-    assert decode_envelope(encode(seen[0])) == seen[0]

@@ -3,26 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from friday_cli.core.eventlog.replay import replay
-from friday_cli.core.protocol.events import (
-    AgentFinished,
-    AgentStarted,
-    AskWithdrawn,
-    AttemptFailed,
-    Compacted,
-    Denied,
-    Envelope,
-    InboxMessage,
-    MessageAdded,
-    ModeChanged,
-    PermissionAnswered,
-    PermissionAsked,
-    Prefix,
-    QuestionAsked,
-    RuleAdded,
-    StatusChanged,
-    ToolFinished,
-    TurnFinished,
-)
+from friday_cli.core.protocol import events as ev
 from friday_cli.core.protocol.messages import ToolCall, ToolResult, Usage, open_calls, user
 from friday_cli.core.protocol.receipt import Receipt, ReceiptBuilder
 from tests.scenarios import logs, numbered, results, said, tree
@@ -39,7 +20,7 @@ def test_the_agents_of_a_log() -> None:
     assert child.end is not None
     assert (child.run, child.profile, child.task, child.text) == (1, "researcher", "read main.py", "It has 2 lines.")
     assert (root.prefix, child.prefix) == (
-        Prefix("acme/small", "You are Friday.", root.prefix.tools if root.prefix else ()),
+        ev.Prefix("acme/small", "You are Friday.", root.prefix.tools if root.prefix else ()),
         None,
     )
     assert child.usage == Usage(130, 100, 0, 30, cost_usd=0.75)
@@ -48,7 +29,7 @@ def test_the_agents_of_a_log() -> None:
 
 @FEW
 @given(logs(ended=False))
-def test_histories_are_closed_wherever_the_log_is_cut(log: list[Envelope]) -> None:
+def test_histories_are_closed_wherever_the_log_is_cut(log: list[ev.Envelope]) -> None:
     kept = [e for e in log if e.seq is not None]
     for cut in range(0, len(kept) + 1, 7):
         for record in replay(kept[:cut]).values():
@@ -57,51 +38,36 @@ def test_histories_are_closed_wherever_the_log_is_cut(log: list[Envelope]) -> No
 
 @FEW
 @given(logs(ended=False))
-def test_the_receipt_is_what_the_agent_itself_counts(log: list[Envelope]) -> None:
+def test_the_receipt_is_what_the_agent_itself_counts(log: list[ev.Envelope]) -> None:
     for path, record in replay(e for e in log if e.seq is not None).items():
         tally = ReceiptBuilder()
         for event in (e.event for e in log if e.agent == path):
-            if isinstance(event, ToolFinished):
+            if isinstance(event, ev.ToolFinished):
                 tally.add(event.tool, event.status, event.facts)
         assert record.receipt == tally.receipt
 
 
-def test_a_denial_counts_once_however_often_it_is_told() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", Denied("c1", "bash", "rm", "rule")),
-        ("a", ToolFinished("c1", "bash", "denied")),
-        ("a", PermissionAsked("q", "c2", "bash", "rm")),
-        ("a", PermissionAnswered("q", "deny")),
-        ("a", ToolFinished("c2", "bash", "denied")),
-    )
-    assert replay(log)["a"].receipt == Receipt(denied=2)
-
-
 def test_a_second_run_goes_on_with_the_same_life() -> None:
     log = numbered(
-        ("a", AgentStarted(1, "p", "first", "m", mode="ask")),
+        ("a", ev.AgentStarted(1, "p", "first", "m", mode="ask")),
         ("a", said("one", ToolCall("c", "bash"))),
-        ("a", ToolFinished("c", "bash", "ok")),
-        ("a", TurnFinished(1, Usage(10, output=5, cost_usd=1.0), context=15)),
-        ("a", AttemptFailed(1, "rate", "no", 1.0, Usage(7, cost_usd=0.5))),
+        ("a", ev.ToolFinished("c", "bash", "ok")),
+        ("a", ev.TurnFinished(1, Usage(10, output=5, cost_usd=1.0), context=15)),
+        ("a", ev.AttemptFailed(1, "rate", "no", 1.0, Usage(7, cost_usd=0.5))),
         (
             "a",
-            AgentFinished(
-                1,
-                "cancelled",
-                "aborted",
-                usage=Usage(20, output=5, cost_usd=2.0),
+            ev.AgentFinished(
+                1, "cancelled", "aborted", usage=Usage(20, output=5, cost_usd=2.0),
                 receipt=Receipt({"bash": 1}, warnings=("seen",)),
             ),
         ),
-        ("a", ModeChanged("plan")),
-        ("a", RuleAdded("bash(ls)", "allow")),
-        ("a", AgentStarted(2, "p", "second", "m")),
-        ("a", MessageAdded(user("go on"))),
-        ("a", ToolFinished("d", "bash", "error")),
-        ("a", TurnFinished(1, Usage(3, cost_usd=None))),
-    )
+        ("a", ev.ModeChanged("plan")),
+        ("a", ev.RuleAdded("bash(ls)", "allow")),
+        ("a", ev.AgentStarted(2, "p", "second", "m")),
+        ("a", ev.MessageAdded(user("go on"))),
+        ("a", ev.ToolFinished("d", "bash", "error")),
+        ("a", ev.TurnFinished(1, Usage(3, cost_usd=None))),
+    )  # fmt: skip
     record = replay(log)["a"]
     assert (record.run, record.task, record.end, record.mode) == (2, "second", None, "plan")
     assert [rule.rule for rule in record.rules] == ["bash(ls)"]
@@ -113,28 +79,12 @@ def test_a_second_run_goes_on_with_the_same_life() -> None:
     assert (before.usage, before.context) == (Usage(17, output=5, cost_usd=1.5), 15)
 
 
-def test_a_compaction_starts_the_history_anew() -> None:
-    log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", MessageAdded(user("old"))),
-        ("a", Compacted((user("summary"),), 900, 20)),
-        ("a", said("new")),
-    )
-    record = replay(log)["a"]
-    assert [m.text for m in record.history] == ["summary", "new"]
-    assert record.context == 20
-
-
 def test_what_is_still_open_is_known() -> None:
     log = numbered(
-        ("a", AgentStarted(1, "p", "t", "m")),
-        ("a", QuestionAsked("q1", "c1", "Which?")),
-        ("a", PermissionAsked("q2", "c2", "bash", "rm")),
-        ("a", AskWithdrawn("q2")),
-        ("a", InboxMessage("first")),
-        ("a", InboxMessage("second")),
-        ("a", MessageAdded(user("first"))),
-    )
+        ("a", ev.AgentStarted(1, "p", "t", "m")), ("a", ev.QuestionAsked("q1", "c1", "Which?")),
+        ("a", ev.PermissionAsked("q2", "c2", "bash", "rm")), ("a", ev.AskWithdrawn("q2")), ("a", ev.InboxMessage("first")),
+        ("a", ev.InboxMessage("second")), ("a", ev.MessageAdded(user("first"))),
+    )  # fmt: skip
     record = replay(log)["a"]
     assert list(record.asks) == ["q1"]
     assert [message.text for message in record.inbox] == ["second"]
@@ -142,14 +92,12 @@ def test_what_is_still_open_is_known() -> None:
 
 def test_active_time_leaves_the_waits_for_people_out() -> None:
     log = [
-        Envelope(1, 100.0, "a", AgentStarted(1, "p", "t", "m")),
-        Envelope(2, 110.0, "a", StatusChanged("waiting_user")),
-        Envelope(3, 500.0, "a", StatusChanged("running")),
-        Envelope(4, 505.0, "a", said("x")),
-    ]
+        ev.Envelope(1, 100.0, "a", ev.AgentStarted(1, "p", "t", "m")), ev.Envelope(2, 110.0, "a", ev.StatusChanged("waiting_user")),
+        ev.Envelope(3, 500.0, "a", ev.StatusChanged("running")), ev.Envelope(4, 505.0, "a", said("x")),
+    ]  # fmt: skip
     assert replay(log)["a"].active_s == 15.0
 
 
 def test_results_nobody_asked_for_are_dropped() -> None:
-    log = numbered(("a", AgentStarted(1, "p", "t", "m")), ("a", results(ToolResult("ghost", "boo"))))
+    log = numbered(("a", ev.AgentStarted(1, "p", "t", "m")), ("a", results(ToolResult("ghost", "boo"))))
     assert replay(log)["a"].history == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,51 +10,16 @@ import pytest
 from friday_cli.core.protocol.errors import ErrorKind, ProviderError
 from friday_cli.core.protocol.events import AttemptFailed, Notice, Prefix, StatusChanged
 from friday_cli.core.protocol.messages import Thinking, Usage
-from friday_cli.core.protocol.provider import Request
-from tests.engine_fixture import Bench, Model, Profile, Say, call, make
-from tests.virtual import virtual
+from tests.engine_fixture import Bench, Model, Profile, Say, call, make, ran
 
 
 def failing(kind: ErrorKind, times: int, *, text: str = "", retry_after: float | None = None) -> list[Say]:
     return [Say(text, fail=ProviderError(kind, f"{kind}!", retry_after=retry_after))] * times
 
 
-MOST: Sequence[tuple[ErrorKind, int]] = [
-    ("rate", 6), ("overloaded", 6), ("server", 6), ("truncated", 4), ("network", 3), ("stall", 2), ("garbled", 3), ("empty", 2),
-]  # fmt: skip
-NEVER: Sequence[ErrorKind] = ["auth", "quota", "invalid", "not_found", "config", "refusal"]
-
-
-@pytest.mark.parametrize(("kind", "most"), MOST)
-@virtual
-async def test_a_passing_failure_is_tried_again_so_many_times(kind: ErrorKind, most: int) -> None:
-    bench = Bench(Model({"a": [*failing(kind, most - 1), Say("at last")]}))
-    assert (await bench.prompt()).text == "at last"
-    bench = Bench(Model({"a": failing(kind, most)}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.stop_reason, outcome.error) == ("failed", "provider", f"{kind}!")
-    assert len(bench.model.requests) == most
-    attempts = bench.of(AttemptFailed)
-    assert [a.attempt for a in attempts] == list(range(1, most + 1))
-    assert [a.retry_s is None for a in attempts] == [False] * (most - 1) + [True]
-
-
-@pytest.mark.parametrize("kind", NEVER)
-@virtual
-async def test_a_lasting_failure_is_not_tried_again(kind: ErrorKind) -> None:
-    bench = Bench(Model({"a": [Say("half", fail=ProviderError(kind, "no", hint="Do this."))]}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.text, outcome.error) == ("failed", "half", "no Do this.")
-    assert outcome.stop_reason == ("refusal" if kind == "refusal" else "provider")
-    assert len(bench.model.requests) == 1
-    assert asyncio.get_running_loop().time() == 0
-
-
 @pytest.mark.parametrize("kind", ["rate", "server"])
-@virtual
 async def test_the_server_is_not_asked_earlier_than_it_wished(kind: ErrorKind) -> None:
-    bench = Bench(Model({"a": [*failing(kind, 1, retry_after=40.0), Say("there")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [*failing(kind, 1, retry_after=40.0), Say("there")]}))
     assert 40 <= asyncio.get_running_loop().time() <= 45
     (attempt,) = bench.of(AttemptFailed)
     assert attempt.retry_s == pytest.approx(asyncio.get_running_loop().time())
@@ -63,15 +27,6 @@ async def test_the_server_is_not_asked_earlier_than_it_wished(kind: ErrorKind) -
     assert [e.status for e in bench.of(StatusChanged)] == ["waiting_rate", "running"]
 
 
-@virtual
-async def test_a_longer_wait_than_a_minute_is_not_waited_for() -> None:
-    bench = Bench(Model({"a": failing("rate", 1, retry_after=3600.0)}))
-    outcome = await bench.prompt()
-    assert (outcome.status, outcome.stop_reason) == ("failed", "provider")
-    assert asyncio.get_running_loop().time() == 0
-
-
-@virtual
 async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None:
     bench = Bench(Model({"a": [*failing("rate", 3, retry_after=60.0), *failing("server", 3, retry_after=60.0)]}))
     outcome = await bench.prompt()
@@ -82,58 +37,25 @@ async def test_all_waits_of_a_request_take_no_longer_than_five_minutes() -> None
     assert 240 <= asyncio.get_running_loop().time() <= 300
 
 
-@virtual
-async def test_waits_grow() -> None:
-    bench = Bench(Model({"a": [*failing("server", 5), Say("x")]}))
-    await bench.prompt()
-    waits = [a.retry_s or 0 for a in bench.of(AttemptFailed)]
-    assert all(2**n / 2 <= wait <= 2**n for n, wait in enumerate(waits))
-
-
-@virtual
-async def test_different_failures_of_a_request_are_counted_apart() -> None:
-    turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("x")]
-    bench = Bench(Model({"a": turns}))
-    assert (await bench.prompt()).status == "completed"
-
-
-@virtual
-async def test_each_request_starts_counting_anew() -> None:
-    turns = [*failing("network", 2), Say("", [call("look")]), *failing("network", 2), Say("x")]
+async def test_failures_are_counted_apart_by_kind_and_by_request() -> None:
+    turns = [*failing("network", 2), *failing("truncated", 3), *failing("empty", 1), Say("", [call("look")]),
+             *failing("network", 2), Say("x")]  # fmt: skip
     bench = Bench(Model({"a": turns}), [make("look")])
     assert (await bench.prompt()).status == "completed"
 
 
-@virtual
-async def test_a_stream_that_ends_without_its_end_mark_is_no_success() -> None:
-    class Cut(Model):
-        async def stream(self, request: Request) -> Any:
-            async for chunk in super().stream(request):
-                if type(chunk).__name__ != "ReplyDone" or len(self.requests) > 2:
-                    yield chunk
-
-    bench = Bench(Cut({"a": [Say("first"), Say("second"), Say("third")]}))
-    assert (await bench.prompt()).text == "third"
-    assert [a.error for a in bench.of(AttemptFailed)] == ["truncated", "truncated"]
-    assert [a.partial for a in bench.of(AttemptFailed)] == ["first", "second"]
-    assert len(bench.root.history) == 2, "no double text"
-
-
-@virtual
 async def test_a_call_of_a_reply_that_broke_is_never_run() -> None:
     broken = Say("let me", [call("look")], fail=ProviderError("truncated", "cut"))
-    ran = []
+    seen = []
 
     async def look(ctx: Any, args: Any) -> str:
-        ran.append(ctx.call_id)
+        seen.append(ctx.call_id)
         return "x"
 
-    bench = Bench(Model({"a": [broken, Say("", [call("look", "good")]), Say("done")]}), [make("look", look)])
-    await bench.prompt()
-    assert ran == ["good"]
+    await ran(Model({"a": [broken, Say("", [call("look", "good")]), Say("done")]}), [make("look", look)])
+    assert seen == ["good"]
 
 
-@virtual
 async def test_the_usage_of_failed_tries_is_counted_known_or_estimated() -> None:
     turns = [
         Say("", fail=ProviderError("server", "x", usage=Usage(input=100, output=7))),
@@ -141,8 +63,7 @@ async def test_the_usage_of_failed_tries_is_counted_known_or_estimated() -> None
         Say("", fail=ProviderError("network", "x")),
         Say("done"),
     ]
-    bench = Bench(Model({"a": turns}, price=1e-6), me=Profile(tokens=50_000, time_s=0))
-    await bench.prompt()
+    bench = await ran(Model({"a": turns}, price=1e-6), me=Profile(tokens=50_000, time_s=0))
     known, guessed, nothing = (a.usage for a in bench.of(AttemptFailed))
     assert (known.billed, known.cost_usd, nothing.billed) == (107, pytest.approx(107e-6), 0)
     assert (guessed.estimated, guessed.output) == (True, 3)
@@ -152,7 +73,6 @@ async def test_the_usage_of_failed_tries_is_counted_known_or_estimated() -> None
     assert bench.root.budget.cost.spent == pytest.approx(total.cost_usd)
 
 
-@virtual
 async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() -> None:
     spare = Model({"a": [Say("from the spare")]}, model="spare")
     thinking = Say("look", [call("look")], thinking="secret of the first model")
@@ -168,7 +88,6 @@ async def test_the_fallback_model_goes_on_where_it_was_named_and_it_is_said() ->
     assert bench.root.model == "fake/spare"
 
 
-@virtual
 async def test_a_fallback_is_not_for_failures_that_would_stay() -> None:
     spare = Model({}, model="spare")
     bench = Bench(Model({"a": failing("auth", 1)}), fallback=spare)
@@ -176,7 +95,6 @@ async def test_a_fallback_is_not_for_failures_that_would_stay() -> None:
     assert spare.requests == []
 
 
-@virtual
 async def test_a_model_is_no_fallback_for_itself() -> None:
     """A fork of an agent that went on with the fallback has that as its own model."""
     same = Model({"a": [Say("from the same")]})
@@ -187,7 +105,6 @@ async def test_a_model_is_no_fallback_for_itself() -> None:
     assert any(isinstance(p, Thinking) for m in bench.root.history for p in m.parts), "it is the log's history still"
 
 
-@virtual
 async def test_a_fallback_that_fails_too_ends_the_run() -> None:
     spare = Model({"a": failing("stall", 9)}, model="spare")
     bench = Bench(Model({"a": failing("stall", 9)}), fallback=spare)
@@ -195,10 +112,8 @@ async def test_a_fallback_that_fails_too_ends_the_run() -> None:
     assert (len(bench.model.requests), len(spare.requests)) == (2, 2)
 
 
-@virtual
 async def test_requests_of_one_agent_share_a_cache_key_and_a_growing_prefix() -> None:
-    bench = Bench(Model({"a": [Say("", [call("look")]), Say("x")]}), [make("look")])
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", [call("look")]), Say("x")]}), [make("look")])
     await bench.prompt("more")
     first, second, third = bench.model.requests
     assert {r.cache_key for r in bench.model.requests} == {"a"}

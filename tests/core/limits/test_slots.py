@@ -7,15 +7,13 @@ import asyncio
 import pytest
 
 from friday_cli.core.agent.agent import Policy
-from friday_cli.core.limits.slots import RunSlot
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.agent_path import depth_of
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.events import PermissionAsked, StatusChanged, ToolFinished
+from friday_cli.core.protocol.events import PermissionAsked, ToolFinished
 from friday_cli.core.protocol.provider import Request
-from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, until
-from tests.virtual import virtual
+from tests.engine_fixture import Bench, Model, Profile, Say, batch, call, delegate, make, ran, until
 
 
 def fan_out(width: int) -> Model:
@@ -30,7 +28,6 @@ def fan_out(width: int) -> Model:
     return Model(play)
 
 
-@virtual
 async def test_one_place_depth_three_and_fan_out_five_end() -> None:
     bench = Bench(fan_out(5), (), {"worker": Profile(offers=("worker",), time_s=0)}, policy=Policy(max_concurrent=1))
     assert (await bench.prompt()).status == "completed"
@@ -40,32 +37,20 @@ async def test_one_place_depth_three_and_fan_out_five_end() -> None:
 
 
 @pytest.mark.parametrize("places", [1, 2, 5])
-@virtual
 async def test_no_more_children_work_at_once_than_there_are_places(places: int) -> None:
-    bench = Bench(fan_out(3), (), {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places))
-    await bench.prompt()
+    bench = await ran(fan_out(3), (), {"worker": Profile(offers=("worker",))}, policy=Policy(max_concurrent=places))
     assert bench.model.most_at_once == places
     assert bench.tree.slots._value == places
 
 
-@virtual
-async def test_two_children_of_one_second_take_one_second_together() -> None:
-    bench = Bench(Model({"a": [Say("", [delegate("worker"), delegate("worker")])], "*": [Say("x", delay_s=1.0)]}))
-    await bench.prompt()
-    assert asyncio.get_running_loop().time() == pytest.approx(1.0)
-
-
-@virtual
 async def test_ten_children_of_one_second_in_five_places_take_two() -> None:
     tasks = [{"profile": "worker", "task": f"part {n}"} for n in range(10)]
-    bench = Bench(Model({"a": [Say("", [batch(*tasks)])], "*": [Say("x", delay_s=1.0)]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("", [batch(*tasks)])], "*": [Say("x", delay_s=1.0)]}))
     assert asyncio.get_running_loop().time() == pytest.approx(2.0)
     assert {round(bench.finished(f"a.{n}").duration_s, 6) for n in range(1, 11)} == {1.0}, "a queue is no work"
     assert max(bench.finished(f"a.{n}").wall_s for n in range(1, 11)) == pytest.approx(2.0)
 
 
-@virtual
 async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() -> None:
     asking = [Say("", [call("shell", text="make")]), Say("asked")]
     script = {"a": [Say("", [batch(*[{"profile": "worker", "task": f"part {n}"} for n in range(5)])])]}
@@ -81,8 +66,7 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     assert {bench.node(f"a.{n}").summary.status for n in range(1, 5)} == {"waiting_user"}
     for ask_id, path in list(bench.desk.pending.items()):
         assert await bench.desk.answer(ask_id, ApprovalAnswer("deny" if path == "a.2" else "allow"))
-    assert node.task
-    await node.task
+    await node.finished()
     assert {bench.finished(p).status for p in bench.agents} == {"completed"}
     assert all(bench.finished(p).duration_s < 10 for p in bench.agents), "an hour of a person's is nobody's work"
     assert all(done.duration_s < 10 for done in bench.of(ToolFinished) if done.tool == "shell"), "nor a call's"
@@ -90,7 +74,6 @@ async def test_questions_of_many_agents_stand_open_together_and_hold_no_place() 
     assert len(bench.of(PermissionAsked)) == 4
 
 
-@virtual
 async def test_who_waits_for_a_rate_limit_gives_its_place_up() -> None:
     busy = Say(fail=ProviderError("server", "503", retry_after=30.0))
     script = {"a": [Say("", [delegate("worker"), delegate("worker")])], "a.1": [busy], "*": [Say("x", delay_s=1.0)]}
@@ -99,81 +82,11 @@ async def test_who_waits_for_a_rate_limit_gives_its_place_up() -> None:
     await until(lambda: "a.2" in bench.agents and bench.node("a.2").ended)
     assert asyncio.get_running_loop().time() < 5
     assert bench.node("a.1").summary.status == "waiting_rate"
-    assert node.task
-    await node.task
+    await node.finished()
     assert bench.finished("a.1").status == "completed"
     assert bench.finished("a.1").duration_s < 1
 
 
-@virtual
-async def test_the_status_tells_what_an_agent_waits_for() -> None:
-    bench = Bench(
-        Model({"a": [Say("", [delegate("worker")])], "a.1": [Say("", [call("shell", text="make")])]}),
-        [make("shell", effect="run")],
-        rules=[Rule("shell", "", "ask")],
-    )
-    node = bench.begin()
-    await until(lambda: bool(bench.desk.pending))
-    await asyncio.sleep(1)
-    assert (bench.node("a").summary.status, bench.node("a.1").summary.status) == ("waiting_child", "waiting_user")
-    assert [e.detail for e in bench.of(StatusChanged, "a")] == ["a.1"]
-    await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
-    assert node.task
-    await node.task
-    assert [e.status for e in bench.of(StatusChanged, "a.1")] == ["running", "waiting_user", "running"]
-
-
-@virtual
-async def test_an_agent_keeps_its_place_while_one_of_its_strands_works() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    presence = RunSlot("a.1", log=bench.log, slots=slots)
-    await presence.start()
-    presence.start_parallel(2)
-    async with presence.waiting("waiting_user", "p1"):
-        assert slots.locked(), "the other strand works"
-        async with presence.waiting("waiting_child", "a.1.1"):
-            assert not slots.locked()
-            assert not presence.clock.running
-        assert slots.locked()
-    presence.end()
-    assert not slots.locked()
-
-
-@virtual
-async def test_the_last_working_strand_that_ends_frees_the_place() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    presence = RunSlot("a.1", log=bench.log, slots=slots)
-    await presence.start()
-    presence.start_parallel(2)
-    async with presence.waiting("waiting_user", "p1"):
-        presence.parallel_done()
-        assert not slots.locked()
-    assert slots.locked()
-    presence.parallel_done()
-    await presence.resume_single()
-    presence.end()
-    assert not slots.locked()
-
-
-@virtual
-async def test_who_is_stopped_while_it_waits_for_a_place_takes_none() -> None:
-    bench = Bench(Model({}))
-    slots = asyncio.Semaphore(1)
-    first, second = (RunSlot(p, log=bench.log, slots=slots) for p in ("a.1", "a.2"))
-    await first.start()
-    queued = asyncio.create_task(second.start())
-    await asyncio.sleep(1)
-    assert second.status == "queued"
-    queued.cancel()
-    await asyncio.wait([queued])
-    second.end()
-    first.end()
-    assert slots._value == 1
-
-
-@virtual
 async def test_calls_in_line_behind_a_question_are_no_work() -> None:
     """Three changes of one reply, the first asks a person: its place is free and its clock stands still."""
     changes = [call("change", text=str(n), seconds=1) for n in range(3)]
@@ -190,6 +103,5 @@ async def test_calls_in_line_behind_a_question_are_no_work() -> None:
     assert bench.node("a.1").summary.status == "waiting_user"
     assert bench.outcome("a.2").text == "quick"
     await bench.desk.answer(next(iter(bench.desk.pending)), ApprovalAnswer("allow"))
-    assert node.task
-    await node.task
+    await node.finished()
     assert (bench.finished("a.1").status, bench.finished("a.1").duration_s) == ("completed", pytest.approx(3))

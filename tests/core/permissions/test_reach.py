@@ -23,15 +23,11 @@ def verdict(mode: str, reach: str, *rules: tuple[str, str], command: str = "make
     return made.child(allowed=None).decide(call(command, reach, plea)).decision
 
 
-@pytest.mark.parametrize(
-    ("mode", "reach", "expected"),
-    [
-        ("auto", "", "ask"), ("auto", "confined", "allow"), ("auto", "network", "ask"), ("auto", "outside", "ask"),
-        ("ask", "confined", "ask"), ("edits", "confined", "ask"), ("edits", "outside", "ask"),
-        ("plan", "confined", "deny"), ("plan", "outside", "deny"), ("plan", "network", "deny"),
-        ("yolo", "outside", "allow"), ("yolo", "", "allow"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mode", "reach", "expected"), [
+    ("auto", "", "ask"), ("auto", "confined", "allow"), ("auto", "network", "ask"), ("auto", "outside", "ask"),
+    ("ask", "confined", "ask"), ("edits", "confined", "ask"), ("edits", "outside", "ask"), ("plan", "confined", "deny"),
+    ("plan", "outside", "deny"), ("plan", "network", "deny"), ("yolo", "outside", "allow"), ("yolo", "", "allow"),
+])  # fmt: skip
 def test_modes(mode: str, reach: str, expected: str) -> None:
     assert verdict(mode, reach) == expected
 

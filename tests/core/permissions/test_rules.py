@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 
@@ -18,7 +19,6 @@ from friday_cli.core.protocol.events import PermissionAnswered, PermissionAsked,
 from friday_cli.core.protocol.tool_info import Effect
 from friday_cli.tool_catalog import TOOLS
 from tests.command_safety import workspace_fixture
-from tests.virtual import virtual
 
 STRICT = {"allow": 0, "ask": 1, "deny": 2}
 EFFECTS: tuple[Effect, ...] = ("read", "write", "run", "net", "spawn", "save", "own")
@@ -44,8 +44,6 @@ def rights(*texts: str, mode: Mode = "ask") -> Rules:
     )  # type: ignore[arg-type]
 
 
-# ---- modes ------------------------------------------------------------------------
-
 MODE_TABLE: list[tuple[Mode, dict[Effect, Decision]]] = [
     ("ask", {"read": "allow", "write": "ask", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow", "own": "allow"}),
     ("edits", {"read": "allow", "write": "allow", "run": "ask", "net": "ask", "spawn": "allow", "save": "allow"}),
@@ -61,9 +59,6 @@ def test_what_a_mode_says_where_no_rule_does(mode: Mode, table: dict[Effect, Dec
     assert {effect: rules.decide(RuleInput("t", effect)).decision for effect in table} == table
 
 
-# ---- the final decision ---------------------------------------------------------------
-
-
 class Objects:
     """A taint that objects to every call, or to none."""
 
@@ -74,23 +69,14 @@ class Objects:
         return self._reason
 
 
-@pytest.mark.parametrize(
-    ("rule", "approval_reason", "decision", "reason"),
-    [
-        ("allow fetch", "", "allow", "allowed by the rule fetch"),
-        ("allow fetch", "new host", "ask", "new host"),
-        ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
-        ("deny fetch", "new host", "deny", "denied by the rule fetch"),
-    ],
-)
-def test_taint_makes_a_decision_stricter_and_never_freer(
-    rule: str, approval_reason: str, decision: Decision, reason: str
-) -> None:
+@pytest.mark.parametrize(("rule", "approval_reason", "decision", "reason"), [
+    ("allow fetch", "", "allow", "allowed by the rule fetch"), ("allow fetch", "new host", "ask", "new host"),
+    ("ask fetch", "new host", "ask", "must be asked by the rule fetch; new host"),
+    ("deny fetch", "new host", "deny", "denied by the rule fetch"),
+])  # fmt: skip
+def test_taint_only_makes_a_decision_stricter(rule: str, approval_reason: str, decision: Decision, reason: str) -> None:
     verdict = decide(RuleInput("fetch", "net"), {}, rights(rule), Objects(approval_reason))
     assert (verdict.decision, verdict.reason) == (decision, reason)
-
-
-# ---- precedence ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -116,8 +102,6 @@ def test_what_many_subjects_touch_needs_a_rule_for_each_and_one_deny_is_enough()
     assert rules.decide(edit("src/a.py", "other/b.md")).decision == "ask"
     assert rules.decide(edit("src/a.py", "src/secret/k")).decision == "deny"
 
-
-# ---- children ---------------------------------------------------------------------------
 
 RULES = st.lists(
     st.builds(
@@ -202,9 +186,7 @@ def test_a_deny_of_any_layer_wins_and_the_order_within_a_layer_does_not_matter(
 
 
 @given(parent=RULES, mode=st.sampled_from(MODES), added=RULES, call=CALLS)
-def test_a_change_above_binds_at_the_next_call(
-    parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput
-) -> None:
+def test_a_change_above_binds_at_once(parent: list[Rule], mode: Mode, added: list[Rule], call: RuleInput) -> None:
     above = Rules(mode="yolo", tools=TOOLS, rules=parent)
     below = above.child(allowed=None)
     above.mode = mode
@@ -229,8 +211,6 @@ def test_a_tool_named_in_only_runs_for_that_and_nothing_else() -> None:
     assert child.decide(bash("git log; rm x")).decision == "deny"
     assert child.decide(edit("a.py")).decision == "allow"
 
-
-# ---- what a rule matches -------------------------------------------------------------------
 
 COVERED = [
     "npm test", "npm test -s", "npm  test   src", "  npm test", "npm 'test' x", "npm test > /dev/null 2>&1", "npm test | head",
@@ -381,17 +361,12 @@ def test_a_host_pattern_with_a_star_means_what_is_below_and_no_host_pattern_is_a
     assert rules.decide(edit("setup.py")).decision == "ask"
 
 
-# ---- the words of a rule --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("bash(git status *)", "bash(git status *)"), ("Bash(npm run test:*)", "bash(npm run test *)"), ("Edit(src/**)", "edit_file(src/**)"),
-        ("Read", "read_file"), ("grep", "grep"), ("bash(*)", "bash"), (" bash ( ls ) ", "bash(ls)"), ("WebFetch(domain:x.org)", "web_fetch(domain:x.org)"),
-        ("Task(coder)", "delegate_task(coder)"), ("edit_file(a(b).py)", "edit_file(a(b).py)"), ("mcp__x__*", "mcp__x__*"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "rule"), [
+    ("bash(git status *)", "bash(git status *)"), ("Bash(npm run test:*)", "bash(npm run test *)"),
+    ("Edit(src/**)", "edit_file(src/**)"), ("Read", "read_file"), ("grep", "grep"), ("bash(*)", "bash"),
+    (" bash ( ls ) ", "bash(ls)"), ("WebFetch(domain:x.org)", "web_fetch(domain:x.org)"),
+    ("Task(coder)", "delegate_task(coder)"), ("edit_file(a(b).py)", "edit_file(a(b).py)"), ("mcp__x__*", "mcp__x__*"),
+])  # fmt: skip
 def test_a_rule_is_read_in_our_spelling_and_in_claudes(text: str, rule: str) -> None:
     assert str(parse_rule(text, "allow", TOOLS)) == rule
     assert parse_rule(rule, "allow") == parse_rule(text, "allow", TOOLS)
@@ -403,23 +378,11 @@ def test_text_of_another_form_is_no_rule(text: str) -> None:
         parse_rule(text, "allow")
 
 
-# ---- the floor ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "call",
-    [
-        bash("rm -rf /"),
-        edit(".git/hooks/pre-commit"),
-        RuleInput("read_file", "read", (".env",)),
-        bash("ls; rm -rf ~"),
-    ],
-    ids=lambda call: call.subjects[0],
-)
-def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_every_allow_rule(
-    mode: Mode, call: RuleInput
-) -> None:
+@pytest.mark.parametrize("call", [
+    bash("rm -rf /"), edit(".git/hooks/pre-commit"), RuleInput("read_file", "read", (".env",)), bash("ls; rm -rf ~"),
+], ids=lambda call: call.subjects[0])  # fmt: skip
+def test_what_could_destroy_or_betray_is_asked_about_in_every_mode(mode: Mode, call: RuleInput) -> None:
     rules = Rules(
         mode=mode,
         tools=TOOLS,
@@ -429,8 +392,6 @@ def test_what_could_destroy_or_betray_is_asked_about_in_every_mode_and_against_e
     assert rules.decide(call).decision == decision
     assert rules.child(allowed=None).decide(call).decision == decision
 
-
-# ---- "always" ------------------------------------------------------------------------------------
 
 SUGGESTED = [
     (bash("npm run test -- -k x"), "bash(npm run test *)"), (bash("make"), "bash(make)"), (bash("make -j4 all"), "bash(make -j4 all)"),
@@ -459,9 +420,7 @@ def test_what_always_would_store(call: RuleInput, rule: str) -> None:
     seed=st.integers(0, 99),
 )  # fmt: skip
 @settings(max_examples=300)
-def test_a_suggested_rule_lets_the_same_call_pass_and_no_other_of_its_kind(
-    tool: tuple[str, Effect], words: list[str], seed: int
-) -> None:
+def test_a_suggested_rule_lets_only_the_same_call_pass(tool: tuple[str, Effect], words: list[str], seed: int) -> None:
     def call_of(text: str) -> RuleInput:
         return bash(text) if tool[1] == "run" else RuleInput(tool[0], tool[1], (text,))
 
@@ -478,18 +437,12 @@ def test_a_suggested_rule_lets_the_same_call_pass_and_no_other_of_its_kind(
     assert rules.decide(call_of(other)).decision == "ask"
 
 
-# ---- the desk --------------------------------------------------------------------------------------------
-
-
 def desk(*, attended: bool = True) -> tuple[ApprovalQueue, MemoryJournal]:
     journal = MemoryJournal()
     return ApprovalQueue(Log(journal), interactive=attended), journal
 
 
-@virtual
 async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_counts() -> None:
-    import asyncio
-
     table, journal = desk()
     asking = asyncio.create_task(table.permission("a.2", "c1", bash("make all"), reason="mode ask"))
     await asyncio.sleep(0.1)
@@ -510,10 +463,7 @@ async def test_a_question_tells_what_exactly_is_to_be_done_and_the_first_answer_
     ("make all", "session", ["bash(make all) session"]), ("make all", "always", ["bash(make all) always"]),
     ("make all", "once", []), ("python x.py", "always", []),
 ])  # fmt: skip
-@virtual
 async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, scope: str, granted: list[str]) -> None:
-    import asyncio
-
     table, _ = desk()
     kept: list[str] = []
 
@@ -528,10 +478,7 @@ async def test_a_yes_for_longer_is_kept_where_a_rule_was_offered(command: str, s
     assert kept == granted
 
 
-@virtual
 async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() -> None:
-    import asyncio
-
     table, journal = desk()
     rules, loosened = rights(), rights(mode="edits")
 
@@ -560,10 +507,7 @@ async def test_a_yes_for_longer_answers_what_its_rule_covers_and_nothing_else() 
     await asyncio.wait(asking)
 
 
-@virtual
 async def test_a_question_in_words_is_answered_in_words() -> None:
-    import asyncio
-
     table, journal = desk()
     asking = asyncio.create_task(table.question("a", "c1", "Which?", ["this", "that"]))
     await asyncio.sleep(0.1)
@@ -573,7 +517,6 @@ async def test_a_question_in_words_is_answered_in_words() -> None:
     assert isinstance(journal.envelopes[-1].event, QuestionAnswered)
 
 
-@virtual
 async def test_nobody_there_means_no_question() -> None:
     table, journal = desk(attended=False)
     with pytest.raises(ToolError, match="Nobody can answer questions here"):

@@ -11,29 +11,10 @@ from friday_cli.core.protocol.errors import ToolError
 from friday_cli.core.protocol.events import AgentFinished, AgentStarted, InboxMessage
 from friday_cli.core.subagents.node import SubagentTask
 from tests.engine_fixture import Bench, Model, Profile, Say, delegate, until
-from tests.virtual import virtual
 
 DEEP = {"worker": Profile(offers=("worker",))}
 
 
-@virtual
-async def test_a_stop_also_reaches_a_grandchild_whose_parent_has_ended() -> None:
-    script = {
-        "a": [Say("", [delegate("worker")])],
-        "a.1": [Say("", [delegate("worker", "a part of that")]), Say("thinking", delay_s=100, wrap_up="so far")],
-        "a.1.1": [Say("", [delegate("worker", "quite another thing", background=True)]), Say("it goes on behind me")],
-        "a.1.1.1": [Say("late", delay_s=90)],
-    }
-    bench = Bench(Model(script), profiles=DEEP)
-    bench.begin()
-    await until(lambda: len(bench.of(AgentFinished, "a.1.1")) == 1)
-    await bench.tree.stop("a.1", level="cancel", why="cancelled")
-    assert bench.finished("a.1.1.1").stop_reason == "parent"
-    assert bench.finished("a.1").stop_reason == "cancelled"
-    await bench.tree.stop("a")
-
-
-@virtual
 async def test_nobody_is_continued_under_an_agent_that_is_being_stopped() -> None:
     script = {
         "a": [Say("", [delegate("worker")])],
@@ -50,7 +31,6 @@ async def test_nobody_is_continued_under_an_agent_that_is_being_stopped() -> Non
     await bench.tree.stop("a")
 
 
-@virtual
 async def test_two_children_of_an_ended_agent_that_are_continued_share_its_budget() -> None:
     script = {
         "a": [Say("", [delegate("worker")]), Say("waiting", delay_s=500)],
@@ -64,23 +44,6 @@ async def test_two_children_of_an_ended_agent_that_are_continued_share_its_budge
     await bench.tree.stop("a")
 
 
-@virtual
-async def test_a_child_that_a_person_continued_goes_on_when_its_parent_has_ended() -> None:
-    script = {
-        "a": [Say("", [delegate("worker")]), Say("done", delay_s=5)],
-        "a.1": [Say("first"), Say("second", delay_s=50)],
-    }
-    bench = Bench(Model(script))
-    bench.begin()
-    await until(lambda: len(bench.of(AgentFinished, "a.1")) == 1)
-    node = await bench.tree.resume("a.1", SubagentTask("worker", "more"), by=None)
-    assert node.task
-    await asyncio.wait([node.task])
-    assert (node.outcome.status, node.outcome.text) == ("completed", "second")
-    assert len(bench.of(AgentFinished, "a")) == 1
-
-
-@virtual
 async def test_a_message_to_a_child_that_has_not_begun_is_in_the_log_after_its_start() -> None:
     bench = Bench(Model({"a": [Say("busy", delay_s=50)]}))
     bench.begin()

@@ -16,7 +16,6 @@ from friday_cli.store.crash_recovery import recovery_events
 from friday_cli.tool_catalog import TOOLS
 from friday_cli.view import SessionView
 from tests.engine_fixture import Bench, Model, Say, call, make, until
-from tests.virtual import virtual
 
 
 def test_facts_are_summed() -> None:
@@ -28,14 +27,9 @@ def test_facts_are_summed() -> None:
     tally.warn("twice", "once")
     tally.warn("twice")
     assert tally.receipt == Receipt(
-        {"edit_file": 2, "bash": 2},
-        failed=2,
-        files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
-        commands=(CommandRun("make", 2),),
-        urls=("http://x",),
-        read=("g", "f"),
-        warnings=("twice", "once"),
-    )
+        {"edit_file": 2, "bash": 2}, failed=2, files=(FileChange("f", 5, 3, "two"), FileChange("f", 1, seen="shared")),
+        commands=(CommandRun("make", 2),), urls=("http://x",), read=("g", "f"), warnings=("twice", "once"),
+    )  # fmt: skip
 
 
 def test_a_denied_call_counts_as_denied_and_as_nothing_else() -> None:
@@ -56,7 +50,6 @@ def test_a_receipt_handed_out_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@virtual
 async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> None:
     calls = [call("look"), call("look", text="no"), call("poke"), call("look", fail=True), call("nothing")]
     bench = Bench(
@@ -76,7 +69,6 @@ async def test_the_agent_its_log_and_the_view_count_the_same(killed: bool) -> No
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@virtual
 async def test_a_command_that_was_cut_off_is_in_it(killed: bool) -> None:
     """By a stop, and by the death of the process, which the next one finds in the log."""
     shell = msgspec.structs.replace(

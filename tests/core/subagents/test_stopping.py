@@ -10,12 +10,11 @@ from friday_cli.core.agent.agent import Policy
 from friday_cli.core.permissions.approvals import ApprovalAnswer
 from friday_cli.core.permissions.rule import Rule
 from friday_cli.core.protocol.errors import ProviderError
-from friday_cli.core.protocol.events import AgentFinished, AskWithdrawn, PermissionAsked, TurnStarted
+from friday_cli.core.protocol.events import AskWithdrawn, PermissionAsked, TurnStarted
 from friday_cli.core.protocol.provider import Request
 from friday_cli.core.protocol.tool import ToolContext
-from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, delegate, make, others, until
+from tests.engine_fixture import Arguments, Bench, Model, Profile, Say, batch, call, delegate, make, others, ran, until
 from tests.strict import strict
-from tests.virtual import virtual
 
 LOOK = make("look")
 
@@ -35,7 +34,6 @@ def two_levels(seconds: float = 100.0) -> Bench:
     return Bench(Model(script), [LOOK], {"lead": Profile(offers=("worker",)), "worker": Profile()})
 
 
-@virtual
 async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() -> None:
     bench = two_levels()
     node = bench.begin()
@@ -46,11 +44,8 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
     assert end(bench, "a") == ("cancelled", "aborted")
     assert {end(bench, p) for p in ("a.1", "a.1.1", "a.2")} == {("cancelled", "parent")}
     assert [bench.finished(p).result for p in ("a", "a.1", "a.1.1", "a.2")] == [
-        "starting",
-        "handing on",
-        "working",
-        "working",
-    ]
+        "starting", "handing on", "working", "working",
+    ]  # fmt: skip
     assert all(bench.finished(p).partial for p in bench.agents)
     assert await others() == []
     count = len(bench.model.requests)
@@ -61,24 +56,6 @@ async def test_abort_ends_the_whole_subtree_at_once_and_keeps_what_was_said() ->
         assert strict(bench.agents[path].history) == []
 
 
-@virtual
-async def test_abort_of_a_child_leaves_parent_and_neighbour_at_work() -> None:
-    bench = two_levels(20.0)
-    node = bench.begin()
-    await asyncio.sleep(5)
-    assert await bench.tree.stop("a.1") == 2
-    assert end(bench, "a.1") == ("cancelled", "aborted")
-    assert end(bench, "a.1.1") == ("cancelled", "parent")
-    assert not bench.node("a.2").ended
-    assert node.task
-    await node.task
-    assert (end(bench, "a"), end(bench, "a.2")) == (("completed", "done"), ("completed", "done"))
-    (result,) = bench.results()
-    assert "cancelled (aborted)" in result
-    assert "handing on" in result, "the parent reads what was said before the stop"
-
-
-@virtual
 async def test_cancel_gives_the_named_agent_a_wrap_up_and_its_descendants_none() -> None:
     def play(request: Request, count: int) -> Say:
         if request.tool_choice == "none":
@@ -99,12 +76,10 @@ async def test_cancel_gives_the_named_agent_a_wrap_up_and_its_descendants_none()
     assert end(bench, "a.1.1") == ("cancelled", "parent")
     assert len(bench.requests("a.1.1")) == 1
     assert [e.wrap_up for e in bench.of(TurnStarted, "a.1")] == [False, True]
-    assert node.task
-    await node.task
+    await node.finished()
     assert end(bench, "a") == ("completed", "done")
 
 
-@virtual
 async def test_a_wrap_up_that_takes_too_long_is_cut_at_its_limit() -> None:
     bench = Bench(Model({"a": [Say("begun", [call("look", seconds=50)]), Say("never", delay_s=60)]}), [LOOK])
     bench.begin()
@@ -115,7 +90,6 @@ async def test_a_wrap_up_that_takes_too_long_is_cut_at_its_limit() -> None:
     assert (bench.finished().result, bench.finished().partial) == ("begun", True)
 
 
-@virtual
 async def test_abort_during_a_wrap_up_ends_it_now() -> None:
     bench = Bench(Model({"a": [Say("begun", [call("look", seconds=50)]), Say("slow", delay_s=20)]}), [LOOK])
     bench.begin()
@@ -128,20 +102,6 @@ async def test_abort_during_a_wrap_up_ends_it_now() -> None:
     assert end(bench, "a") == ("cancelled", "aborted")
 
 
-@virtual
-async def test_the_time_limit_of_a_cancelled_agent_changes_nothing_any_more() -> None:
-    bench = Bench(
-        Model({"a": [Say("", [call("look", seconds=50)]), Say("wrapped", delay_s=10)]}),
-        [LOOK], me=Profile(time_s=6, tokens=0),
-    )  # fmt: skip
-    bench.begin()
-    await asyncio.sleep(5)
-    await bench.tree.stop("a", level="cancel", why="cancelled")
-    assert end(bench, "a") == ("cancelled", "cancelled")
-    assert bench.finished().result == "wrapped"
-
-
-@virtual
 async def test_cancel_of_an_agent_that_waits_for_a_place_just_ends_it() -> None:
     bench = Bench(
         Model({"a": [Say("", [delegate("worker"), delegate("worker")])], "*": [Say("x", delay_s=10)]}),
@@ -154,12 +114,10 @@ async def test_cancel_of_an_agent_that_waits_for_a_place_just_ends_it() -> None:
     assert asyncio.get_running_loop().time() == pytest.approx(2)
     assert end(bench, "a.2") == ("cancelled", "cancelled")
     assert bench.requests("a.2") == []
-    assert node.task
-    await node.task
+    await node.finished()
     assert end(bench, "a.1") == ("completed", "done")
 
 
-@virtual
 async def test_a_cancelled_agent_does_not_queue_for_a_place_to_wrap_up() -> None:
     """All places are taken by others for a long time: the person who cancels need not wait for them."""
     script = {
@@ -179,31 +137,6 @@ async def test_a_cancelled_agent_does_not_queue_for_a_place_to_wrap_up() -> None
     await bench.tree.stop("a")
 
 
-@virtual
-async def test_two_stops_at_once_break_no_clean_up() -> None:
-    cleaned = []
-
-    async def slow(ctx: ToolContext, args: Arguments) -> str:
-        try:
-            await asyncio.sleep(100)
-        finally:
-            await asyncio.sleep(0.5)
-            cleaned.append(ctx.agent)
-        return ""
-
-    bench = Bench(Model({"a": [Say("", [call("slow")])]}), [make("slow", slow)])
-    bench.begin()
-    await asyncio.sleep(1)
-    stops = [asyncio.create_task(bench.tree.stop("a")) for _ in range(3)]
-    await asyncio.sleep(0.1)
-    stops.append(asyncio.create_task(bench.tree.stop("a")))
-    await asyncio.wait(stops)
-    assert cleaned == ["a"]
-    assert end(bench, "a") == ("cancelled", "aborted")
-    assert await others() == []
-
-
-@virtual
 async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too() -> None:
     born = asyncio.Event()
 
@@ -224,7 +157,6 @@ async def test_a_child_that_is_born_while_its_parent_is_stopped_is_stopped_too()
     assert await others() == []
 
 
-@virtual
 async def test_nobody_gives_birth_who_is_being_stopped() -> None:
     async def late(ctx: ToolContext, args: Arguments) -> str:
         try:
@@ -248,7 +180,6 @@ async def test_nobody_gives_birth_who_is_being_stopped() -> None:
     assert list(bench.agents) == ["a"]
 
 
-@virtual
 async def test_a_question_dies_with_who_asked_and_a_late_answer_changes_nothing() -> None:
     bench = Bench(
         Model({"a": [Say("", [call("shell", text="make")])]}),
@@ -266,7 +197,6 @@ async def test_a_question_dies_with_who_asked_and_a_late_answer_changes_nothing(
     assert bench.root.receipt.tools == {}, "it never ran"
 
 
-@virtual
 async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> None:
     for order in ("answer first", "stop first"):
         bench = Bench(
@@ -290,50 +220,21 @@ async def test_an_answer_and_a_stop_in_the_same_moment_end_in_one_record() -> No
         assert strict(bench.root.history) == []
 
 
-@virtual
 async def test_an_outside_cancel_of_a_waiting_call_stops_its_children() -> None:
     """A time limit of the parent ends its children for `parent`, and itself for `time`."""
     script = {"a": [Say("", [delegate("lead", "find it")])], "a.1": [Say("", [delegate("worker")]), Say("in time")]}
-    bench = Bench(
+    bench = await ran(
         Model({**script, "*": [Say("x", delay_s=100)]}),
         profiles={"lead": Profile(offers=("worker",), time_s=10), "worker": Profile()},
     )
-    await bench.prompt()
     assert end(bench, "a.1") == ("timeout", "time")
     assert bench.finished("a.1").result == "in time"
     assert end(bench, "a.1.1") == ("cancelled", "parent")
     assert end(bench, "a") == ("completed", "done")
 
 
-@virtual
-async def test_the_end_is_written_once_and_after_everything_else_of_the_agent() -> None:
-    bench = two_levels()
-    bench.begin()
-    await asyncio.sleep(5)
-    await asyncio.gather(bench.tree.stop("a.1"), bench.tree.stop("a.1", level="cancel"), bench.tree.stop("a"))
-    for path in bench.agents:
-        mine = [e.event for e in bench.envelopes if e.agent == path]
-        assert sum(isinstance(e, AgentFinished) for e in mine) == 1
-        assert isinstance(mine[-1], AgentFinished)
-
-
-@virtual
-async def test_a_stop_from_outside_the_tree_ends_the_agent_all_the_same() -> None:
-    bench = two_levels()
-    node = bench.begin()
-    await asyncio.sleep(5)
-    assert node.task
-    node.task.cancel()
-    await asyncio.wait([node.task])
-    assert end(bench, "a") == ("cancelled", "aborted")
-    assert {end(bench, p) for p in ("a.1", "a.1.1", "a.2")} == {("cancelled", "parent")}
-    assert await others() == []
-
-
-@virtual
 async def test_stopping_what_has_ended_or_never_was_does_nothing() -> None:
-    bench = Bench(Model({"a": [Say("done")]}))
-    await bench.prompt()
+    bench = await ran(Model({"a": [Say("done")]}))
     written = len(bench.envelopes)
     assert await bench.tree.stop("a") == 0
     assert await bench.tree.stop("a", level="cancel") == 0
@@ -341,7 +242,6 @@ async def test_stopping_what_has_ended_or_never_was_does_nothing() -> None:
     assert len(bench.envelopes) == written
 
 
-@virtual
 async def test_a_stop_during_a_back_off_ends_the_wait_at_once() -> None:
     busy = Say("half", fail=ProviderError("overloaded", "busy", retry_after=55.0))
     bench = Bench(Model({"a": [busy]}))
@@ -354,7 +254,6 @@ async def test_a_stop_during_a_back_off_ends_the_wait_at_once() -> None:
     assert bench.world.rate_limiter("fake").in_flight == 0
 
 
-@virtual
 async def test_a_change_that_is_stopped_is_over_when_the_stop_returns() -> None:
     state = []
 
@@ -382,7 +281,6 @@ WORDS = [
 
 
 @pytest.mark.parametrize("words", WORDS)
-@virtual
 async def test_nothing_that_a_child_says_approves_anything(words: str) -> None:
     """One child waits for a person; another, who knows the question's id, says yes in every way it has."""
     script = {

@@ -14,32 +14,16 @@ NASTY = st.text(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain\ttext\nand 漢字 é", "plain\ttext\nand 漢字 é"),
-        ("\x1b[1;31mred\x1b[0m", "red"),
-        ("\x9b31mred", "red"),
-        ("\x1b]0;title\x07x", "x"),
-        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x9d52;c;Zm9v\x9cx", "x"),
-        ("\x1bP+q544e\x1b\\x", "x"),
-        ("\x1b_Gpayload\x1b\\x", "x"),
-        ("\x1b^private\x1b\\x\x1bXsos\x1b\\y", "xy"),
-        ("\x1bc\x1b(B\x1b7x", "x"),
-        ("a\x07\x08\x7fb", "ab"),
-        ("safe\rrm -rf", "safe\nrm -rf"),
-        ("one\r\ntwo", "one\ntwo"),
-        ("a\x0bb\x0cc\x85d\u2028e", "a b c\nd\ne"),
-        ("a\u202ecod\u2066.exe", "acod.exe"),
-        ("pass\u200bword\u2060\ufeff\xad", "password"),
-        ("tag\U000e0041\U000e007f", "tag"),
-        ("lone \ud83d half", "lone \ufffd half"),
-        ("می\u200cخواهم", "می\u200cخواهم"),
-        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
-        ("a\u200db\u200d\u200d", "ab"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("plain\ttext\nand 漢字 é", "plain\ttext\nand 漢字 é"), ("\x1b[1;31mred\x1b[0m", "red"), ("\x9b31mred", "red"),
+    ("\x1b]0;title\x07x", "x"), ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"), ("\x9d52;c;Zm9v\x9cx", "x"),
+    ("\x1bP+q544e\x1b\\x", "x"), ("\x1b_Gpayload\x1b\\x", "x"), ("\x1b^private\x1b\\x\x1bXsos\x1b\\y", "xy"),
+    ("\x1bc\x1b(B\x1b7x", "x"), ("a\x07\x08\x7fb", "ab"), ("safe\rrm -rf", "safe\nrm -rf"), ("one\r\ntwo", "one\ntwo"),
+    ("a\x0bb\x0cc\x85d\u2028e", "a b c\nd\ne"), ("a\u202ecod\u2066.exe", "acod.exe"),
+    ("pass\u200bword\u2060\ufeff\xad", "password"), ("tag\U000e0041\U000e007f", "tag"),
+    ("lone \ud83d half", "lone \ufffd half"), ("می\u200cخواهم", "می\u200cخواهم"),
+    ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"), ("a\u200db\u200d\u200d", "ab"),
+])  # fmt: skip
 def test_plain(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
@@ -101,45 +85,26 @@ def test_one_line() -> None:
     assert len(sanitize_line("x" * 1_000_000)) == 80
 
 
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "ghp_" + "a1B2" * 9,
-        "github_pat_" + "a" * 30,
-        "AKIA" + "ABCDEFGHIJKLMNOP",
-        "sk-" + "proj-" + "a_b-" * 10,
-        "sk-" + "ant-api03-" + "z" * 50,
-        "xoxb-" + "1" * 12 + "-abcdef",
-        "AIza" + "B" * 35,
-        "sk_" + "live_" + "4" * 24,
-        "hf_" + "c" * 34,
-        "gsk_" + "a1" * 20,
-        "xai-" + "a1" * 20,
-        "pypi-" + "AgEIcHlwaS5vcmc" * 3,
-        "dop_v1_" + "0f" * 32,
-        "ya29." + "a0AfH6SMBabcdefghi",
-        "SG." + "a" * 22 + "." + "b" * 43,
-        "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".c2lnbmF0dXJlLXRleHQ",
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
-        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk cut off",
-    ],
-)
+@pytest.mark.parametrize("secret", [
+    "ghp_" + "a1B2" * 9, "github_pat_" + "a" * 30, "AKIA" + "ABCDEFGHIJKLMNOP", "sk-" + "proj-" + "a_b-" * 10,
+    "sk-" + "ant-api03-" + "z" * 50, "xoxb-" + "1" * 12 + "-abcdef", "AIza" + "B" * 35, "sk_" + "live_" + "4" * 24,
+    "hf_" + "c" * 34, "gsk_" + "a1" * 20, "xai-" + "a1" * 20, "pypi-" + "AgEIcHlwaS5vcmc" * 3, "dop_v1_" + "0f" * 32,
+    "ya29." + "a0AfH6SMBabcdefghi", "SG." + "a" * 22 + "." + "b" * 43,
+    "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0In0" + ".c2lnbmF0dXJlLXRleHQ",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk cut off",
+])  # fmt: skip
 def test_secrets_are_masked(secret: str) -> None:
     assert mask(f"before {secret}") == "before [secret]"
     assert mask(f'{{"key": "{secret}"').startswith('{"key": "[secret]')
 
 
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[secret]"),
-        ("export DB_PASSWORD='s3cretpass'", "export DB_PASSWORD='[secret]'"),
-        ('{"api_key": "abcd1234efgh"}', '{"api_key": "[secret]"}'),
-        ("password: hunter2hunter", "password: [secret]"),
-        ("x;AccountKey=abcd1234EFGH==;y", "x;AccountKey=[secret];y"),
-        ("TOKEN=sk-" + "a1" * 12, "TOKEN=[secret]"),
-    ],
-)
+@pytest.mark.parametrize(("text", "masked"), [
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=[secret]"),
+    ("export DB_PASSWORD='s3cretpass'", "export DB_PASSWORD='[secret]'"),
+    ('{"api_key": "abcd1234efgh"}', '{"api_key": "[secret]"}'), ("password: hunter2hunter", "password: [secret]"),
+    ("x;AccountKey=abcd1234EFGH==;y", "x;AccountKey=[secret];y"), ("TOKEN=sk-" + "a1" * 12, "TOKEN=[secret]"),
+])  # fmt: skip
 def test_what_a_name_calls_a_key_is_masked(text: str, masked: str) -> None:
     assert mask(text) == masked
     assert mask(masked) == masked
@@ -157,26 +122,11 @@ def test_credentials_in_urls_and_headers_are_masked_and_the_host_stays() -> None
     assert mask("Authorization: Bearer abcdefghijklmnop1234") == "Authorization: Bearer [secret]"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "task-list",
-        "https://host:8080/a@b",
-        "sk-short",
-        "the key is eyJ",
-        "git@github.com:a/b",
-        "npm_config_cache",
-        "password = getpass()",
-        "token = os.environ['TOKEN1']",
-        "PASSWORD=$DB_PASSWORD1",
-        "max_tokens: 32000",
-        "def f(password=None, token=None):",
-        "key: value",
-        "token: 1234567890",
-        "input_tokens=12000, output_tokens=900",
-        "secret = load_secret1(name)",
-        "sort key=lambda1: x",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "task-list", "https://host:8080/a@b", "sk-short", "the key is eyJ", "git@github.com:a/b", "npm_config_cache",
+    "password = getpass()", "token = os.environ['TOKEN1']", "PASSWORD=$DB_PASSWORD1", "max_tokens: 32000",
+    "def f(password=None, token=None):", "key: value", "token: 1234567890", "input_tokens=12000, output_tokens=900",
+    "secret = load_secret1(name)", "sort key=lambda1: x",
+])  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask(text) == text

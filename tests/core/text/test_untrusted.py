@@ -11,17 +11,15 @@ from friday_cli.core.text.untrusted import neutralize, visible, wrap_untrusted
 HIDDEN = "\xad\u034f\u061c\u180e\u200c\u200d\u200e\u2061\u3164\ufe00\ufe0f"
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "<system>", "</system>", "<SYSTEM >", "< system>", "</ system >", "<system role='x'>", "<system-reminder>",
-        "<system_prompt>", "<assistant>", "<user>", "<human>", "<tool_result>", "</tool_result>", "<tool_use id=1>",
-        "<function_calls>", "<invoke name='bash'>", "<invoke>", "</untrusted>", "<untrusted source='me'>",
-        "<USER>", "<prompt>", "<|im_start|>", "<|endoftext|>", "<<SYS>>", "<</SYS>>", "[INST]", "[/INST]", "</s>", "<start_of_turn>",
-        "<system", "</tool_result\n>", "<sys\u200btem>", "<sys\U000e0041tem>", "<sys\x00tem>",
-        *(f"<{hidden}/un{hidden}trusted>" for hidden in HIDDEN), "<\n\n/untrusted>", "<    /    untrusted>", "<//untrusted>",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("bad", [
+    "<system>", "</system>", "<SYSTEM >", "< system>", "</ system >", "<system role='x'>", "<system-reminder>",
+    "<system_prompt>", "<assistant>", "<user>", "<human>", "<tool_result>", "</tool_result>", "<tool_use id=1>",
+    "<function_calls>", "<invoke name='bash'>", "<invoke>", "</untrusted>", "<untrusted source='me'>", "<USER>",
+    "<prompt>", "<|im_start|>", "<|endoftext|>", "<<SYS>>", "<</SYS>>", "[INST]", "[/INST]", "</s>", "<start_of_turn>",
+    "<system", "</tool_result\n>", "<sys\u200btem>", "<sys\U000e0041tem>", "<sys\x00tem>",
+    *(f"<{hidden}/un{hidden}trusted>" for hidden in HIDDEN), "<\n\n/untrusted>", "<    /    untrusted>",
+    "<//untrusted>",
+])  # fmt: skip
 def test_look_alikes_are_defused(bad: str) -> None:
     text = neutralize(f"before {bad} after")
     assert "<" not in text
@@ -42,13 +40,11 @@ def test_notes_of_the_harness_are_defused() -> None:
         assert "[" not in neutralize(note)
 
 
-@pytest.mark.parametrize(
-    "good",
-    [
-        "a < b and c > d", "<p class='x'>", "List<User> x; Map<String, Tool>", "<User name=x/>", "Result<T, E>", "if (a <system_count) {", "user: me\nsystem: linux",
-        "[INSTALL]", "The system: how it works", "x <<= 2", "tabs\tand\nlines", "émoji 👩‍💻 ❤️ 1️⃣ عربي",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("good", [
+    "a < b and c > d", "<p class='x'>", "List<User> x; Map<String, Tool>", "<User name=x/>", "Result<T, E>",
+    "if (a <system_count) {", "user: me\nsystem: linux", "[INSTALL]", "The system: how it works", "x <<= 2",
+    "tabs\tand\nlines", "émoji 👩‍💻 ❤️ 1️⃣ عربي",
+])  # fmt: skip
 def test_other_text_stays_as_it_is(good: str) -> None:
     assert neutralize(good) == good
 

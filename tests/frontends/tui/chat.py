@@ -17,11 +17,13 @@ from friday_cli.frontends.tui.widgets.agent_panel import AgentPanel
 from friday_cli.frontends.tui.widgets.composer import Composer
 from friday_cli.frontends.tui.widgets.transcript import Transcript
 from friday_cli.session.open import Options
+from friday_cli.session.session import Session
+from friday_cli.view import SessionView
 
 
 @dataclass
 class Chat:
-    """A running chat and what a person would do with it."""
+    """A running chat, and what a user does with it."""
 
     app: FridayApp
     pilot: Pilot[int]
@@ -36,19 +38,38 @@ class Chat:
         self.composer.put(text)
         await self.pilot.press("enter")
 
+    async def ask(self, text: str) -> None:
+        """Send a message, and wait until it is answered."""
+        await self.say(text)
+        await self.idle()
+
+    async def stop(self, path: str = "a") -> None:
+        """Abort an agent and all below it."""
+        await self.app.engine.stop(path, "abort")
+
+    @property
+    def state(self) -> SessionView:
+        return self.app.engine.state
+
+    @property
+    def session(self) -> Session:
+        """The open session. There must be one."""
+        assert self.app.engine.session is not None
+        return self.app.engine.session
+
     async def until(self, done: Callable[[], Any], *, seconds: float = 60.0) -> None:
-        """Let the chat go on until something is so."""
+        """Wait until something is so."""
         try:
             async with asyncio.timeout(seconds):
                 while not done():
                     await self.pilot.pause(0.02)
         except TimeoutError:
-            raise AssertionError(f"It did not come to it. The screen:\n{self.frame}") from None
+            raise AssertionError(f"Not reached. The screen:\n{self.frame}") from None
         await self.pilot.pause(0.1)
         await self.pilot.pause()
 
     async def idle(self) -> None:
-        """Let the chat go on until all that was said has come to an agent, and none works."""
+        """Wait until every message has reached an agent, and no agent runs."""
         await self.until(lambda: self._rests)
 
     @property
@@ -77,21 +98,29 @@ class Chat:
 
 
 @asynccontextmanager
+async def running(app: FridayApp, *, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Chat]:
+    """A chat that runs `app` without a terminal, and closes it."""
+    try:
+        async with app.run_test(size=size, notifications=True) as pilot:
+            yield Chat(app, pilot)
+    finally:
+        await app.engine.close()
+
+
+@asynccontextmanager
 async def opened(
     folder: Path, agents: dict[str, Any], *, size: tuple[int, int] = (100, 30), ready: bool = True, **options: Any
 ) -> AsyncIterator[Chat]:
-    """A chat with a scripted model in `folder`; it is ready to be typed into."""
+    """A chat with a scripted model in `folder`, ready for input. Agents that still run at the end are aborted."""
     scenario = folder / ".scenario.json"
     scenario.write_text(json.dumps({"agents": agents, "badge": ""}, ensure_ascii=False))
     first = options.pop("first", "")
     made = Options(folder, model=options.pop("model", f"scripted:{scenario}"), attended=True, **options)
     app = FridayApp(lambda: made, cwd=folder, first=first)
-    try:
-        async with app.run_test(size=size, notifications=True) as pilot:
-            chat = Chat(app, pilot)
-            if ready:
-                await chat.until(lambda: app.engine.session is not None or app.failure is not None)
-                assert app.failure is None, app.failure
-            yield chat
-    finally:
-        await app.engine.close()
+    async with running(app, size=size) as chat:
+        if ready:
+            await chat.until(lambda: app.engine.session is not None or app.failure is not None)
+            assert app.failure is None, app.failure
+        yield chat
+        if app.engine.session is not None and app.engine.working:
+            await chat.stop()

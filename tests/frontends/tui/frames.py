@@ -135,12 +135,8 @@ def question() -> list[tuple[float, str, AnyEvent]]:
 
 def ended() -> list[tuple[float, str, AnyEvent]]:
     """All is done, with a change of a file."""
-    edit = call(
-        "edit_file",
-        "e1",
-        path="wire/http.py",
-        edits=[{"old": "while True:", "new": "for attempt in range(limit):"}],
-    )
+    change = {"old": "while True:", "new": "for attempt in range(limit):"}
+    edit = call("edit_file", "e1", path="wire/http.py", edits=[change])
     found = DelegationDisplay(("a.1", "a.2"))
     return [
         (16, "a.2", StatusChanged("running")),
@@ -242,9 +238,8 @@ async def staged(size: tuple[int, int], *, key: bool = True) -> AsyncIterator[St
 async def frames(size: tuple[int, int]) -> dict[str, str]:
     """Every screen at one size, by its name."""
     out: dict[str, str] = {}
-    with patch(
-        "friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]
-    ):  # whatever runs on this machine
+    # whatever runs on this machine
+    with patch("friday_cli.frontends.tui.widgets.welcome._local_models", return_value=[]):
         async with staged(size, key=False) as stage:
             out["welcome"] = stage.frame()
     async with staged(size) as stage:

@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from friday_cli.frontends.tui.state import preferences
 from tests.frontends.tui.chat import Chat, opened
 from tests.workspace.worktrees.repo_fixture import git, repository
 
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two presses of a key are one wish, however slow the machine is."""
-    monkeypatch.setattr("friday_cli.frontends.tui.agent_actions.AGAIN_S", 600.0)
 
 
 def delegate(*tasks: str, **more: Any) -> dict[str, Any]:
@@ -35,8 +27,7 @@ def apart(text: str) -> dict[str, Any]:
 
 async def decided(chat: Chat) -> None:
     """A child wrote a file in a worktree of its own, and the person wants to decide on it."""
-    await chat.say("go")
-    await chat.idle()
+    await chat.ask("go")
     assert not (Path(chat.app.engine.options.cwd) / "made.txt").exists()
     await chat.pilot.press("ctrl+t", "home", "down")
     await chat.until(lambda: "worktree" in chat.frame)
@@ -56,7 +47,7 @@ async def test_the_work_of_a_worktree_is_applied_from_the_tree(tmp_path: Path) -
         await chat.until(lambda: "has no worktree any more" in chat.frame)
 
 
-async def test_work_that_conflicts_is_told_in_full_and_decided_on(tmp_path: Path) -> None:
+async def test_work_that_conflicts_is_told_in_full_and_kept_from_the_sub_agent_s_own_view(tmp_path: Path) -> None:
     folder = repository(tmp_path / "repo")
     async with opened(folder, apart("new"), size=(100, 30), mode="edits") as chat:
         await decided(chat)
@@ -67,14 +58,17 @@ async def test_work_that_conflicts_is_told_in_full_and_decided_on(tmp_path: Path
         await chat.until(lambda: "+new" in chat.frame)
         await chat.pilot.press("1")  # decide later
         assert (folder / "made.txt").read_text() == "mine"
-        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.until(lambda: "conflict" not in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: chat.side.inside and "worktree waits: w" in chat.frame)
         await chat.pilot.press("w")
         await chat.until(lambda: "1 Apply" in chat.frame)
         await chat.pilot.press("1")
         await chat.until(lambda: "1 Decide later" in chat.frame)
         await chat.pilot.press("3")
-        await chat.until(lambda: chat.app.engine.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
+        await chat.until(lambda: chat.state.agents["a.1"].worktree.state == "kept")  # type: ignore[union-attr]
+        assert "friday/" in git(folder, "branch", "--list")
 
 
 async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
@@ -84,7 +78,7 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
         await chat.pilot.press("3")
         await chat.until(lambda: "Yes, throw away 1 changed file" in chat.frame)
         await chat.pilot.press("enter")  # the first choice keeps it
-        assert chat.app.engine.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
+        assert chat.state.agents["a.1"].worktree.state == "changed"  # type: ignore[union-attr]
         await chat.pilot.press("w")
         await chat.until(lambda: "3 Discard it" in chat.frame)
         await chat.pilot.press("3")
@@ -95,21 +89,6 @@ async def test_discarding_work_asks_once_more(tmp_path: Path) -> None:
         assert "friday/" not in git(folder, "branch", "--list")
 
 
-async def test_the_work_is_kept_on_its_branch_from_the_sub_agent_s_own_view(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "repo")
-    async with opened(folder, apart("new"), size=(130, 30), mode="edits") as chat:
-        await chat.say("go")
-        await chat.idle()
-        await chat.pilot.press("ctrl+t", "home", "down", "enter")
-        assert chat.side.inside
-        await chat.until(lambda: "worktree waits: w" in chat.frame)
-        await chat.pilot.press("w")
-        await chat.until(lambda: "Keep it on the branch" in chat.frame)
-        await chat.pilot.press("2")
-        await chat.until(lambda: "is kept on its branch." in chat.frame)
-        assert "friday/" in git(folder, "branch", "--list")
-
-
 async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> None:
     agents = {
         "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
@@ -118,7 +97,7 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
-        state = chat.app.engine.state
+        state = chat.state
         await chat.until(lambda: "a.1" in state.agents and state.agents["a.1"].ended)
         await chat.pilot.press("ctrl+t", "home", "down", "enter", "r")
         await chat.until(lambda: chat.app.clipboard == "The result.")
@@ -131,61 +110,19 @@ async def test_keys_work_in_the_sub_agent_s_transcript_too(tmp_path: Path) -> No
         assert chat.composer.text == ""
 
 
-async def test_the_filter_and_the_order_of_the_tree_are_said(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
-    async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
-        await chat.pilot.press("ctrl+t", "f", "f", "s")
-        await chat.until(lambda: "failed: 0 · by cost" in chat.frame)
-        await chat.pilot.press("f", "f", "s", "s")
-        assert not chat.app.query_one("#tree-head").display
-
-
-async def test_the_border_is_dragged_and_the_width_kept(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
-    async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
-        await chat.until(lambda: chat.side.has_class("shown"))
-        left, right = chat.side.region.x, chat.side.region.right
-        await chat.pilot.mouse_down(offset=(left, 5))
-        await chat.pilot.hover(offset=(left - 12, 5))
-        await chat.pilot.mouse_up(offset=(left - 12, 5))
-        assert chat.side.region.width == right - left + 12
-        assert preferences.read().side == right - left + 12
-        await chat.pilot.hover(offset=(left, 5))  # the button is up: nothing moves any more
-        assert chat.side.region.width == right - left + 12
-
-
-async def test_leaving_the_view_of_a_child_at_work_over_the_chat_wants_a_second_press(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [SLOW]}
-    async with opened(tmp_path, agents, size=(100, 30)) as chat:
-        await chat.say("go")
-        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
-        await chat.pilot.press("ctrl+t", "home", "down", "enter", "escape")
-        await chat.until(lambda: "still at work" in chat.frame)
-        assert chat.side.has_class("shown")
-        await chat.pilot.press("escape")
-        assert not chat.side.has_class("shown")
-        assert not chat.app.engine.state.agents["a.1"].ended
-        await chat.app.engine.stop("a", "abort")
-
-
 async def test_a_delegation_is_seen_while_its_call_is_written_and_its_end_in_the_parents_chat(tmp_path: Path) -> None:
     writing = {"a": [{"calls": [delegate("first"), delegate("second")], "chunk_delay_s": 60.0}]}
     async with opened(tmp_path, writing, size=(130, 30)) as chat:
         await chat.say("go")
         await chat.until(lambda: "Preparing to delegate" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.stop("a")
     failing = {
         "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
         "a.1": [{"text": "The result."}],
         "a.2": [{"fail": {"kind": "config", "message": "no such model"}}],
     }
     async with opened(tmp_path, failing, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
+        await chat.ask("go")
         words = chat.frame
         assert "✓ [coder] a.1 · completed" in words
         assert "└ The result." in words
@@ -201,16 +138,21 @@ async def test_the_pane_goes_with_the_session_that_had_sub_agents(tmp_path: Path
         await chat.until(lambda: chat.side.has_class("shown"))
         await chat.idle()
         await chat.say("/new")
-        await chat.until(lambda: not chat.side.has_class("shown"))
+        await chat.until(lambda: not chat.side.has_class("shown") and "Done." not in chat.frame)
         assert chat.log.size.width > 120
 
 
-async def test_a_chosen_width_is_that_of_the_docked_pane_alone(tmp_path: Path) -> None:
+async def test_the_width_of_the_docked_pane_is_dragged_and_kept(tmp_path: Path) -> None:
     agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.*": [{"text": "Fine."}]}
-    preferences.keep(side=50)
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
+        await chat.ask("go")
+        await chat.until(lambda: chat.side.has_class("shown"))
+        left, right = chat.side.region.x, chat.side.region.right
+        await chat.pilot.mouse_down(offset=(left, 5))
+        await chat.pilot.hover(offset=(right - 50, 5))
+        await chat.pilot.mouse_up(offset=(right - 50, 5))
+        assert preferences.read().side == 50
+        await chat.pilot.hover(offset=(left, 5))  # the button is released: nothing moves
         await chat.until(lambda: chat.side.region.width == 50)
         await chat.pilot.press("ctrl+t", "home", "down", "enter")
         await chat.until(lambda: chat.side.log_view.has_focus)
@@ -240,14 +182,13 @@ async def test_on_a_small_screen_a_question_leaves_the_rows_to_the_tree_one_look
         await chat.until(lambda: chat.side.agents.region.height >= 6)
         await chat.pilot.press("ctrl+y")
         await chat.until(lambda: "2 right" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
 
 
 async def test_where_few_rows_are_left_the_tree_and_a_transcript_take_turns(tmp_path: Path) -> None:
     agents = {"a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}], "a.*": [SLOW]}
     async with opened(tmp_path, agents, size=(100, 16)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "down")
         await chat.until(lambda: chat.side.agents.region.height > 10 and not chat.side.log_view.region.height)
         await chat.pilot.press("enter")

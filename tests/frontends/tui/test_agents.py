@@ -13,12 +13,6 @@ from tests.frontends.tui.chat import opened
 SLOW = {"text": "one two three four five six seven", "chunk_delay_s": 60.0}
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two presses of a key are one wish, however slow the machine is."""
-    monkeypatch.setattr("friday_cli.frontends.tui.agent_actions.AGAIN_S", 600.0)
-
-
 def delegate(*tasks: str, background: bool = False) -> dict[str, Any]:
     if len(tasks) == 1:
         return {
@@ -36,7 +30,7 @@ async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, widt
     async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         assert not chat.side.has_class("shown")
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.until(lambda: chat.side.has_class("shown") is shown)
         if not shown:
             assert "at work" in chat.frame
@@ -49,21 +43,21 @@ async def test_the_pane_opens_by_itself_where_there_is_room(tmp_path: Path, widt
 async def test_abort_names_the_descendants_and_wants_a_second_press(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "X")
         await chat.until(lambda: "2 agents below a would end too" in chat.frame)
         assert chat.app.engine.working
         await chat.pilot.press("X")
         await chat.idle()
-        assert {agent.status for agent in chat.app.engine.state.agents.values()} == {"cancelled"}
+        assert {agent.status for agent in chat.state.agents.values()} == {"cancelled"}
 
 
 async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "down", "X")
-        state = chat.app.engine.state
+        state = chat.state
         await chat.until(lambda: state.agents["a.1"].ended)
         assert not state.agents["a.2"].ended
         await chat.pilot.press("down", "m")
@@ -72,13 +66,12 @@ async def test_one_sub_agent_is_aborted_and_the_others_go_on(tmp_path: Path) -> 
         await chat.pilot.press("enter")
         await chat.until(lambda: "» at its next turn: hurry" in chat.frame)
         assert "■ general first" in chat.frame  # it stays in the tree
-        await chat.app.engine.stop("a", "abort")
 
 
 async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(130, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
+        await chat.until(lambda: len(chat.state.agents) == 3)
         await chat.pilot.press("ctrl+t", "home", "down", "enter")
         assert chat.side.child == "a.1"
         assert chat.side.log_view.has_focus
@@ -88,25 +81,25 @@ async def test_enter_opens_a_transcript_and_a_second_one_fills_the_screen(tmp_pa
         assert chat.side.log_view.size.width > 120
         await chat.pilot.press("escape")
         assert not chat.side.has_class("full")
-        await chat.app.engine.stop("a", "abort")
 
 
-async def test_a_person_writes_to_a_sub_agent(tmp_path: Path) -> None:
+async def test_the_result_of_a_sub_agent_is_copied_and_it_is_written_to(tmp_path: Path) -> None:
     agents = {
         "a": [{"calls": [delegate("first")]}, {"text": "Done."}],
         "a.1": [{"text": "Mine."}, {"text": "I was asked again."}],
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
-        await chat.pilot.press("ctrl+t", "home", "down", "m")
+        await chat.ask("go")
+        await chat.pilot.press("ctrl+t", "home", "down", "c")
+        await chat.until(lambda: chat.app.clipboard == "Mine.")
+        await chat.pilot.press("m")
         await chat.until(lambda: chat.composer.area.has_focus)
         await chat.type("once more")
         assert "to a.1 general" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "I was asked again." in chat.frame)
         await chat.idle()
-        assert chat.app.engine.state.agents["a.1"].task == "first"
+        assert chat.state.agents["a.1"].task == "first"
         await chat.pilot.press("escape")
         assert "to a.1" not in chat.frame
 
@@ -115,51 +108,49 @@ async def test_a_waited_for_sub_agent_goes_to_the_background(tmp_path: Path) -> 
     agents = {"a": [{"calls": [delegate("first")]}, {"text": "I go on."}], "a.1": [SLOW]}
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.pilot.press("ctrl+b")
         await chat.until(lambda: "I go on." in chat.frame)
         assert "bg" in chat.frame
-        await chat.app.engine.stop("a.1", "abort")
+        await chat.stop("a.1")
 
 
-async def test_the_tree_is_filtered_and_folded(tmp_path: Path) -> None:
+async def test_the_tree_is_filtered_sorted_and_folded(tmp_path: Path) -> None:
     agents = {
         "a": [{"calls": [delegate("first", "second")]}, {"text": "Done."}],
         "a.1": [{"fail": {"kind": "config", "message": "no such model"}}],
         "a.2": [{"text": "Fine."}],
     }
     async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
+        await chat.ask("go")
         await chat.pilot.press("ctrl+t", "home", "f", "f")
-        rows = [agent.path for agent, _ in chat.side.agents._rows]
-        assert rows == ["a.1"]
-        await chat.pilot.press("f", "f", "home", "space")
-        rows = [agent.path for agent, _ in chat.side.agents._rows]
-        assert rows == ["a"]
-        assert all(is_under(path, "a") for path in chat.app.engine.state.agents)
+        assert chat.side.agents.paths == ["a.1"]
+        await chat.pilot.press("s")
+        await chat.until(lambda: "failed: 1 · by cost" in chat.frame)
+        await chat.pilot.press("f", "f", "s", "s", "home")
+        assert not chat.app.query_one("#tree-head").display
+        await chat.pilot.press("space")
+        assert chat.side.agents.paths == ["a"]
+        assert all(is_under(path, "a") for path in chat.state.agents)
 
 
-async def test_hiding_the_pane_of_a_child_at_work_wants_a_second_press(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO, size=(130, 30)) as chat:
+@pytest.mark.parametrize(
+    ("width", "keys"),
+    [(130, ["ctrl+t", "ctrl+t"]), (100, ["ctrl+t", "home", "down", "enter", "escape"])],
+    ids=["hidden", "left"],
+)
+async def test_hiding_or_leaving_the_pane_of_a_child_at_work_wants_a_second_press(
+    tmp_path: Path, width: int, keys: list[str]
+) -> None:
+    async with opened(tmp_path, TWO, size=(width, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: len(chat.app.engine.state.agents) == 3)
-        await chat.pilot.press("ctrl+t", "ctrl+t")
+        await chat.until(lambda: "a.1" in chat.state.agents)
+        await chat.pilot.press(*keys)
         await chat.until(lambda: "still at work" in chat.frame)
         assert chat.side.has_class("shown")
-        await chat.pilot.press("ctrl+t")
+        await chat.pilot.press(keys[-1])
         assert not chat.side.has_class("shown")
-        assert not chat.app.engine.state.agents["a.1"].ended
-        await chat.app.engine.stop("a", "abort")
-
-
-async def test_the_result_of_a_sub_agent_is_copied_from_the_tree(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [delegate("first")]}, {"text": "Done."}], "a.1": [{"text": "The result."}]}
-    async with opened(tmp_path, agents, size=(130, 30)) as chat:
-        await chat.say("go")
-        await chat.idle()
-        await chat.pilot.press("ctrl+t", "home", "down", "c")
-        await chat.until(lambda: chat.app.clipboard == "The result.")
+        assert not chat.state.agents["a.1"].ended
 
 
 async def test_the_width_of_the_pane_and_the_theme_are_found_again(tmp_path: Path) -> None:

@@ -28,18 +28,21 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approval_panel, "GRACE_S", 0.0)
 
 
-async def asked(chat: Chat, count: int = 1) -> Approval:
-    await chat.until(lambda: len(chat.app.engine.state.asks) == count and chat.app.quiet)
+async def asked(chat: Chat, count: int = 1, *, say: str = "") -> Approval:
+    """Wait for so many asks, after a message."""
+    if say:
+        await chat.say(say)
+    await chat.until(lambda: len(chat.state.asks) == count and chat.app.quiet)
     return chat.app.query_one(Approval)
 
 
 async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path, no_grace: None) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
+    agents = {"a": [{"calls": [run("echo first > out.txt # \u202e; rm x")]}, {"text": "Finished."}]}
+    async with opened(tmp_path, agents) as chat:
+        panel = await asked(chat, say="go")
         assert panel.has_focus
         assert "[friday] a wants to use bash" in chat.frame
-        assert "echo first > out.txt" in chat.frame
+        assert "echo first > out.txt # \\u202e; rm x" in chat.frame, "invisible characters are spelled out"
         assert "1 needs you" in chat.frame
         await chat.pilot.press("1")
         await chat.idle()
@@ -47,20 +50,9 @@ async def test_a_call_is_asked_about_in_full_and_runs_after_a_yes(tmp_path: Path
         assert not panel.display
 
 
-async def test_a_key_in_the_first_half_second_answers_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
-        panel.grace.until += 60
-        await chat.pilot.press("1", "enter")
-        assert chat.app.engine.state.asks
-        assert not (tmp_path / "out.txt").exists()
-
-
 async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: None) -> None:
     async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        await asked(chat)
+        await asked(chat, say="go")
         await chat.pilot.press("down", "enter")
         await chat.until(lambda: "Enter answers · Esc: the choices" in chat.frame)
         chat.app.query_one("#ask-words", Input).value = "use a file in "
@@ -69,61 +61,44 @@ async def test_a_no_carries_its_reason_to_the_agent(tmp_path: Path, no_grace: No
         await chat.pilot.pause()
         await chat.pilot.press("enter")
         await chat.idle()
-        assert chat.app.engine.state.denials[0].reason == "use a file in build/"
+        assert chat.state.denials[0].reason == "use a file in build/"
         assert not (tmp_path / "out.txt").exists()
 
 
-async def test_yes_for_this_session_shows_its_rule_and_keeps_it(tmp_path: Path, no_grace: None) -> None:
-    agents = {"a": [{"calls": [run("touch it")]}, {"calls": [run("touch it")]}, {"text": "Both ran."}]}
-    async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat)
+async def test_a_rule_for_the_session_holds_until_it_is_removed(tmp_path: Path, no_grace: None) -> None:
+    call = {"calls": [run("touch it")]}
+    async with opened(tmp_path, {"a": [call, call, {"text": "Both ran."}]}) as chat:
+        await chat.say("/permissions remove")
+        await chat.until(lambda: "No rule was allowed" in chat.frame)
+        await asked(chat, say="go")
         assert "for this session allow bash(touch it)" in chat.frame
         await chat.pilot.press("2")
         await chat.idle()
         assert "Both ran." in chat.frame
-        assert [rule.rule for rule in chat.app.engine.state.rules]
-
-
-async def test_always_is_kept_in_the_settings(tmp_path: Path, no_grace: None, home: Path) -> None:
-    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
-    async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat)
-        await chat.pilot.press("3")
-        await chat.idle()
-    assert "touch it" in (home / "friday" / "config.toml").read_text()
-
-
-async def test_a_rule_of_the_session_is_taken_back_and_the_next_call_asks(tmp_path: Path, no_grace: None) -> None:
-    call = {"calls": [run("touch it")]}
-    async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call, {"text": "Again."}]}) as chat:
-        await chat.say("/permissions remove")
-        await chat.until(lambda: "No rule was allowed" in chat.frame)
-        await chat.say("go")
-        await asked(chat)
-        await chat.pilot.press("2")
-        await chat.idle()
         await chat.say("/permissions")
         await chat.until(lambda: "this session" in chat.frame)
         await chat.say("/permissions remove")
         await chat.until(lambda: "1 bash(touch it)" in chat.frame)
         await chat.pilot.press("1")
-        await chat.until(lambda: chat.app.engine.state.rules == [])
-        session = chat.app.engine.session
-        assert session is not None
-        session_id = session.id
+        await chat.until(lambda: chat.state.rules == [])
+        session_id = chat.session.id
     async with opened(tmp_path, {"a": [call, {"text": "Again."}]}, resume=session_id) as chat:
         await chat.say("again")
         await asked(chat)
 
 
-async def test_what_was_allowed_for_always_leaves_the_settings_too(tmp_path: Path, no_grace: None, home: Path) -> None:
+async def test_what_is_always_allowed_is_kept_in_the_settings_until_it_is_removed(
+    tmp_path: Path, no_grace: None, home: Path
+) -> None:
     settings = home / "friday" / "config.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text('# mine\n[permissions]\nallow = ["bash(touch it)", "bash(make)"]\n')
-    agents = {"a": [{"calls": [run("touch it")]}, {"text": "It ran."}]}
-    async with opened(tmp_path, agents, deny=("bash(rm *)",)) as chat:
+    settings.write_text('# mine\n[permissions]\nallow = ["bash(make)"]\n')
+    call = {"calls": [run("touch it")]}
+    async with opened(tmp_path, {"a": [call, {"text": "It ran."}, call]}, deny=("bash(rm *)",)) as chat:
+        await asked(chat, say="go")
+        await chat.pilot.press("3")
+        await chat.idle()
+        assert "touch it" in settings.read_text()
         await chat.say("/permissions")
         seen = lambda: re.sub(r"[\s│]+", "", chat.frame)  # noqa: E731 - a long path goes on in the next line
         await chat.until(lambda: f"{settings}:3" in seen())
@@ -136,29 +111,7 @@ async def test_what_was_allowed_for_always_leaves_the_settings_too(tmp_path: Pat
         await chat.until(lambda: "touch it" not in settings.read_text())
         assert "# mine" in settings.read_text()
         assert "bash(make)" in settings.read_text()
-        await chat.say("go")
-        await asked(chat)
-
-
-async def test_questions_of_several_agents_stand_in_one_queue_with_their_names(tmp_path: Path, no_grace: None) -> None:
-    two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
-    agents = {
-        "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
-        "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
-    }
-    async with opened(tmp_path, agents, size=(120, 40)) as chat:
-        await chat.say("go")
-        await asked(chat, 2)
-        assert "1 of 2" in chat.frame
-        assert "[coder] a.1 wants to use bash" in chat.frame
-        assert "for: first task" in chat.frame
-        await chat.pilot.press("right")
-        assert "[coder] a.2 wants to use bash" in chat.frame
-        await chat.pilot.press("1")
-        await asked(chat, 1)
-        await chat.pilot.press("1")
-        await chat.idle()
-        assert "All done." in chat.frame
+        await asked(chat, say="go")
 
 
 async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_path: Path, no_grace: None) -> None:
@@ -169,15 +122,14 @@ async def test_a_yes_for_the_session_answers_the_same_question_of_others(tmp_pat
         "a.3": [{"calls": [run("touch other")]}, {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat, 3)
+        await asked(chat, 3, say="go")
         await chat.pilot.press("left")
         await chat.until(lambda: "touch other" in chat.frame)
         await chat.pilot.press("right")
         await chat.until(lambda: "session allow bash(touch it)" in chat.frame)
         await chat.pilot.press("2")
-        await chat.until(lambda: len(chat.app.engine.state.asks) == 1 and "wants to use bash" in chat.frame)
-        assert [ask.agent for ask in chat.app.engine.state.asks.values()] == ["a.3"]
+        await chat.until(lambda: len(chat.state.asks) == 1 and "wants to use bash" in chat.frame)
+        assert [ask.agent for ask in chat.state.asks.values()] == ["a.3"]
         await chat.pilot.press("1")
         await chat.idle()
         assert (tmp_path / "it").exists()
@@ -187,8 +139,7 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
     question = {"question": "Which way?", "choices": ["left", "right"]}
     agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "You said: {results[0]}"}]}
     async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat)
+        await asked(chat, say="go")
         assert "Which way?" in chat.frame
         await chat.until(lambda: "? ask_user Which way? · waits for you" in chat.frame)
         await chat.pilot.press("2")
@@ -196,15 +147,6 @@ async def test_a_question_offers_its_choices(tmp_path: Path, no_grace: None) -> 
         assert "✓ ask_user Which way?" in chat.frame
         assert "right" in chat.log.last_reply()
         assert "└ The person answered: right" in chat.frame
-
-
-async def test_a_click_chooses_but_does_not_answer(tmp_path: Path, no_grace: None) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        await asked(chat)
-        await chat.pilot.click("#ask-choices", offset=(4, 0))
-        assert chat.app.engine.state.asks
-        assert not (tmp_path / "out.txt").exists()
 
 
 async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tmp_path: Path, no_grace: None) -> None:
@@ -218,37 +160,29 @@ async def test_on_a_small_screen_all_choices_and_the_field_for_words_are_seen(tm
         "a.1": [{"calls": [{"name": "write_file", "arguments": lines}]}, {"text": "Done."}],
     }
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
+        panel = await asked(chat, say="go")
         await chat.until(lambda: "the rest of it" in chat.frame)
-        for seen in (
-            f"for: {task}",
-            "+ line 0",
-            "1 Yes",
-            "2 Yes, and",
-            "3 Yes, and always",
-            "    write_file(out",
-            "4 No",
-        ):
+        for seen in ("+ line 0", "1 Yes", "2 Yes, and", "3 Yes, and always", "    write_file(out", "4 No"):
             assert seen in chat.frame
+        assert f"for: {task}" in chat.frame
         await chat.pilot.click("#ask-choices", offset=(6, 3))  # the second row of the third
         await chat.until(lambda: "❯ 3" in chat.frame)
         await chat.pilot.press("4")
         await chat.until(lambda: "Why not?" in chat.frame and "+ line 0" in chat.frame and panel.region.bottom <= 16)
-        await chat.app.engine.stop("a", "abort")
+        await chat.stop()
+        await chat.idle()
+        assert chat.composer.area.has_focus, "what was asked is settled: the prompt has the keys"
 
 
 async def test_a_question_with_more_choices_than_rows_shows_the_chosen(tmp_path: Path, no_grace: None) -> None:
     question = {"question": "Which way?", "choices": [f"way {n}: {'on and on ' * 8}" for n in range(6)]}
     agents = {"a": [{"calls": [{"name": "ask_user", "arguments": question}]}, {"text": "Done."}]}
     async with opened(tmp_path, agents, size=(60, 20)) as chat:
-        await chat.say("go")
-        await asked(chat)
+        await asked(chat, say="go")
         for key, seen in (("down", "❯ 2 way 1"), ("up", "❯ 1 way 0"), ("up", "❯ 7 In my own words")):
             await chat.pilot.press(key)
             await chat.until(lambda seen=seen: seen in chat.frame)  # type: ignore[misc]
             assert "Which way?" in chat.frame
-        await chat.app.engine.stop("a", "abort")
 
 
 @paced
@@ -257,72 +191,46 @@ async def test_a_question_does_not_take_the_keys_from_somebody_who_types(tmp_pat
     async with opened(tmp_path, agents) as chat:
         await chat.say("go")
         await chat.type("my next")
-        assert not chat.app.engine.state.asks
+        assert not chat.state.asks
         await asked(chat)
         await chat.type("1 thought")
         assert chat.composer.text == "my next1 thought"
-        assert chat.app.engine.state.asks
+        assert chat.state.asks
 
 
-async def test_hidden_characters_of_a_command_are_spelled_out(tmp_path: Path) -> None:
-    agents = {"a": [{"calls": [run("echo safe\u202e; rm x")]}, {"text": "Finished."}]}
-    async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat)
-        assert "\\u202e" in chat.frame
-        await chat.pilot.press("escape", "escape")
-        await chat.until(lambda: not chat.app.engine.working)
-
-
-async def test_when_what_is_asked_is_settled_elsewhere_the_prompt_has_the_keys(tmp_path: Path) -> None:
+async def test_words_that_come_faster_than_the_focus_approve_nothing_and_are_the_reason_after_n(
+    tmp_path: Path, no_grace: None
+) -> None:
     async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
-        assert panel.has_focus
-        await chat.app.engine.stop("a", "abort")
-        await chat.idle()
-        assert chat.composer.area.has_focus
-
-
-async def test_words_that_come_faster_than_the_focus_approve_nothing(tmp_path: Path, no_grace: None) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
+        panel = await asked(chat, say="go")
+        words = {"space": " ", "enter": "\r"}
         for key in ("o", "k", "space", "1", "j", "y", "enter"):  # all of them before anything can move the focus
-            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+            panel.post_message(events.Key(key, words.get(key, key)))
         await chat.until(lambda: chat.composer.text == "ok 1jy")
-        assert chat.app.engine.state.asks
-        assert not (tmp_path / "out.txt").exists()
-        await chat.app.engine.stop("a", "abort")
-
-
-async def test_n_means_no_and_what_is_typed_behind_it_is_the_reason(tmp_path: Path, no_grace: None) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
-        for key in ("n", "o", "t", "space", "y", "1", "enter"):
-            panel.post_message(events.Key(key, {"space": " ", "enter": "\r"}.get(key, key)))
+        assert chat.state.asks
+        await chat.pilot.press("ctrl+y")
+        for key in ("n", "o", "t", "space", "y", "1", "enter"):  # no, and why
+            panel.post_message(events.Key(key, words.get(key, key)))
         await chat.idle()
-        assert chat.app.engine.state.denials[0].reason == "ot y1"
+        assert chat.state.denials[0].reason == "ot y1"
         assert not (tmp_path / "out.txt").exists()
 
 
 async def test_y_means_yes_once_and_only_after_the_grace(tmp_path: Path, no_grace: None) -> None:
     async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        panel = await asked(chat)
+        panel = await asked(chat, say="go")
         panel.grace.until += 1e6
-        await chat.pilot.press("y")
+        await chat.pilot.press("1", "enter", "y")
         await chat.until(lambda: chat.composer.text == "y")
-        assert chat.app.engine.state.asks
+        assert chat.state.asks
         panel.grace.until = 0.0
         await chat.pilot.press("ctrl+y", "y")
         await chat.idle()
         assert (tmp_path / "out.txt").exists()
-        assert not chat.app.engine.state.rules
+        assert not chat.state.rules
 
 
-async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
+async def test_a_change_is_asked_about_and_shown_as_a_diff(tmp_path: Path, no_grace: None) -> None:
     (tmp_path / "notes.txt").write_text("one\ntwo\n")
     edit = {"path": "notes.txt", "edits": [{"old": "two", "new": "three"}]}
     agents = {
@@ -333,23 +241,30 @@ async def test_a_change_is_asked_about_as_a_diff(tmp_path: Path) -> None:
         ]
     }
     async with opened(tmp_path, agents) as chat:
-        await chat.say("go")
-        await asked(chat)
+        await asked(chat, say="go")
         assert "- two" in chat.frame
         assert "+ three" in chat.frame
-        await chat.app.engine.stop("a", "abort")
+        await chat.pilot.press("1")
+        await chat.idle()
+        assert "2 - two" in chat.frame
+        assert "2 + three" in chat.frame
 
 
-async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tmp_path: Path, no_grace: None) -> None:
+async def test_asks_of_several_agents_are_answered_from_the_tree_and_from_a_child_s_own_view(
+    tmp_path: Path, no_grace: None
+) -> None:
     two = [{"profile": "coder", "task": "first task"}, {"profile": "coder", "task": "second task"}]
     agents = {
         "a": [{"calls": [{"name": "delegate_tasks", "arguments": {"tasks": two}}]}, {"text": "All done."}],
         "a.*": [{"calls": [run("echo {task} >> out.txt")]}, {"text": "Mine is done."}],
     }
     async with opened(tmp_path, agents, size=(130, 40)) as chat:
-        await chat.say("go")
-        await asked(chat, 2)
-        await chat.pilot.press("ctrl+t", "home")
+        await asked(chat, 2, say="go")
+        assert "[coder] a.1 wants to use bash · 1 of 2" in chat.frame
+        assert "for: first task" in chat.frame
+        await chat.pilot.press("right")
+        assert "[coder] a.2 wants to use bash · 2 of 2" in chat.frame
+        await chat.pilot.press("left", "ctrl+t", "home")
         await chat.until(lambda: "Enter opens · x cancels" in chat.frame and "a answers" not in chat.frame)
         await chat.pilot.press("down", "down")
         await chat.until(lambda: "a answers · Enter opens · x cancels" in chat.frame)
@@ -378,18 +293,18 @@ async def test_an_ask_is_answered_from_the_tree_and_from_the_child_s_own_view(tm
         assert "All done." in chat.frame
 
 
-async def test_the_click_that_brings_the_window_back_answers_nothing(
+async def test_neither_a_single_click_nor_the_one_that_brings_the_window_back_answers(
     tmp_path: Path, no_grace: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path, ONE) as chat:
-        await chat.say("go")
-        await asked(chat)
+        await asked(chat, say="go")
+        await chat.pilot.click("#ask-choices", offset=(4, 0))
+        assert chat.state.asks, "a single click only selects"
         monkeypatch.setattr(approval_panel, "GRACE_S", 60.0)
         chat.app.post_message(events.AppBlur())
         chat.app.post_message(events.AppFocus())
         await chat.pilot.pause()
         await chat.pilot.click("#ask-choices", offset=(4, 0), times=2)
         await chat.pilot.press("1")
-        assert chat.app.engine.state.asks
+        assert chat.state.asks
         assert not (tmp_path / "out.txt").exists()
-        await chat.app.engine.stop("a", "abort")

@@ -4,78 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from textual import events
 
+from friday_cli.core.text.sanitize import sanitize
 from friday_cli.frontends.tui.state.prompt_history import PromptHistory
 from tests.frontends.tui.chat import opened
 
+ORDER = "a b x backspace c d left left y ctrl+w e end ctrl+j f ctrl+u g"
 TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
-
-
-@pytest.mark.parametrize("key", ["shift+enter", "ctrl+j", "alt+enter"])
-async def test_a_new_line_does_not_send(tmp_path: Path, key: str) -> None:
-    async with opened(tmp_path, TWO) as chat:
-        await chat.type("a")
-        await chat.pilot.press(key, "b")
-        assert chat.composer.text == "a\nb"
-
-
-async def test_a_backslash_and_enter_is_a_new_line(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
-        await chat.pilot.press("a", "backslash", "enter", "b")
-        assert chat.composer.text == "a\nb"
 
 
 async def test_keys_that_come_at_once_act_in_their_order(tmp_path: Path) -> None:
     """As over a slow line: what deletes and moves must not come after the letters behind it."""
     async with opened(tmp_path, TWO) as chat:
-        keys = [
-            "a",
-            "b",
-            "x",
-            "backspace",
-            "c",
-            "d",
-            "left",
-            "left",
-            "y",
-            "ctrl+w",
-            "e",
-            "end",
-            "ctrl+j",
-            "f",
-            "ctrl+u",
-            "g",
-        ]
-        for key in keys:
+        for key in ORDER.split():
             chat.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await chat.until(lambda: chat.composer.text == "ecd\ng")
 
 
-async def test_undo_in_a_growing_prompt_does_not_crash(tmp_path: Path) -> None:
+async def test_new_lines_do_not_send_and_the_prompt_grows_to_eight_rows_and_shrinks(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, size=(60, 20)) as chat:
-        for _ in range(12):
-            await chat.pilot.press("x", "ctrl+j")
-        for _ in range(30):
-            await chat.pilot.press("ctrl+z")
-        assert chat.composer.area.size.height >= 1
-        assert "F1" in chat.frame or "ask" in chat.frame
-
-
-async def test_the_prompt_grows_to_eight_rows(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
         assert chat.composer.area.size.height == 1
-        await chat.pilot.press(*["ctrl+j"] * 15)
+        await chat.pilot.press("a", "shift+enter", "b", "alt+enter", "c", "backslash", "enter", "d", "ctrl+j", "e")
+        assert chat.composer.text == "a\nb\nc\nd\ne"
+        await chat.pilot.press(*["x", "ctrl+j"] * 12)
         assert chat.composer.area.size.height == 8
+        await chat.pilot.press(*["ctrl+z"] * 40)
+        assert chat.composer.area.size.height == 1
+        assert "F1" in chat.frame or "ask" in chat.frame
 
 
 async def test_earlier_prompts_come_back_with_up_and_what_was_typed_with_down(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
-        await chat.say("first")
-        await chat.idle()
-        await chat.say("second")
-        await chat.idle()
+        await chat.ask("first")
+        await chat.ask("second")
         await chat.type("new")
         await chat.pilot.press("up")
         assert chat.composer.text == "second"
@@ -93,7 +55,7 @@ async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
         await chat.type("test")
         await chat.pilot.press("enter")
         assert chat.composer.text == "write a test"
-        assert chat.app.engine.state.root is None  # it was put there, not sent
+        assert chat.state.root is None  # it was put there, not sent
 
 
 async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) -> None:
@@ -118,25 +80,25 @@ async def test_at_offers_files_and_profiles_and_tab_takes_one(tmp_path: Path) ->
         assert chat.composer.text == '@./researcher @"it\'s its.md" '
 
 
-async def test_slash_offers_commands_and_enter_runs_the_chosen(tmp_path: Path) -> None:
+async def test_enter_runs_the_offered_command_and_an_unknown_one_stays_in_the_prompt(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
         await chat.type("/cos")
         assert "/cost" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "Nothing has run yet." in chat.frame)
-
-
-async def test_an_unknown_command_is_said_and_kept(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
         await chat.say("/nonsense now")
         await chat.until(lambda: "There is no command /nonsense" in chat.frame)
         assert chat.composer.text == "/nonsense now"
-        assert chat.app.engine.state.root is None
+        assert chat.state.root is None
 
 
-async def test_a_big_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path) -> None:
+async def test_a_paste_has_no_escape_sequences_and_a_big_one_is_a_chip_that_is_sent_in_full(tmp_path: Path) -> None:
     text = "\n".join(f"line {n}" for n in range(40))
     async with opened(tmp_path, TWO) as chat:
+        chat.composer.area.post_message(events.Paste("a\x1b[31mb\r\nc"))
+        await chat.pilot.pause()
+        assert chat.composer.text == "ab\nc"
+        chat.composer.clear()
         chat.composer.area.post_message(events.Paste(text))
         await chat.pilot.pause()
         assert "[Pasted #1 +40 lines]" in chat.frame
@@ -146,22 +108,13 @@ async def test_a_big_paste_is_a_chip_and_is_sent_in_full(tmp_path: Path) -> None
         assert "line 3" in chat.frame
 
 
-async def test_pasted_escape_sequences_are_taken_out(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
-        chat.composer.area.post_message(events.Paste("a\x1b[31mb\r\nc"))
-        await chat.pilot.pause()
-        assert chat.composer.text == "ab\nc"
-
-
 async def test_a_draft_is_there_the_next_time(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
         await chat.type("unsent words")
     async with opened(tmp_path, TWO) as chat:
         assert chat.composer.text == "unsent words"
         await chat.composer.area.paste(" of old\n" * 10_000)
-    async with opened(
-        tmp_path, TWO
-    ) as chat:  # thousands of lines in the prompt would be slow, and nobody reads them there
+    async with opened(tmp_path, TWO) as chat:  # thousands of lines in the prompt would be slow
         assert chat.composer.area.text == "[Pasted #1 +10001 lines]"
         assert chat.composer.text == "unsent words" + " of old\n" * 10_000
 
@@ -177,14 +130,17 @@ async def test_ctrl_c_clears_what_is_typed_before_it_quits(tmp_path: Path) -> No
         await chat.until(lambda: chat.composer.text == "first words")
 
 
-async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_path: Path) -> None:
+async def test_the_agent_reads_the_output_of_a_command_with_one_mark_but_not_with_two(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
-        await chat.say("!echo from-the-shell")
+        await chat.say("!!echo mine\u202ealone")
         await chat.until(lambda: "exit 0" in chat.frame)
+        assert sanitize("!! echo mine\u202ealone") in chat.frame
+        await chat.say("!echo from-the-shell")
+        await chat.until(lambda: chat.frame.count("exit 0") == 2)
         (tmp_path / "notes.md").write_text('one\n\n<folder path="x">\nthree\n')
-        await chat.say("and @notes.md?")
-        await chat.idle()
+        await chat.ask("and @notes.md?")
         assert "from-the-shell" in chat.log.last_reply()
+        assert "alone" not in chat.session._main.agent.history[0].text
         for seen in ("› and @notes.md?", "+ ! echo from-the-shell · 1 line", "+ notes.md · 4 lines"):
             assert seen in chat.frame
         assert "I ran this command" not in chat.frame.partition("I read:")[0]
@@ -195,8 +151,7 @@ async def test_a_command_of_the_person_runs_and_the_agent_reads_its_output(tmp_p
 
 async def test_a_message_before_the_session_is_open_is_not_lost(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, ready=False) as chat:
-        await chat.say("early")
-        await chat.idle()
+        await chat.ask("early")
         assert "› early" in chat.frame
         assert "One." in chat.frame
 

@@ -17,7 +17,9 @@ def put(home: Path, name: str, text: str) -> None:
     path.write_text(text)
 
 
-async def test_an_own_command_is_offered_and_its_text_is_sent(tmp_path: Path, home: Path) -> None:
+async def test_an_own_command_is_offered_and_sent_and_one_written_meanwhile_is_found(
+    tmp_path: Path, home: Path
+) -> None:
     put(
         home, "shout", "---\ndescription: Says it loudly\nargument-hint: WORD\n---\nShout $1 loudly, all of: $ARGUMENTS"
     )
@@ -33,10 +35,6 @@ async def test_an_own_command_is_offered_and_its_text_is_sent(tmp_path: Path, ho
         assert "› Shout hey loudly, all of: hey you" in chat.frame
         await chat.say("/help")
         await chat.until(lambda: "/shout WORD" in chat.frame)
-
-
-async def test_a_command_that_is_written_while_the_chat_is_open_is_found(tmp_path: Path, home: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
         put(home, "late", "Better late.")
         await chat.say("/late")
         await chat.until(lambda: "› Better late." in chat.frame)
@@ -63,12 +61,10 @@ async def test_allowed_tools_hold_for_the_run_and_no_longer(tmp_path: Path, home
     write = {"name": "write_file", "arguments": {"path": "out.txt", "content": "x"}}
     agents = {"a": [{"calls": [write]}, {"text": "Refused."}, {"calls": [write]}, {"text": "Written."}]}
     async with opened(tmp_path, agents, mode="edits") as chat:
-        await chat.say("/look")
-        await chat.idle()
+        await chat.ask("/look")
         assert not (tmp_path / "out.txt").exists()
         assert "not in this agent's list of allowed tools" in chat.frame
-        await chat.say("now write")
-        await chat.idle()
+        await chat.ask("now write")
         assert (tmp_path / "out.txt").exists()
 
 
@@ -82,6 +78,6 @@ async def test_a_narrower_command_waits_for_its_own_run(tmp_path: Path, home: Pa
         await chat.until(lambda: "queued: /look" in chat.frame)
         await chat.pilot.press("enter")  # what narrows cannot join a run that has begun
         await chat.until(lambda: "takes tools away" in chat.frame and "queued: /look" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.stop("a")
         await chat.until(lambda: "Looked." in chat.frame)
         assert "› Look here." in chat.frame

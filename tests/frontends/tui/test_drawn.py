@@ -16,17 +16,17 @@ from friday_cli.frontends.tui.widgets.tool_blocks import MOST, arguments, body, 
 from friday_cli.view import ToolRun
 
 RED = Style(color="red")
-PEN = TextRenderer(Styles(*[Style()] * 3, Style(color="cyan", bold=True), *[Style()] * 10, "monokai"))
+RENDERER = TextRenderer(Styles(*[Style()] * 3, Style(color="cyan", bold=True), *[Style()] * 10, "monokai"))
 
 
 def test_a_text_of_one_style_keeps_it() -> None:
-    for strip in (PEN.line(Text("words", style=RED), 40), *PEN.wrap(Text("some words", style=RED), 6)):
+    for strip in (RENDERER.line(Text("words", style=RED), 40), *RENDERER.wrap(Text("some words", style=RED), 6)):
         assert [segment.style for segment in strip] == [RED]
 
 
 @pytest.mark.parametrize("value", ["x" * 50, "x" * 54, "漢" * 26, "漢" * 40, "two\nlines"])
 def test_no_argument_is_cut_and_none_is_bold_for_its_name(value: str) -> None:
-    strips = arguments({"url": value}, PEN, 54)
+    strips = arguments({"url": value}, RENDERER, 54)
     assert "".join(strip.text.strip() for strip in strips).removeprefix("url:").strip() == value.replace("\n", "")
     assert all(cell_len(strip.text) <= 54 for strip in strips)
     assert not any(s.style and s.style.bold for strip in strips for s in strip if "url" not in s.text)
@@ -34,12 +34,12 @@ def test_no_argument_is_cut_and_none_is_bold_for_its_name(value: str) -> None:
 
 def test_columns_of_wide_letters_stand_below_each_other() -> None:
     run = ToolRun("c", "tool", {}, display=TableDisplay(("name", "size"), (("漢字", "1"), ("a", "2"))))
-    rows = [strip.text for strip in body(run, PEN, 40)]
+    rows = [strip.text for strip in body(run, RENDERER, 40)]
     assert [cell_len(row[: row.index(end)]) for row, end in zip(rows, ("size", "1", "2"), strict=True)] == [6] * 3
 
 
 def test_a_page_has_one_blank_line_between_its_parts_and_code_has_the_paper_of_the_page() -> None:
-    strips = draw("- a\n\n| b | c |\n|---|---|\n| d | e |\n\n---\n\n```python\nprint(1)\n```\n\n> f\n", PEN, 40)
+    strips = draw("- a\n\n| b | c |\n|---|---|\n| d | e |\n\n---\n\n```python\nprint(1)\n```\n\n> f\n", RENDERER, 40)
     rows = [strip.text.strip() for strip in strips]
     assert not any(not a and not b for a, b in pairwise(rows))
     assert "─" * 40 in rows
@@ -47,8 +47,8 @@ def test_a_page_has_one_blank_line_between_its_parts_and_code_has_the_paper_of_t
 
 
 def test_what_is_left_out_is_said() -> None:
-    long = arguments({"content": "a" * (LONGEST_LINE + 7), "rest": "b\n" * (MOST + 9)}, PEN, 60)
+    long = arguments({"content": "a" * (LONGEST_LINE + 7), "rest": "b\n" * (MOST + 9)}, RENDERER, 60)
     assert [strip.text.strip() for strip in long if "more" in strip.text] == ["… 7 more characters", "… 9 more lines"]
     new = "".join(f"line {n}\n" for n in range(MOST + 9))
-    assert [strip.text.strip() for strip in draw_request({"content": new}, PEN, 60)][-1] == "… 9 more lines"
-    assert "more characters" in draw_request({"content": "c" * 60_000}, PEN, 60)[-1].text
+    assert [strip.text.strip() for strip in draw_request({"content": new}, RENDERER, 60)][-1] == "… 9 more lines"
+    assert "more characters" in draw_request({"content": "c" * 60_000}, RENDERER, 60)[-1].text

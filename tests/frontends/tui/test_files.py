@@ -92,8 +92,7 @@ async def test_names_come_before_the_listing_ends_and_who_leaves_stops_it(tmp_pa
 
 
 async def test_the_row_of_the_cursor_stays_while_more_names_come(tmp_path: Path, pipe: IO[bytes]) -> None:
-    async with opened(tmp_path, {"a": []}) as chat:
-        chat.app.query_one("#composer")._files = FileIndex(tmp_path / "root")  # type: ignore[attr-defined]
+    async with opened(tmp_path / "root", {"a": []}) as chat:
         popup = chat.app.query_one(Popup)
         await chat.type("see @map")
         pipe.write(b"b/map.py\0c/map.py\0")

@@ -13,20 +13,7 @@ from tests.frontends.tui.chat import Chat, opened
 
 EVIL = "[@click=app.quit]x[/] [/x] a[b]c \x1b]52;c;eA==\x07"
 SHOWN = "[@click=app.quit]x[/] [/x] a[b]c"
-CARDS = (
-    "help",
-    "profiles",
-    "context",
-    "cost",
-    "permissions",
-    "diff",
-    "memory",
-    "config",
-    "keys",
-    "tree",
-    "doctor",
-    "mcp",
-)
+CARDS = "help profiles context cost permissions diff memory config keys tree doctor mcp"
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -86,19 +73,18 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
     (commands / "own.md").write_text(f"---\ndescription: '{SHOWN}'\nargument-hint: '{SHOWN}'\n---\nx\n")
     (commands / "bad.md").write_text(f"---\n'{SHOWN}': 1\n---\nx\n")
     async with opened(tmp_path, PLAY, size=(120, 45)) as chat:
-        await chat.say(EVIL)
-        await chat.idle()
+        await chat.ask(EVIL)
         assert SHOWN in chat.frame
         look(chat)
         await chat.say(f"go on {EVIL}")
         asked: list[str] = []
         for _ in range(40):  # questions come one after the other, until it is done
-            await chat.until(lambda: chat.app.engine.state.asks or not chat.app.engine.working)
+            await chat.until(lambda: chat.state.asks or not chat.app.engine.working)
             look(chat)
-            if not chat.app.engine.state.asks:
+            if not chat.state.asks:
                 break
             assert SHOWN in chat.frame
-            ask_id = next(iter(chat.app.engine.state.asks))
+            ask_id = next(iter(chat.state.asks))
             asked.append(ask_id[0])
             answer: object = EVIL
             if ask_id.startswith("p"):
@@ -106,10 +92,10 @@ async def test_q37_no_widget_reads_foreign_text_as_markup(tmp_path: Path, home: 
 
                 answer = ApprovalAnswer("allow") if "out.txt" in chat.frame else ApprovalAnswer("deny", reason=EVIL)
             await chat.app.engine.answer(ask_id, answer)  # type: ignore[arg-type]
-            await chat.until(lambda ask=ask_id: ask not in chat.app.engine.state.asks)  # type: ignore[misc]
+            await chat.until(lambda ask=ask_id: ask not in chat.state.asks)  # type: ignore[misc]
         assert sorted(asked) == ["p", "p", "q"]
-        assert chat.app.engine.state.agents["a.1"].ended
-        for name in CARDS:
+        assert chat.state.agents["a.1"].ended
+        for name in CARDS.split():
             await chat.say(f"/{name}")
             await chat.pilot.pause(0.05)
             look(chat)

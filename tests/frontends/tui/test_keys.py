@@ -75,31 +75,25 @@ def test_every_key_has_a_name_of_its_own() -> None:
     assert len(named) == len(set(named))
 
 
-async def test_a_mode_is_chosen_from_a_list(tmp_path: Path) -> None:
+async def test_a_mode_and_a_model_are_chosen_from_a_list(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO) as chat:
-        await chat.say("/mode")
-        await chat.until(lambda: "2 edits: file changes" in chat.frame)
-        await chat.pilot.press("2")
-        await chat.until(lambda: chat.app.engine.state.mode == "edits")
-        await chat.say("/mode everything")
-        await chat.until(lambda: "everything is no mode" in chat.frame)
-
-
-async def test_a_model_is_chosen_from_those_that_can_be_used(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
-        await chat.say("hello")
-        await chat.idle()
+        await chat.ask("hello")
         await chat.say("/model")
         await chat.until(lambda: "The model is scripted" in chat.frame and "demo" in chat.frame)
         chat.app.screen.dismiss("demo")
         await chat.until(lambda: "demo: scripted" in chat.frame and "› hello" in chat.frame)
+        await chat.say("/mode")
+        await chat.until(lambda: "2 edits: file changes" in chat.frame)
+        await chat.pilot.press("2")
+        await chat.until(lambda: chat.state.mode == "edits")
+        await chat.say("/mode everything")
+        await chat.until(lambda: "everything is no mode" in chat.frame)
 
 
 async def test_notes_are_promoted_and_forgotten_by_number(tmp_path: Path) -> None:
     save = {"name": "memory_save", "arguments": {"text": "The tests need Python 3.11."}}
     async with opened(tmp_path, {"a": [{"calls": [save]}, {"text": "Kept."}]}, mode="edits") as chat:
-        await chat.say("keep it")
-        await chat.idle()
+        await chat.ask("keep it")
         await chat.say("/memory")
         await chat.until(lambda: "The tests need Python 3.11." in chat.frame)
         await chat.say("/memory forget 1")

@@ -8,12 +8,12 @@ from rich.style import Style
 from friday_cli.frontends.tui.widgets.markdown import LINES, ROWS, GrowingMarkdown, draw
 from friday_cli.frontends.tui.widgets.styles import Styles, TextRenderer
 
-PEN = TextRenderer(Styles(*[Style()] * 14, "monokai"))
+RENDERER = TextRenderer(Styles(*[Style()] * 14, "monokai"))
 HEAD = "| a | b |\n|---|---|\n"
 
 
 def shown(text: str) -> list[str]:
-    return [strip.text.rstrip() for strip in draw(text, PEN, 60)]
+    return [strip.text.rstrip() for strip in draw(text, RENDERER, 60)]
 
 
 def test_a_table_is_drawn_and_one_without_end_is_shown_as_it_is() -> None:
@@ -59,12 +59,12 @@ The end."""
 def test_what_was_written_looks_the_same_when_it_is_done(step: int) -> None:
     growing, whole = GrowingMarkdown(), shown(ANSWER)
     for end in range(step, len(ANSWER), step):
-        growing.strips(ANSWER[:end], PEN, 60)
-    assert [strip.text.rstrip() for strip in draw(ANSWER, PEN, 60, growing)] == whole
+        growing.strips(ANSWER[:end], RENDERER, 60)
+    assert [strip.text.rstrip() for strip in draw(ANSWER, RENDERER, 60, growing)] == whole
     assert any("return x" in line for line in whole)
 
 
 def test_a_reply_that_is_not_what_was_being_written_is_drawn_as_it_is() -> None:
     growing = GrowingMarkdown()
-    growing.strips("One\n\nTwo\n\nThree", PEN, 60)
-    assert [strip.text.rstrip() for strip in draw("Else\n\nwhere", PEN, 60, growing)] == ["Else", "", "where"]
+    growing.strips("One\n\nTwo\n\nThree", RENDERER, 60)
+    assert [strip.text.rstrip() for strip in draw("Else\n\nwhere", RENDERER, 60, growing)] == ["Else", "", "where"]

@@ -16,41 +16,31 @@ ONE: dict[str, Any] = {"a": [{"text": TEXT}]}
 
 
 async def reading(chat: Chat) -> Transcript:
-    """The answer is there, and the chat has the keys; the caret will stand at the answer's beginning."""
-    await chat.say("go")
-    await chat.idle()
-    reader = chat.log
-    assert isinstance(reader, Transcript)
-    reader.focus()
+    """The answer is the current entry, so that marking begins at its first character."""
+    await chat.ask("go")
+    chat.log.focus()
     await chat.pilot.press("j", "j")
-    return reader
+    return chat.log
 
 
-async def test_text_is_marked_with_arrows_and_copied(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("keys", "copied"),
+    [
+        (["v", *["right"] * 4, "c"], "alpha"),
+        (["v", *["right"] * 6, "v", "shift+down", "shift+down", "y"], "beta\n\ng"),
+        (["shift+right", "end", "y"], "alpha beta"),
+        (["v", *["right"] * 8, "v", "home", "c"], "alpha bet"),
+    ],
+)
+async def test_text_is_marked_with_keys_and_copied(tmp_path: Path, keys: list[str], copied: str) -> None:
     async with opened(tmp_path, ONE) as chat:
         reader = await reading(chat)
-        await chat.pilot.press("v", *["right"] * 4)
+        await chat.pilot.press(*keys[:-1])
         await chat.until(lambda: "c copies" in chat.frame)
-        await chat.pilot.press("c")
-        await chat.until(lambda: chat.app.clipboard == "alpha")
+        await chat.pilot.press(keys[-1])
+        await chat.until(lambda: chat.app.clipboard == copied)
         assert reader.marker.caret is None
         assert chat.app.screen.get_selected_text() is None
-
-
-async def test_marking_goes_over_lines_and_begins_anew_where_the_caret_stands(tmp_path: Path) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await reading(chat)
-        await chat.pilot.press("v", *["right"] * 6, "v", "shift+down", "shift+down", "y")
-        await chat.until(lambda: chat.app.clipboard == "beta\n\ng")
-
-
-async def test_marking_to_the_end_of_a_line_and_back(tmp_path: Path) -> None:
-    async with opened(tmp_path, ONE) as chat:
-        await reading(chat)
-        await chat.pilot.press("shift+right", "end", "y")
-        await chat.until(lambda: chat.app.clipboard == "alpha beta")
-        await chat.pilot.press("v", *["right"] * 8, "v", "home", "c")
-        await chat.until(lambda: chat.app.clipboard == "alpha bet")
 
 
 async def test_esc_leaves_marking_and_changes_nothing_else(tmp_path: Path) -> None:

@@ -61,8 +61,7 @@ async def test_commands_that_change_the_session_are_refused_meanwhile(tmp_path: 
 async def test_the_list_of_sessions_says_which_are_open(tmp_path: Path) -> None:
     there = stage(tmp_path)
     async with driven(there) as other, opened(there.project, HERE, size=(120, 30)) as chat:
-        await chat.say("mine")
-        await chat.idle()
+        await chat.ask("mine")
         await chat.say("/resume")
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "open here" in chat.frame)
         assert f"open in process {other.process.pid}" in chat.frame

@@ -9,7 +9,6 @@ import pytest
 from textual import events
 
 from friday_cli.core.protocol.messages import Image
-from friday_cli.core.text.sanitize import sanitize
 from tests.frontends.tui.chat import Chat, opened
 
 TWO = {"a": [{"text": "One."}, {"text": "Two."}, {"text": "Three."}]}
@@ -21,9 +20,7 @@ PNG = base64.b64decode(
 
 async def pictures(chat: Chat) -> list[Image]:
     """The pictures that the model was sent."""
-    session = chat.app.engine.session
-    assert session is not None
-    return [part for message in session._main.agent.history for part in message.parts if isinstance(part, Image)]
+    return [part for message in chat.session._main.agent.history for part in message.parts if isinstance(part, Image)]
 
 
 async def queued(chat: Chat, *texts: str) -> None:
@@ -37,14 +34,14 @@ async def queued(chat: Chat, *texts: str) -> None:
 async def test_messages_wait_are_shown_and_go_as_one(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
-        await chat.app.engine.stop("a", "abort")
+        await chat.stop("a")
         await chat.until(lambda: "Next." in chat.frame)
         assert "› first" in chat.frame
         assert "second" in chat.frame
         assert "queued:" not in chat.frame
 
 
-async def test_up_and_esc_take_the_last_one_back_to_change_it(tmp_path: Path) -> None:
+async def test_up_and_esc_take_the_last_one_back_and_a_click_the_one_under_the_mouse(tmp_path: Path) -> None:
     async with opened(tmp_path, BUSY) as chat:
         await queued(chat, "first", "second")
         await chat.pilot.press("up")
@@ -54,17 +51,14 @@ async def test_up_and_esc_take_the_last_one_back_to_change_it(tmp_path: Path) ->
         assert chat.composer.text == "first\nsecond"
         assert "queued:" not in chat.frame
         assert chat.app.engine.working
-        await chat.app.engine.stop("a", "abort")
-
-
-async def test_a_click_takes_that_message_back(tmp_path: Path) -> None:
-    async with opened(tmp_path, BUSY) as chat:
-        await queued(chat, "first", "second")
+        chat.composer.clear()
+        for text in ("first", "second"):
+            await chat.say(text)
+            await chat.until(lambda text=text: f"queued: {text}" in chat.frame)  # type: ignore[misc]
         await chat.pilot.click("#queue", offset=(4, 0))
         assert chat.composer.text == "first"
         assert chat.composer.area.has_focus
         assert "queued: second" in chat.frame
-        await chat.app.engine.stop("a", "abort")
 
 
 @pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", "{} "])
@@ -84,19 +78,14 @@ async def test_a_pasted_path_of_a_picture_is_a_chip_and_is_sent(tmp_path: Path, 
         assert chat.composer.text == "see"  # its picture is not sent twice
 
 
-async def test_a_chip_that_is_deleted_sends_no_picture(tmp_path: Path) -> None:
+async def test_neither_a_deleted_chip_nor_a_path_of_something_else_sends_a_picture(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(PNG)
     async with opened(tmp_path, TWO) as chat:
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
         await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
-        await chat.say("only words")
-        await chat.idle()
+        await chat.ask("only words")
         assert await pictures(chat) == []
-
-
-async def test_a_path_of_what_is_no_picture_stays_text_and_it_is_said(tmp_path: Path) -> None:
-    (tmp_path / "cat.png").write_text("not a picture")
-    async with opened(tmp_path, TWO) as chat:
+        (tmp_path / "cat.png").write_text("not a picture")
         chat.composer.area.post_message(events.Paste(str(tmp_path / "cat.png")))
         await chat.until(lambda: "is no PNG" in chat.frame)
         assert chat.composer.text == str(tmp_path / "cat.png")
@@ -128,7 +117,7 @@ async def test_a_picture_waits_for_a_beginning(tmp_path: Path) -> None:
         await chat.until(lambda: "[Image #1 cat.png]" in chat.frame)
         await chat.pilot.press("enter", "enter")
         await chat.until(lambda: "A picture waits" in chat.frame and "queued: [Image #1 cat.png]" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
+        await chat.stop("a")
         await chat.until(lambda: "Next." in chat.frame)
         assert len(await pictures(chat)) == 1
 
@@ -140,27 +129,3 @@ async def test_output_of_a_command_is_shown_while_it_comes_and_esc_stops_it(tmp_
         await chat.pilot.press("escape")
         await chat.until(lambda: "stopped by you" in chat.frame)
         assert "  started" in chat.frame
-
-
-async def test_two_marks_keep_the_output_from_the_agent(tmp_path: Path) -> None:
-    async with opened(tmp_path, {"a": [{"text": "I read: {task}"}]}) as chat:
-        await chat.say("!!echo mine\u202ealone")
-        await chat.until(lambda: "exit 0" in chat.frame)
-        assert sanitize("!! echo mine\u202ealone") in chat.frame
-        await chat.say("and?")
-        await chat.idle()
-        session = chat.app.engine.session
-        assert session is not None
-        assert "alone" not in session._main.agent.history[0].text
-
-
-async def test_ctrl_r_searches_earlier_prompts(tmp_path: Path) -> None:
-    async with opened(tmp_path, TWO) as chat:
-        for text in ("fix the tests", "write the docs"):
-            await chat.say(text)
-            await chat.idle()
-        await chat.pilot.press("ctrl+r")
-        await chat.type("tests")
-        await chat.pilot.press("enter")
-        assert chat.composer.text == "fix the tests"
-        assert len(chat.app.engine.state.root.transcript) == 4  # type: ignore[union-attr]

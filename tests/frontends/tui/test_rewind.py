@@ -37,7 +37,7 @@ def asks(chat: Chat) -> bool:
 
 
 def said(chat: Chat) -> list[str]:
-    root = chat.app.engine.state.root
+    root = chat.state.root
     return (
         [item.text for item in root.transcript if isinstance(item, MessageItem) and item.role == "user"] if root else []
     )
@@ -52,12 +52,12 @@ async def test_escape_twice_goes_back_to_a_message_and_its_words_can_be_sent_ane
         assert "Changed since: two.txt" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: "Conversation and files" in chat.frame)
-        assert "two.txt goes" in chat.frame
+        assert "two.txt deleted" in chat.frame
         await chat.pilot.press("enter")
         await chat.until(lambda: not asks(chat) and said(chat) == ["make one"])
         assert not (tmp_path / "two.txt").exists()
         assert (tmp_path / "one.txt").exists()
-        assert chat.composer.text == "make two"
+        await chat.until(lambda: chat.composer.text == "make two")
         await chat.until(lambda: "/rewind undo takes it back" in chat.frame)
         assert "Second answer." not in chat.frame
 
@@ -111,13 +111,12 @@ async def test_a_file_that_the_person_changed_is_asked_about_before_it_is_overwr
 async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        old = chat.session.id
         chat.log.focus()
         await chat.pilot.press("f")
         await chat.until(lambda: "Select one of your messages first" in chat.frame)
         await chat.pilot.press("u", "u", "f")
-        await chat.until(lambda: chat.app.engine.session is not None and chat.app.engine.session.id != old)
+        await chat.until(lambda: chat.app.engine.session is not None and chat.session.id != old)
         await chat.until(lambda: said(chat) == ["make one"] and chat.composer.text == "make two")
         await chat.say("other")
         await chat.until(lambda: "› other" in chat.frame)
@@ -130,8 +129,7 @@ async def test_the_transcript_forks_from_the_message_where_one_stands(tmp_path: 
 async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
     async with opened(tmp_path, TWO, mode="edits") as chat:
         await two(chat)
-        assert chat.app.engine.session
-        old = chat.app.engine.session.id
+        old = chat.session.id
         await chat.say("/fork")
         await chat.until(lambda: asks(chat) and "Fork before which message?" in chat.frame)
         dialog = chat.frame.partition("Fork before which message?")[2]
@@ -139,8 +137,7 @@ async def test_a_fork_of_all_of_it_is_chosen_by_itself(tmp_path: Path) -> None:
         assert "make one" not in dialog  # there is nothing before it
         await chat.pilot.press("enter")
         await chat.until(lambda: "This is the fork" in chat.frame)
-        assert chat.app.engine.session
-        assert chat.app.engine.session.id != old
+        assert chat.session.id != old
         assert said(chat) == ["make one", "make two"]
 
 

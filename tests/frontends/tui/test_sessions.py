@@ -17,7 +17,7 @@ from friday_cli.frontends.tui.widgets.welcome import Welcome
 from friday_cli.paths import store_path
 from friday_cli.session.open import Options
 from friday_cli.store import Store
-from tests.frontends.tui.chat import Chat, opened
+from tests.frontends.tui.chat import opened, running
 from tests.scenarios import numbered
 
 HELLO = {"a": [{"text": "First answer."}, {"text": "Second answer."}]}
@@ -25,10 +25,8 @@ HELLO = {"a": [{"text": "First answer."}, {"text": "Second answer."}]}
 
 async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path) -> None:
     async with opened(tmp_path, HELLO, mode="plan") as chat:
-        await chat.say("remember me")
-        await chat.idle()
-        assert chat.app.engine.session
-        session = chat.app.engine.session.id
+        await chat.ask("remember me")
+        session = chat.session.id
     async with opened(tmp_path, HELLO, resume=session) as chat:
         await chat.until(lambda: "› remember me" in chat.frame)
         assert "First answer." in chat.frame
@@ -43,8 +41,7 @@ async def test_a_session_is_gone_on_with_and_shows_what_was_said(tmp_path: Path)
 async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Path) -> None:
     for words in ("alpha task", "beta task"):
         async with opened(tmp_path, HELLO) as chat:
-            await chat.say(words)
-            await chat.idle()
+            await chat.ask(words)
     async with opened(tmp_path, HELLO) as chat:
         await chat.say("/resume")
         await chat.until(lambda: isinstance(chat.app.screen, Picker) and "beta task" in chat.frame)
@@ -54,19 +51,9 @@ async def test_the_picker_finds_a_session_by_its_words_and_opens_it(tmp_path: Pa
         await chat.until(lambda: not isinstance(chat.app.screen, Picker) and "› alpha task" in chat.frame)
 
 
-async def test_new_begins_an_empty_session_and_keeps_the_old(tmp_path: Path) -> None:
-    async with opened(tmp_path, HELLO) as chat:
-        await chat.say("old words")
-        await chat.idle()
-        old = chat.app.engine.session
-        await chat.say("/new")
-        await chat.until(lambda: chat.app.engine.session not in (None, old) and "old words" not in chat.frame)
-
-
 async def test_a_failed_change_of_model_leaves_the_session_as_it_was(tmp_path: Path) -> None:
     async with opened(tmp_path, HELLO) as chat:
-        await chat.say("keep this")
-        await chat.idle()
+        await chat.ask("keep this")
         await chat.say("/model nowhere/none")
         await chat.until(lambda: "Unknown provider" in chat.frame)
         await chat.until(lambda: chat.app.engine.session is not None and "› keep this" in chat.frame)
@@ -85,44 +72,35 @@ async def test_without_a_model_a_session_that_has_one_is_chosen_and_opened(tmp_p
     with await store.own(made):
         await store.journal(made).append(numbered(*(("a", event) for event in log)))
     await store.close()
-    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)
-    try:
-        async with app.run_test(size=(100, 30)) as pilot:
-            chat = Chat(app, pilot)
-            await chat.until(lambda: isinstance(app.screen, Picker) and "Look around" in chat.frame)
-            await pilot.press("enter")
-            await chat.until(lambda: "› Look around" in chat.frame and not app.query(Welcome))
-    finally:
-        await app.engine.close()
+    async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path, pick=True)) as chat:
+        await chat.until(lambda: isinstance(chat.app.screen, Picker) and "Look around" in chat.frame)
+        await chat.pilot.press("enter")
+        await chat.until(lambda: "› Look around" in chat.frame and not chat.app.query(Welcome))
 
 
 async def test_a_pasted_key_is_kept_and_never_shown(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)
-    try:
-        async with app.run_test(size=(100, 30), notifications=True) as pilot:
-            chat = Chat(app, pilot)
-            await chat.until(lambda: bool(app.query(Welcome)))
-            await chat.until(lambda: "a pasted key goes into its field" in chat.frame)
-            told: list[str] = []
-            monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
-            await chat.type("s")  # the list has the keys; what it does not know begins a key
-            await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
-            await pilot.press("backspace")
-            app.query_one(OptionList).focus()
-            await chat.until(lambda: app.query_one(OptionList).has_focus)
-            app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
-            await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
-            assert "secret" not in chat.frame
-            await pilot.press("enter")
-            await chat.until(lambda: app.engine.session is not None)
-            assert told == [f"Key for anthropic saved in {home / 'friday' / 'auth.toml'}."]
-            kept = home / "friday" / "auth.toml"
-            assert "sk-ant-secret1234567890" in kept.read_text()
-            assert kept.stat().st_mode & 0o077 == 0
-    finally:
-        await app.engine.close()
+    async with running(FridayApp(lambda: Options(tmp_path, attended=True), cwd=tmp_path)) as chat:
+        app = chat.app
+        await chat.until(lambda: bool(app.query(Welcome)))
+        await chat.until(lambda: "a pasted key goes into its field" in chat.frame)
+        told: list[str] = []
+        monkeypatch.setattr(app.query_one(Welcome), "notify", lambda words, **_: told.append(words))
+        await chat.type("s")  # the list has the keys; what it does not know begins a key
+        await chat.until(lambda: app.query_one(Welcome).key.has_focus and app.query_one(Welcome).key.value == "s")
+        await chat.pilot.press("backspace")
+        app.query_one(OptionList).focus()
+        await chat.until(lambda: app.query_one(OptionList).has_focus)
+        app.query_one(OptionList).post_message(events.Paste("sk-ant-secret1234567890\n"))
+        await chat.until(lambda: app.query_one(Welcome).key.has_focus and "•••" in chat.frame)
+        assert "secret" not in chat.frame
+        await chat.pilot.press("enter")
+        await chat.until(lambda: app.engine.session is not None)
+        assert told == [f"Key for anthropic saved in {home / 'friday' / 'auth.toml'}."]
+        kept = home / "friday" / "auth.toml"
+        assert "sk-ant-secret1234567890" in kept.read_text()
+        assert kept.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -131,8 +109,7 @@ async def test_a_pasted_key_is_kept_and_never_shown(
 async def test_every_command_does_something_that_is_seen(tmp_path: Path, name: str) -> None:
     rest = {"rename": " A title", "add-dir": f" {tmp_path.parent}"}.get(name, "")
     async with opened(tmp_path, HELLO, size=(110, 40)) as chat:
-        await chat.say("hello")
-        await chat.idle()
+        await chat.ask("hello")
         before = chat.frame
         await chat.say(f"/{name}{rest}")
         await chat.until(lambda: chat.frame.split("╭")[0] != before.split("╭")[0] or chat.frame[-200:] != before[-200:])

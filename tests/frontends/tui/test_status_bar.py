@@ -15,9 +15,8 @@ SLOW = {"text": "one two three", "chunk_delay_s": 60.0}
 
 async def test_the_line_says_how_much_of_the_context_is_used_and_free(tmp_path: Path) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(130, 30)) as chat:
-        await chat.say("hello")
-        await chat.idle()
-        root = chat.app.engine.state.root
+        await chat.ask("hello")
+        root = chat.state.root
         assert root is not None
         assert root.free
         assert f"context {root.context / root.window:.0%} ({short_count(root.free)} free)" in chat.frame
@@ -29,7 +28,7 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
     task = {"name": "delegate_task", "arguments": {"profile": "general", "task": "first"}}
     async with opened(tmp_path, {"a": [{"calls": [task]}, {"text": "Done."}], "a.1": [SLOW]}, size=(150, 30)) as chat:
         await chat.say("go")
-        await chat.until(lambda: "a.1" in chat.app.engine.state.agents)
+        await chat.until(lambda: "a.1" in chat.state.agents)
         await chat.until(lambda: "Enter queues · Esc interrupts" in chat.frame)
         await chat.say("next")
         await chat.until(lambda: "Enter sends now · Esc takes back" in chat.frame)
@@ -39,14 +38,12 @@ async def test_the_hint_is_about_the_place_where_the_keys_go(tmp_path: Path) -> 
         await chat.until(lambda: "Enter full screen · x cancels" in chat.frame)
         chat.log.focus()
         await chat.until(lambda: "v marks" in chat.frame)
-        await chat.app.engine.stop("a", "abort")
 
 
 @pytest.mark.parametrize("width", [80, 90, 100])
 async def test_the_hint_keeps_its_room_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
     async with opened(tmp_path, {"a": [{"text": "One."}]}, size=(width, 24)) as chat:
-        await chat.say("hello")
-        await chat.idle()
+        await chat.ask("hello")
         await chat.until(lambda: "F1 help · / commands · Shift+Tab mode" in chat.frame)
 
 
@@ -77,8 +74,7 @@ async def test_no_sandbox_is_a_warning_where_commands_pass_unasked(tmp_path: Pat
         assert draw_line(StatusFacts(mode="ask", folder="~/long" * 9, hint="Ctrl+T agents"), look, 60).plain.endswith(
             "Ctrl+T agents"
         )
-        assert chat.app.engine.session
-        kind = chat.app.engine.session.sandbox
+        kind = chat.session.sandbox
         await chat.until(lambda: f"sandbox: {kind}" in chat.frame)
 
 

@@ -13,20 +13,6 @@ import pytest
 from tests.frontends.tui.terminal_fixture import OFF, ON, STYLES, Terminal
 
 
-def test_a_session_from_the_first_question_to_the_last_key(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("hello\n")
-    with Terminal(tmp_path, "-m", "demo", COLORTERM="") as terminal:
-        terminal.until(b"demo: scripted")
-        terminal.type(b"read notes.txt\r")
-        terminal.until(b"read_file")
-        terminal.until(b"context")
-        assert terminal.quit() == 0
-        assert terminal.is_clean()
-        assert b"is kept; `friday -r " in terminal.out
-        assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
-        assert b"48;5;17m" not in terminal.out
-
-
 def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     asking = {"name": "bash", "arguments": {"command": "touch made"}}
     slow = {"name": "delegate_task", "arguments": {"profile": "researcher", "task": "Look slowly"}}
@@ -36,7 +22,7 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
     }
     (tmp_path / "day.json").write_text(json.dumps({"agents": day, "badge": ""}))
     (tmp_path / "next.json").write_text(json.dumps({"agents": {"a": [{"text": "Welcome back."}]}, "badge": ""}))
-    with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json") as terminal:
+    with Terminal(tmp_path, "-m", f"scripted:{tmp_path}/day.json", COLORTERM="") as terminal:
         terminal.until(b"F1 help")
         terminal.type(b"begin\r")
         terminal.until(b"wants to use bash")
@@ -58,7 +44,9 @@ def test_a_whole_day_in_one_terminal(tmp_path: Path) -> None:
         terminal.until_quiet()
         assert terminal.quit() == 0
         assert terminal.is_clean()
-        said = re.search(rb"friday -r (\w+)`", terminal.out)
+        assert b"48;5;235" in terminal.out  # what was said, on a tint that 256 colours have
+        assert b"48;5;17m" not in terminal.out
+        said = re.search(rb"is kept; `friday -r (\w+)`", terminal.out)
     assert said is not None
     with Terminal(tmp_path, "-r", said[1].decode(), "-m", f"scripted:{tmp_path}/next.json") as terminal:
         terminal.until(b"All is said.")

@@ -58,33 +58,22 @@ def test_keys_that_begin_like_an_answer_are_keys() -> None:
     assert not ear.heard
 
 
-@pytest.mark.parametrize(
-    ("typed", "key"),
-    [
-        ("\x1b\r", "alt+enter"),
-        ("\x1b[27;2;13~", "shift+enter"),
-        ("\x1b[27;3;13~", "alt+enter"),
-        ("\x1b[27;5;106~", "ctrl+j"),
-    ],
-)
-def test_a_new_line_is_one_however_the_terminal_writes_its_key(typed: str, key: str) -> None:
-    assert Ear().keys(typed, "x", "\r") == [key, "x", "enter"]
+NEW_LINES = {
+    "\x1b\r": "alt+enter",
+    "\x1b[27;2;13~": "shift+enter",
+    "\x1b[27;3;13~": "alt+enter",
+    "\x1b[27;5;106~": "ctrl+j",
+}
 
 
-@pytest.mark.parametrize(
-    ("colour", "light"),
-    [
-        ("rgb:ffff/ffff/ffff", True),
-        ("rgb:fd/f6/e3", True),
-        ("rgba:0000/0000/0000/ffff", False),
-        ("#1e1e2e", False),
-        ("rgb:1e1e/1e1e/2e2e", False),
-        ("blue", None),
-        ("rgb:", None),
-    ],
-)
-def test_a_colour_is_light_or_dark(colour: str, light: bool | None) -> None:
-    assert is_light(colour) is light
+def test_a_new_line_is_one_however_the_terminal_writes_its_key() -> None:
+    for typed, key in NEW_LINES.items():
+        assert Ear().keys(typed, "x", "\r") == [key, "x", "enter"]
+
+
+def test_a_colour_is_light_or_dark() -> None:
+    light, dark = ("rgb:ffff/ffff/ffff", "rgb:fd/f6/e3"), ("rgba:0000/0000/0000/ffff", "#1e1e2e", "rgb:1e1e/1e1e/2e2e")
+    assert [is_light(colour) for colour in (*light, *dark, "blue", "rgb:")] == [True] * 2 + [False] * 3 + [None] * 2
 
 
 def test_a_light_terminal_gets_light_colours_and_keeps_what_was_typed(tmp_path: Path) -> None:
@@ -123,7 +112,7 @@ def test_a_terminal_of_sixteen_colours_gets_its_own(tmp_path: Path) -> None:
     with Terminal(tmp_path, "-m", "demo", TERM="xterm", COLORTERM="") as terminal:
         terminal.until(b"demo: scripted")
         terminal.type(b"hello there\r")
-        terminal.until(b"offline demo")
+        terminal.until(b"add a model")
         terminal.until_quiet()
         found = [codes.split(b";") for codes in re.findall(rb"\x1b\[([0-9;]*)m", terminal.out)]
         codes = {code for codes in found for code in codes if b"7" not in codes}  # a reversed cell is the cursor

@@ -48,7 +48,7 @@ def test_each_wire_gets_its_provider(env: dict[str, str], tmp_path: Path) -> Non
         assert type(made).__name__ == kind
         assert f"{made.name}/{made.model}" == name
         assert (made.window, made.badge) == (window, "")
-        assert SECRET not in repr(made) + made.lane
+        assert SECRET not in repr(made) + made.rate_limit_key
     scripted = create_provider(resolve(f"scripted:{path}", Settings(), env=env), Settings(), env=env)
     assert (scripted.name, bool(scripted.badge)) == ("scripted", True)
 

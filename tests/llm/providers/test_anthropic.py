@@ -244,9 +244,9 @@ async def test_what_a_provider_tells_of_itself(transport: Transport) -> None:
                       provider(server, transport, headers={"authorization": "Bearer another-key"}))  # fmt: skip
     assert (of.name, of.model, of.window, of.max_output, of.badge) == ("anthropic", "claude-test", 200_000, 64_000, "")
     assert done.usage == Usage(10, 0, 0, 7, cost_usd=3.5, cached=False)
-    assert of.lane == same.lane != free.lane
+    assert of.rate_limit_key == same.rate_limit_key != free.rate_limit_key
     assert same.cost(Usage(1)) is None
-    for shown in (repr(of), of.lane, str(vars(of))):
+    for shown in (repr(of), of.rate_limit_key, str(vars(of))):
         assert KEY not in shown
 
 

@@ -13,17 +13,24 @@ def endpoint(**more: object) -> Endpoint:
 
 def test_no_key_in_any_text_of_it() -> None:
     shown = endpoint(base_url="https://user:hunter2222@h.example/v1?code=abcdefgh", options={"api_key": "topsecret1"})
-    for text in (repr(shown), str(shown), f"{shown}", shown.lane, repr(list(shown.__rich_repr__())), shown.host):
+    for text in (
+        repr(shown),
+        str(shown),
+        f"{shown}",
+        shown.rate_limit_key,
+        repr(list(shown.__rich_repr__())),
+        shown.host,
+    ):
         for secret in (KEY, "hunter2222", "abcdefgh", "topsecret1"):
             assert secret not in text
     assert repr(endpoint()) == "Endpoint('anthropic', 'api.example.org')"
 
 
 def test_lane_is_one_per_service_and_key() -> None:
-    assert endpoint().lane == endpoint(idle_s=1.0).lane
-    assert endpoint().lane != endpoint(headers={"authorization": "Bearer another-key-1234"}).lane
-    assert endpoint().lane != endpoint(base_url="https://other.example.org").lane
-    assert endpoint().lane.startswith("anthropic-")
+    assert endpoint().rate_limit_key == endpoint(idle_s=1.0).rate_limit_key
+    assert endpoint().rate_limit_key != endpoint(headers={"authorization": "Bearer another-key-1234"}).rate_limit_key
+    assert endpoint().rate_limit_key != endpoint(base_url="https://other.example.org").rate_limit_key
+    assert endpoint().rate_limit_key.startswith("anthropic-")
 
 
 def test_redact_takes_out_known_and_likely_keys_and_leaves_words_alone() -> None:

@@ -115,7 +115,7 @@ async def change_memory(rest: str) -> str:
     if verb not in ("promote", "forget") or not numbers:
         raise UsageError("Write /memory promote ID or /memory forget ID; /memory lists the notes.")
     async with Store(store_path()) as store:
-        done = await (store.promote(numbers) if verb == "promote" else store.forget(numbers))
+        done = await (store.notes.promote(numbers) if verb == "promote" else store.notes.forget(numbers))
     count = pluralize(len(done), "note")
     return f"{count} count for every agent now." if verb == "promote" else f"{count} forgotten."
 
@@ -216,7 +216,7 @@ async def memory_card(cwd: Path) -> str:
     from friday_cli.store import Store
 
     async with Store(store_path()) as store:
-        notes = await store.notes(str(await asyncio.to_thread(project_root, cwd)))
+        notes = await store.notes.list_notes(str(await asyncio.to_thread(project_root, cwd)))
     rows = [(code(n.id, 20), code(n.text, 160), code(n.agent, 20), "yes" if n.promoted else "no") for n in notes]
     return table(("id", "note", "by", "counts for all"), rows) if rows else "No notes are kept for this folder."
 

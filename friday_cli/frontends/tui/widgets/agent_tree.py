@@ -84,6 +84,11 @@ class AgentTree(ScrollView, can_focus=True):
             self.virtual_size = size
         self._refresh_changed()
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the listed agents, from the top."""
+        return [agent.path for agent, _ in self._rows]
+
     def _refresh_changed(self) -> None:
         """Refresh the visible rows that look different."""
         top, width = int(self.scroll_y) // 2, self.scrollable_content_region.width
@@ -189,17 +194,16 @@ class AgentTree(ScrollView, can_focus=True):
     def select(self, path: str) -> None:
         """Put the cursor on an agent."""
         self.selected = path
-        index = next((i for i, (agent, _) in enumerate(self._rows) if agent.path == path), None)
-        if index is not None and self.is_mounted:
+        if path in self.paths and self.is_mounted:
+            index = self.paths.index(path)
             height = self.scrollable_content_region.height
             if not self.scroll_y <= 2 * index <= self.scroll_y + height - 2:
                 self.scroll_to(y=max(2 * index - height // 2, 0), animate=False)
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        if not self._rows:
+        if not (paths := self.paths):
             return
-        paths = [agent.path for agent, _ in self._rows]
         current = paths.index(self.selected) if self.selected in paths else 0
         self.select(paths[min(max(current + by, 0), len(paths) - 1)])
         self.post_message(self.Picked(self.selected))
@@ -221,8 +225,8 @@ class AgentTree(ScrollView, can_focus=True):
     def action_filter(self) -> None:
         self.filter = FILTERS[(FILTERS.index(self.filter) + 1) % len(FILTERS)]
         self.follow()
-        if self._rows and all(agent.path != self.selected for agent, _ in self._rows):
-            self.select(self._rows[0][0].path)
+        if (paths := self.paths) and self.selected not in paths:
+            self.select(paths[0])
         self.post_message(self.Arranged())
 
     def action_sort(self) -> None:

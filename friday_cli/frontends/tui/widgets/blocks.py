@@ -36,8 +36,10 @@ class RenderCache:
     for longest drop theirs."""
 
     def __init__(self) -> None:
-        self._lines: dict[Block, tuple[int, int]] = {}
-        self._total = self._passes = 0
+        self.lines = 0
+        """How many drawn lines are kept."""
+        self._blocks: dict[Block, tuple[int, int]] = {}
+        self._passes = 0
 
     def begin_pass(self) -> None:
         """A layout of the screen begins."""
@@ -46,10 +48,10 @@ class RenderCache:
     def touch(self, block: Block, lines: int) -> None:
         """A block with `lines` drawn lines is visible."""
         self.remove(block)
-        self._lines[block] = lines, self._passes
-        self._total += lines
-        while self._total > CACHED_LINES:
-            oldest, (_, last_pass) = next(iter(self._lines.items()))
+        self._blocks[block] = lines, self._passes
+        self.lines += lines
+        while self.lines > CACHED_LINES:
+            oldest, (_, last_pass) = next(iter(self._blocks.items()))
             if last_pass > self._passes - MIN_PASSES:
                 break
             self.remove(oldest)
@@ -57,7 +59,7 @@ class RenderCache:
 
     def remove(self, block: Block) -> None:
         """Stop counting a block."""
-        self._total -= self._lines.pop(block, (0, 0))[0]
+        self.lines -= self._blocks.pop(block, (0, 0))[0]
 
 
 @dataclass

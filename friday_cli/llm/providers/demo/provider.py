@@ -29,11 +29,11 @@ class DemoProvider:
     model = "demo"
     window = 200_000
     max_output = 16_000
-    lane = "demo"
+    rate_limit_key = "demo"
     badge = "demo: scripted, no AI model"
 
     def __init__(self) -> None:
-        self._player = ScriptedProvider(scenario.Scenario({}, price=scenario.Price()))
+        self._player = ScriptedProvider(scenario.Scenario({}, price=scenario.ScriptedPrice()))
 
     def cost(self, usage: Usage) -> float:
         """US dollars: 0, since no service is asked."""
