@@ -94,7 +94,7 @@ MUTANTS: dict[str, Seed] = {
     ),
     "11 the clock runs while a person thinks": changed(slots.RunSlot, "_release", "self.clock.stop()", "pass"),
     "12 a reader that is slow loses events": changed(
-        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"),
+        log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: a child's spending stays with the child": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"),
     "budget: a reservation counts for the agent alone": changed(
@@ -103,7 +103,7 @@ MUTANTS: dict[str, Seed] = {
         budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"),
     "calls: results stand in the order in which they came": changed(
         tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop),
-    "calls: two changes run at once": changed(tool_calls, "_strand", "await after.wait()", "pass"),
+    "calls: two changes run at once": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),
     "loop: the text of a broken reply is lost": changed(loop, "save_partial_reply", "if text := agent.streaming.strip():", "if text := '':", run),
     "compaction: the summary stays out of the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""),
