@@ -79,7 +79,7 @@ MUTANTS: dict[str, Seed] = {
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
     "9 the wrap-up drops the tools": changed(
-        model_call, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"),
+        model_call, "_stream", "tools=agent.specs,", "tools=agent.specs if tools else (),"),
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"),
     "10 a child's rights are its profile's alone": changed(
