@@ -172,7 +172,15 @@ def parse(path: str, name: str, raw: bytes, origin: Origin) -> CustomCommand:
     tools, only = _tools(path, page, values.get("allowed-tools"), origin)
     description = values.get("description")
     shown = description if isinstance(description, str) else body.partition("\n")[0]
-    return CustomCommand(name, body, path, sanitize_line(shown, 200), _hint(values.get("argument-hint")), tools, only)
+    return CustomCommand(
+        name=name,
+        text=body,
+        path=path,
+        description=sanitize_line(shown, 200),
+        hint=_hint(values.get("argument-hint")),
+        tools=tools,
+        only=only,
+    )
 
 
 def _hint(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The rules a session starts with: those of the settings and those of the command line; and what a profile makes of them."""
+"""The rules of agents: those of the settings and the command line, and what a profile adds to them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def session_rules(
     profile: str,
     places: Mapping[tuple[str, str], str] = NOWHERE,
 ) -> Rules:
-    """The rights of the root, whose profile is `profile`: the settings' rules and the command line's.
+    """The rules of the main agent, whose profile is `profile`: those of the settings and of the command line.
 
-    `places` tells where a rule of the settings stands: (decision, rule) -> place. Raises UsageError for a bad rule.
+    `places` says where each rule of the settings is: (decision, rule) -> place. Raises UsageError for an invalid rule.
     """
     permissions = settings.permissions
     rules: list[Rule] = []
@@ -48,7 +48,7 @@ def session_rules(
 
 
 def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) -> Rule:
-    """A rule of the settings. Raises UsageError with the place where it stands."""
+    """A rule of the settings. Raises UsageError with the place of an invalid one."""
     place = (named.decision, named.rule)
     try:
         rule = parse_rule(
@@ -65,7 +65,7 @@ def _set(named: RuleSetting, field: str, places: Mapping[tuple[str, str], str]) 
 
 
 def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rules:
-    """The rights of an agent with `profile` and these tools: never more than its parent's."""
+    """The rules of an agent with `profile` and these tools: they never allow more than its parent's."""
     source = f"profile {profile.name}"
     return parent.child(
         allowed=frozenset(tools),
@@ -77,7 +77,7 @@ def profile_rights(parent: Rules, profile: Profile, tools: Iterable[str]) -> Rul
 
 
 def _known(rule: Rule) -> Rule:
-    """The rule itself. Raises UsageError when it speaks of no tool there is: a misspelt one would protect nothing."""
+    """The rule itself. Raises UsageError if it names no existing tool: a misspelt rule would protect nothing."""
     beyond = rule.decision == "allow" and rule.tool in {f"{BASH}_{reach}" for reach in BEYOND}
     if beyond or rule.tool.startswith(SERVER_PREFIX) or fnmatch.filter(TOOLS.names, rule.tool):
         return rule

@@ -1,4 +1,4 @@
-"""Files named with `@` in a prompt: their content joins the message."""
+"""Attaches the content of files that a prompt names with `@`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".g
 async def attached(
     prompt: str, workspace: Workspace, *, profiles: Collection[str] = ()
 ) -> tuple[str, tuple[Image, ...], list[str]]:
-    """The prompt with the files it names behind it, the images among them, and remarks for the person.
+    """The prompt followed by the text files that it names, its images, and remarks for the person.
 
-    What names no file of the workspace stays as it is: an `@` is not always a file. At the start it may name one of
-    `profiles`, which then is meant; `@./NAME` is the file all the same.
+    An `@name` that is no file of the workspace stays as it is. At the start it names the profile if it is one of
+    `profiles`; `@./NAME` always names the file.
     """
     texts, images, remarks = [], [], []
     rest = task_of(prompt) if addressed(prompt, profiles) else prompt
@@ -54,7 +54,7 @@ async def attached(
 
 
 async def _find(name: str, workspace: Workspace) -> tuple[str, str] | None:
-    """(path, label) of the file that is meant; punctuation after a name is not part of it."""
+    """(path, label) of the named file, None if there is none. Punctuation after a name is not part of it."""
     for candidate in dict.fromkeys((name, name.rstrip(".,;:!?)]}"))):
         try:
             path = workspace.resolve(candidate)

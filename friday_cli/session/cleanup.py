@@ -1,4 +1,4 @@
-"""Once a day, beside a session that is open: what is kept no longer is removed."""
+"""Removes old sessions, file contents and logs once a day, while a session is open."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ from friday_cli.workspace.checkpoints import blobs
 
 DAY_S = 86_400.0
 LEAP_S = 30 * DAY_S
-"""After so long without it the clock is believed only on the day after: one that leapt ahead must not remove everything."""
+"""After so many seconds without a cleanup, one more day is waited: a clock set far ahead must not remove everything."""
 log = logging.getLogger(__name__)
 
 
 def daily(
     limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: int = 1_000
 ) -> threading.Thread | None:
-    """Begin to tidy up in a thread of its own, which may die with the process; None where it was done within a day.
-
-    Nobody waits for it and nobody hears of its failures, but for the log of `--debug`.
-    """
+    """Start `tidy` in a daemon thread; None if it ran within a day. Failures are only written to the log of `--debug`."""
     if not _is_due(state_dir(env) / "tidied"):
         return None
     thread = threading.Thread(target=_quietly, args=(limits, env, megabytes), name="friday-tidy", daemon=True)
@@ -49,8 +46,8 @@ def tidy(limits: Retention, env: Mapping[str, str] | None = None, *, megabytes: 
 
 
 def _is_due(stamp: Path) -> bool:
-    """Whether a day has passed since the last time, which is now from here on. The first day is none, nor is one after a
-    leap of the clock."""
+    """Whether a day has passed since the last cleanup; records this one. False on the first day and after a jump of the
+    clock."""
     try:
         since = time.time() - stamp.stat().st_mtime
         if 0 <= since < DAY_S:
@@ -69,7 +66,7 @@ def _make(stamp: Path) -> None:
         stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp.touch(mode=0o600)
     except OSError:
-        pass  # no state can be kept here, so there is none to tidy
+        pass  # no state can be written here, so there is none to remove
 
 
 def _quietly(limits: Retention, env: Mapping[str, str] | None, megabytes: int) -> None:
@@ -85,4 +82,4 @@ def _remove_old(folder: Path, pattern: str, *, before: float) -> None:
             if file.stat(follow_symlinks=False).st_mtime < before:
                 file.unlink()
         except OSError:
-            continue  # somebody else was quicker
+            continue  # another process removed it

@@ -1,4 +1,4 @@
-"""A second window: a session that another process drives, shown live and left alone, until that process ends."""
+"""Read-only access to a session that another process has open, until that process ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .rewind import RecordedRewinder
 from .session import Session
 
 PAUSE_S = 0.5
-"""How often a session whose process ended is looked at again, for another that takes it over."""
+"""Seconds between two looks for a process that takes over a session whose process ended."""
 
 
 class SessionObserver:
-    """What a face needs of a session that it may only watch: `events()` as of a `Session`, of which nothing can be asked.
+    """Shows the events of a session as `Session.events` does, and cannot change it. Make one with `SessionObserver.open`.
 
-    Make one with `Window.open`. `driver` is the number of the process that drives the session, None when nobody does:
-    then `take_over` gives the session itself. `free` is set as long as that is so.
+    `owner_pid`: the process that has the session open, None if no process has: then `take_over` opens the session here.
+    `released` is set while that is so.
     """
 
     def __init__(self, session: str, options: Options, store: Store, since: int, env: Mapping[str, str] | None) -> None:
@@ -39,10 +39,10 @@ class SessionObserver:
 
     @classmethod
     async def open(cls, options: Options, *, env: Mapping[str, str] | None = None) -> SessionObserver:
-        """Watch the session `options.resume` (a whole id), whether a process drives it or not. The other options are those
-        of the session once it is taken over. Raises UsageError, StoreError."""
+        """Observe the session `options.resume` (a whole id), whether or not a process has it open. The other options are
+        used when it is taken over. Raises UsageError, StoreError."""
         if not options.resume:
-            raise UsageError("Only a session that there is can be watched.")
+            raise UsageError("Only an existing session can be observed.")
         store = Store(store_path(env))
         try:
             known = await store.events(options.resume)
@@ -54,8 +54,8 @@ class SessionObserver:
             raise
 
     async def events(self, after: int = 0, *, lull_s: float = 0.0) -> AsyncIterator[Envelope]:
-        """Everything durable above number `after`, then what the other process adds, half a second later at most, until
-        the window is closed. Live events, whose pace `lull_s` sets, are not shared between processes."""
+        """All durable events above number `after`, then the events that the other process adds, at most half a second later,
+        until the observer is closed. Live events are not shared between processes, so `lull_s` has no effect."""
         newest = after
         while not self._closed.is_set():
             try:
@@ -75,7 +75,7 @@ class SessionObserver:
 
     @property
     def refusal(self) -> UsageError:
-        """What a face says to a person who wants anything of the session."""
+        """What a frontend shows to a person who wants to change the session."""
         if self.owner_pid is None:
             return UsageError(
                 f"No window drives session {self.id[:8]} any more.", hint="Take it over to go on with it."
@@ -86,14 +86,14 @@ class SessionObserver:
         )
 
     async def take_over(self) -> Session:
-        """Close the window and open the session itself. Raises UsageError, with the window as it was, while another process
-        drives it, and any error of `Session.open`."""
+        """Open the session itself and close the observer. Raises UsageError while another process has the session open, and
+        any error of `Session.open`; then the observer stays open."""
         session = await Session.open(self._options, env=self._env)
         await self.close()
         return session
 
     async def close(self) -> None:
-        """Watch no longer. May be called twice."""
+        """Stop observing. May be called twice."""
         if not self._closed.is_set():
             self._closed.set()
             await self._store.close()

@@ -16,12 +16,14 @@ import msgspec
 from friday_cli import __version__, config
 from friday_cli.core.agent.agent import Policy, Services
 from friday_cli.core.eventlog.log import Log
+from friday_cli.core.eventlog.replay import AgentRecord
 from friday_cli.core.eventlog.rewind_marks import left_behind
 from friday_cli.core.permissions.approvals import ApprovalQueue
 from friday_cli.core.permissions.rules import Mode, Rules
 from friday_cli.core.permissions.taint import TaintTracker
 from friday_cli.core.protocol.errors import Unwritable, UsageError
 from friday_cli.core.protocol.events import SCHEMA, Notice, SessionStarted
+from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.provider import Effort
 from friday_cli.core.subagents.tree import SubagentTree
 from friday_cli.extensions import instructions, profiles, trust, trust_review
@@ -41,7 +43,7 @@ from .agent_tools import AgentTools
 from .isolation import WorktreeIsolation
 from .permissions import SessionPermissions
 from .provider_pool import ProviderPool
-from .resume import EventHistory, agent_summary, options_as_before, resume_root
+from .resume import EventHistory, agent_summary, resume_root
 from .shared_rate_limit import FileSharedRateLimit
 from .worktree_changes import WorktreeChanges
 
@@ -120,7 +122,7 @@ async def open_session(options: Options, env: Mapping[str, str] | None = None) -
         if options.resume:
             await store.reconcile()
             await history.read()
-            options = options_as_before(options, history.records.get("a"))
+            options = _options_as_before(options, history.records.get("a"))
         context = await _read_context(options, env)
         session = options.resume or new_id()
         store, ownership, *unsaved = await _own(store, session, new=not options.resume)
@@ -179,11 +181,11 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     cwd = Path(os.path.realpath(options.cwd))  # noqa: ASYNC240 - before the session's loop has anything to do
     if not cwd.is_dir():  # noqa: ASYNC240
         raise UsageError(f"{options.cwd} is not a folder.")
-    trusted_root = trust.is_trusted(cwd, env=env)
+    folder_trust = trust.is_trusted(cwd, env=env)
     if options.trusted:
-        trusted_root = msgspec.structs.replace(trusted_root, state="trusted")
+        folder_trust = msgspec.structs.replace(folder_trust, state="trusted")
     loaded = config.load(
-        project=trusted_root.root if trusted_root.ok else None,
+        project=folder_trust.root if folder_trust.ok else None,
         flags=options.flags,
         environ=env,
         file=options.config_file,
@@ -193,16 +195,39 @@ async def _read_context(options: Options, env: Mapping[str, str]) -> _OpenContex
     choice = await models.with_server_limits(choice, settings, env=env)
     delegation = settings.agents.delegation
     cap = delegation.token_budget.max
-    found = profiles.load(delegation.profiles.directory, trusted_root, token_cap=cap, env=env)
-    notes = instructions.read(cwd, root=trusted_root.root, config=config_dir(env), trusted=trusted_root.ok)
+    found = profiles.load(delegation.profiles.directory, folder_trust, token_cap=cap, env=env)
+    notes = instructions.read(cwd, root=folder_trust.root, config=config_dir(env), trusted=folder_trust.ok)
     notices = (
         *choice.notes, *loaded.notices, *notes.notices, *found.announcements, *map(str, found.problems),
-        *_about(trusted_root),
+        *_about(folder_trust),
     )  # fmt: skip
     sandbox = await asyncio.to_thread(detect_sandbox, settings.sandbox.kind, env, cache=cache_dir(env))
     if sandbox.kind == "none" and (options.mode or settings.mode) == "auto":
         notices += (f"sandbox: none ({sandbox.why}). Commands are not confined, so mode auto asks about them.",)
-    return _OpenContext(cwd, env, trusted_root, settings, found, notes, choice, sandbox, notices)
+    return _OpenContext(
+        cwd=cwd,
+        env=env,
+        trust=folder_trust,
+        settings=settings,
+        profiles=found,
+        instructions=notes,
+        choice=choice,
+        sandbox=sandbox,
+        notices=notices,
+    )
+
+
+def _options_as_before(options: Options, record: AgentRecord | None) -> Options:
+    """`options` with the profile and the model of the resumed session, unless they name others."""
+    if record is None:
+        return options
+    profile, model = options.profile, options.model
+    if profile is None and record.profile != ROOT:
+        profile = record.profile
+    last = record.model
+    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
+        model = "demo" if is_demo(last) else last or None
+    return msgspec.structs.replace(options, profile=profile, model=model)
 
 
 def _outbound(command: str) -> Sequence[tuple[str, str]]:
@@ -222,7 +247,6 @@ def _build(
 ) -> SessionParts:
     """Build the engine bottom up. Raises FridayError for a model, profile or rule that cannot be used."""
     settings, env = context.settings, context.env
-    delegation = settings.agents.delegation
     taint = TaintTracker(_outbound)
     for envelope in history.envelopes:
         taint.apply(envelope)
@@ -240,40 +264,23 @@ def _build(
     spill = None if store.in_memory else data_dir(env) / "spill" / session
     workspace = _workspace(options, context, spill, _recorder(context, log, session))
     providers = ProviderPool(settings, env)
+    approvals = ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant)
+    supervisor = providers.supervisor(providers.get(context.choice))
     world = Services(
-        log,
-        ApprovalQueue(log, interactive=options.attended, on_rule_granted=permissions.grant),
-        workspace,
-        _policy(settings),
-        random.Random(),
-        taint,
-        supervisor=providers.supervisor(providers.get(context.choice)),
+        log, approvals, workspace, _policy(settings), random.Random(), taint, supervisor=supervisor,
         shared_rate_limit=lambda lane: FileSharedRateLimit(lane, env),
-    )
+    )  # fmt: skip
     isolation = _isolation(context, world, session)
-    shared = delegation.context.brain_write_scope == "shared"
+    shared = settings.agents.delegation.context.brain_write_scope == "shared"
     tools = AgentTools(
-        world,
-        isolation,
-        providers,
-        settings=settings,
-        profiles=context.profiles,
+        world, isolation, providers, settings=settings, profiles=context.profiles, session=session,
         memory_store=store.notes.for_session(text_of(context.trust.root), session, shared=shared),
-        session=session,
-    )
+    )  # fmt: skip
     factory = AgentFactory(
-        world,
-        isolation,
-        providers,
-        tools,
-        root=RootOptions(context.choice, persona, rules),
-        settings=settings,
-        profiles=context.profiles,
-        environment=_environment(options, context, workspace),
-        instructions=context.instructions,
-        session=session,
-        overflow_folder=workspace.spill.folder,
-    )
+        world, isolation, providers, tools, root=RootOptions(context.choice, persona, rules), settings=settings,
+        profiles=context.profiles, environment=_environment(options, context, workspace),
+        instructions=context.instructions, session=session, overflow_folder=workspace.spill.folder,
+    )  # fmt: skip
     known = [agent_summary(record) for path, record in history.records.items() if path != "a"]
     tree = SubagentTree(world, factory, known=known, left=left_behind(history.envelopes))
     return SessionParts(

@@ -1,4 +1,4 @@
-"""JSON Schemas that an answer must fit."""
+"""Checks answers against JSON Schemas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FENCED = pattern(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.S)
 
 
 def unfenced(answer: str) -> str:
-    """The JSON of an answer that a model put between code marks, which is no fault of form."""
+    """The answer without the Markdown code fence that models put around JSON."""
     match = _FENCED().fullmatch(answer)
     return match[1] if match else answer
 
 
 def checker(schema: dict[str, Any]) -> Callable[[str], str]:
-    """A function that says what is wrong with an answer, "" when it fits. Raises UsageError for a schema that is none."""
+    """A function that returns what is wrong with an answer, "" if it fits. Raises UsageError for an invalid schema."""
     import jsonschema
 
     validator = jsonschema.validators.validator_for(schema)

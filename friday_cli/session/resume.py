@@ -1,12 +1,9 @@
-"""Resumes a session from its log: its options, what is known of its agents, and the state of the main agent."""
+"""Resumes a session from its log: what is known of its agents, and the state of the main agent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from friday_cli.core.agent.agent import Agent
 from friday_cli.core.eventlog.log import Log
@@ -15,16 +12,10 @@ from friday_cli.core.eventlog.replay import AgentRecord, replay
 from friday_cli.core.permissions.rule import parse_rule
 from friday_cli.core.permissions.rules import Rules
 from friday_cli.core.protocol.events import Envelope, InboxMessage, Prefix
-from friday_cli.core.protocol.format import is_demo
 from friday_cli.core.protocol.messages import without_thinking
 from friday_cli.core.subagents.node import AgentSummary
 from friday_cli.store import Store
 from friday_cli.tool_catalog import DELEGATE_TASK
-
-from .agent_factory import ROOT
-
-if TYPE_CHECKING:
-    from .open import Options
 
 TASK_CHARS = 200
 """Characters of a task that are shown to the model."""
@@ -48,19 +39,6 @@ class EventHistory:
         if self._session and (more := await self._store.events(self._session, after=self.last)):
             self.envelopes += more
             self.records = replay(self.envelopes)
-
-
-def options_as_before(options: Options, record: AgentRecord | None) -> Options:
-    """`options` with the profile and the model of the resumed session, unless they name others."""
-    if record is None:
-        return options
-    profile, model = options.profile, options.model
-    if profile is None and record.profile != ROOT:
-        profile = record.profile
-    last = record.model
-    if model is None and not last.startswith("scripted/"):  # a scenario's name is not its file
-        model = "demo" if is_demo(last) else last or None
-    return msgspec.structs.replace(options, profile=profile, model=model)
 
 
 def agent_summary(record: AgentRecord) -> AgentSummary:

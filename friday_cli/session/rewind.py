@@ -273,7 +273,7 @@ def _why_none(made: RestorePlan) -> str:
 
 
 def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
-    """The messages of the person that are part of the conversation now, the oldest first."""
+    """The messages of the person that are part of the conversation now, oldest first."""
     found: list[RewindPoint] = []
     marks: dict[int, list[RewindPoint]] = {}
     started: AgentStarted | None = None
@@ -295,7 +295,7 @@ def points(envelopes: Sequence[Envelope]) -> list[RewindPoint]:
 
 
 def _changed(ledger: FileHistory, seq: int) -> tuple[str, ...]:
-    """The files that do not hold, as the log tells, what they held at a moment."""
+    """The files whose content differs, by the log, from that before event `seq`."""
     files = ledger.since(seq).values()
     return tuple(sorted(c[0].kept.path for c in files if not is_result(c[0].kept.before, c[0].kept.mode, c[-1].kept)))
 
@@ -310,7 +310,7 @@ def find_point(envelopes: Sequence[Envelope], number: int) -> RewindPoint:
 
 
 def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
-    """The newest rewind that was not taken back itself. Raises UsageError."""
+    """The newest rewind that was not undone. Raises UsageError if there is none."""
     taken: set[int] = set()
     for envelope in reversed(envelopes):
         if isinstance(event := envelope.event, Rewound):
@@ -323,11 +323,8 @@ def last_rewind(envelopes: Sequence[Envelope]) -> Envelope:
 
 @asynccontextmanager
 async def without_agents(store: Store, session: str, env: Mapping[str, str] | None = None) -> AsyncIterator[Rewinder]:
-    """The past of a session that is opened for that alone: no model and no agent is needed. Who changes anything owns the
-    session.
-
-    Raises UsageError where its folder is gone.
-    """
+    """A `Rewinder` for a session that is not running; no model is needed. The caller must own the session to change
+    anything. Raises UsageError if its folder is gone."""
     from friday_cli import config
 
     envelopes = await store.events(session)
@@ -348,10 +345,10 @@ async def without_agents(store: Store, session: str, env: Mapping[str, str] | No
 
 
 async def fork(store: Store, session: str, *, at: int | None = None) -> str:
-    """A new session that begins with the history of another, up to right before the person's message number `at` (None:
-    all of it); gives its id. The other one is only read, and may be at work. Raises UsageError, StoreError.
+    """Create a session with the history of another up to right before message `at` (None: all of it); returns its id.
 
-    Its agents and their results are there to be read and continued; what was at work at that moment is ended in it.
+    The other session is only read and may be running. Its ended agents can be read and resumed in the fork; those that were
+    running are ended there. Raises UsageError, StoreError.
     """
     envelopes = await store.events(session)
     kept = envelopes if at is None else _before(envelopes, find_point(envelopes, at).seq)
@@ -374,7 +371,7 @@ async def fork(store: Store, session: str, *, at: int | None = None) -> str:
 
 
 def _before(envelopes: Sequence[Envelope], seq: int) -> list[Envelope]:
-    """What came before an event, without the start of the run that it was written with."""
+    """The events before event `seq`, without the start of the run that it belongs to."""
     kept = [e for e in envelopes if (e.seq or 0) < seq]
     while kept and kept[-1].agent == "a" and not isinstance(kept[-1].event, (AgentFinished, MessageAdded)):
         if isinstance(kept.pop().event, AgentStarted):
@@ -387,7 +384,7 @@ def _ends(envelopes: Sequence[Envelope], session: str) -> list[Envelope]:
     for envelope in recovery_events(envelopes, now=time.time()):
         event = envelope.event
         if isinstance(event, AgentFinished):
-            words = f"Session {session[:8]} was forked while this agent was at work; it goes on there."
+            words = f"Session {session[:8]} was forked while this agent was running; it continues there."
             event = msgspec.structs.replace(event, status="cancelled", stop_reason="aborted", error=words)
         made.append(msgspec.structs.replace(envelope, event=event))
     return made

@@ -1,9 +1,8 @@
-"""What friday processes tell each other of a crowded lane: until when none of them starts a request on it, and when one
-of them was served last.
+"""Shares rate limits between friday processes: until when none of them may send a request, and when one succeeded last.
 
-Each is the time of change of an empty file in the state folder; a hash is the lane's name. There is no lock: the worst that
-two writers at once can do is to wait a little less. A wait that lies in the past, or further off than any wait may be, says
-nothing.
+Each is the modification time of an empty file in the state folder, named by a hash of the lane (a model service and key).
+There is no lock: two writers at once can at worst shorten a wait. A time in the past, or later than any wait may be, is
+ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from friday_cli.paths import state_dir
 
 
 class FileSharedRateLimit:
-    """The `core.gate.Shared` of one lane. Where files cannot be kept it knows of nobody else."""
+    """Implements `SharedRateLimit` for one lane. If files cannot be written, processes do not see each other."""
 
     def __init__(self, lane: str, env: Mapping[str, str] | None = None) -> None:
         name = hashlib.sha256(lane.encode("utf-8", "replace")).hexdigest()[:16]
@@ -28,22 +27,22 @@ class FileSharedRateLimit:
         self._served = self._file.with_suffix(".served")
 
     def closed_until(self) -> float:
-        """When requests may start again, in Unix seconds; 0 when they may now."""
+        """When requests may start again, in Unix seconds; 0: now."""
         until = _changed(self._file)
         return until if 0 < until - time.time() <= RETRY_AFTER_MOST_S else 0.0
 
     def close_until(self, at: float) -> None:
-        """Tell the others to wait until `at` (Unix seconds), at most a minute from now; never shortens a longer wait."""
+        """Let all processes wait until `at` (Unix seconds), at most a minute from now. Never shortens a longer wait."""
         until = min(at, time.time() + RETRY_AFTER_MOST_S)
         if until > self.closed_until():
             _touch(self._file, until)
 
     def served_at(self) -> float:
-        """When a request of any process was served last, in Unix seconds; 0 when none is known of."""
+        """When a request of any process succeeded last, in Unix seconds; 0 if unknown."""
         return _changed(self._served)
 
     def serve(self) -> None:
-        """Tell the others that a request was served just now."""
+        """Record that a request succeeded now."""
         _touch(self._served, time.time())
 
 

@@ -1,4 +1,4 @@
-"""How many sub-agents one turn of the user may start, and at what estimate, before a person is asked."""
+"""Limits how many sub-agents one turn of the user may start, and at what estimated cost, before a person is asked."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from friday_cli.tool_catalog import DELEGATE_TASK
 
 
 class SpawnLimiter:
-    """Counts what was started in this turn of the user, and what is about to be; what was refused counts no more.
+    """Counts the agents that were started in this turn of the user and those about to start; refused ones do not count.
 
-    A yes holds until the next multiple of the number or the price in the settings. `price(started)` is the most that one
-    may cost in US dollars, None where nobody knows.
+    An approval holds up to the next multiple of the number or the cost in the settings. `price(estimate)` is the most that
+    an agent may cost, in US dollars; None if unknown.
     """
 
     def __init__(
@@ -42,19 +42,19 @@ class SpawnLimiter:
     async def allow(
         self, tree: SubagentTree, path: str, call_id: str, specs: Sequence[SubagentTask]
     ) -> AsyncIterator[None]:
-        """Inside, the agent `path` may start `specs`. Raises ToolError where a person said no, or nobody can be asked."""
+        """Inside, the agent `path` may start `specs`. Raises ToolError if a person refuses, or nobody can be asked."""
         provider = tree.node(path).agent.provider
         wanted = [SpawnEstimate(provider, spec.profile, spec.max_tokens) for spec in specs]
         self._coming += wanted
         try:
-            await self._agreed(tree, path, call_id, len(specs))
+            await self._approve(tree, path, call_id, len(specs))
             yield
         finally:
             for one in wanted:
                 self._coming.remove(one)
 
-    async def _agreed(self, tree: SubagentTree, path: str, call_id: str, more: int) -> None:
-        presence = tree.node(path).agent.slot
+    async def _approve(self, tree: SubagentTree, path: str, call_id: str, more: int) -> None:
+        slot = tree.node(path).agent.slot
         while True:
             if self._turn is not tree.started_now:  # another turn of the user
                 self._turn, self._number, self._dollars = (
@@ -64,22 +64,22 @@ class SpawnLimiter:
                 )
                 self._unpriced = False
             count, price = self._sums()
-            if not (over := self._over(count, price)):
+            if not (exceeded := self._exceeded(count, price)):
                 return
             cost = "at an unknown price" if price is None else f"at most about ${price:.2f}"
             words = f"{pluralize(more, 'more agent')}, {count} in this turn; {cost}"
             if not self._world.approvals.interactive:
-                raise ToolError(f"Not started: {words}. That is {over}, and nobody can be asked here.")
-            async with presence.waiting("waiting_user", call_id):
-                answer = await self._answer(path, call_id, words, over)
+                raise ToolError(f"Not started: {words}. That is {exceeded}, and nobody can be asked here.")
+            async with slot.waiting("waiting_user", call_id):
+                answer = await self._answer(path, call_id, words, exceeded)
             if answer is None:
-                continue  # whoever had asked was stopped
+                continue  # the agent that had asked was stopped
             if answer.decision == "deny":
                 raise ToolError(f"The user said no to {words}. {answer.reason}".strip())
             self._raise(count, price)
 
-    async def _answer(self, path: str, call_id: str, words: str, over: str) -> ApprovalAnswer | None:
-        """What the person says, to this question or to the one that stands open already; None when that was withdrawn."""
+    async def _answer(self, path: str, call_id: str, words: str, exceeded: str) -> ApprovalAnswer | None:
+        """The answer of the person to this question, or to the one that is open already; None if that was withdrawn."""
         if self._asking is not None:
             asking = self._asking
             await asyncio.wait([asking])
@@ -88,27 +88,27 @@ class SpawnLimiter:
         answer = None
         try:
             call = RuleInput(DELEGATE_TASK, "spawn", (words,))
-            answer = await self._world.approvals.permission(path, call_id, call, reason=over)
+            answer = await self._world.approvals.permission(path, call_id, call, reason=exceeded)
         finally:
             self._asking = None
             asking.set_result(answer)
         return answer
 
     def _sums(self) -> tuple[int, float | None]:
-        """How many there are with those that are about to start, and what they may cost; None where a price is unknown."""
+        """The number of agents including those about to start, and what they may cost; None if a price is unknown."""
         all_of_them = [*self._turn, *self._coming]
         prices = {one: self._price(one) for one in dict.fromkeys(all_of_them)}
         known = [price for one in all_of_them if (price := prices[one]) is not None]
         return len(all_of_them), sum(known) if len(known) == len(all_of_them) else None
 
-    def _over(self, count: int, price: float | None) -> str:
-        """What is too much, "" when nothing is."""
+    def _exceeded(self, count: int, price: float | None) -> str:
+        """The limit that is exceeded, "" if none is."""
         if self._dollars is not None and (not self._unpriced if price is None else price > self._dollars):
             return f"{'possibly ' if price is None else ''}more than ${self._dollars:.2f}"
         return f"more than {self._number} agents in one turn" if count > self._number else ""
 
     def _raise(self, count: int, price: float | None) -> None:
-        """A person said yes to so many: up to the next multiple nobody is asked again."""
+        """Raise the limits to the next multiple after an approval."""
         step = self._limits.ask_above
         self._number = max(self._number, math.ceil(count / step) * step if step else count)
         if price is None:

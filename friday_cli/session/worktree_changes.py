@@ -161,4 +161,4 @@ class WorktreeChanges:
         async with agent.slot.waiting("waiting_user", ctx.call_id):
             answer = await approvals.permission(ctx.agent, ctx.call_id, call, reason=reason)
         if answer.decision == "deny":
-            raise PermissionDenied(f"The user refused to apply this. {answer.reason}".strip())
+            raise PermissionDenied(f"The user said no to applying this. {answer.reason}".strip())

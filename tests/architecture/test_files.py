@@ -11,7 +11,7 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 LINES, TEST_LINES, FUNCTION_LINES = 400, 600, 60
 """Tests may be longer: a table of cases is read row by row."""
-EXCEPTIONS: dict[str, str] = {"friday_cli/session/open.py:_crew": "to be divided"}
+EXCEPTIONS: dict[str, str] = {}
 """Files or functions (`path` or `path:name`) that may be longer, with the reason."""
 
 FOREIGN = re.compile(

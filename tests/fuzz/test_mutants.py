@@ -79,7 +79,7 @@ MUTANTS: dict[str, Seed] = {
     "8 a compaction is not in the replay": changed(
         replay, "_compacted", "record.history = list(event.messages)", "pass", replay._FOLDS),
     "9 the wrap-up drops the tools": changed(
-        model_call, "_stream", "agent.path, agent.system, agent.specs,", "agent.path, agent.system, agent.specs if tools else (),"),
+        model_call, "_stream", "tools=agent.specs,", "tools=agent.specs if tools else (),"),
     "9 a partial reply is put before the last message": changed(
         loop, "add_reply", "agent.history.append(done.message)", "agent.history.insert(-1, done.message)"),
     "10 a child's rights are its profile's alone": changed(
@@ -94,7 +94,7 @@ MUTANTS: dict[str, Seed] = {
     ),
     "11 the clock runs while a person thinks": changed(slots.RunSlot, "_release", "self.clock.stop()", "pass"),
     "12 a reader that is slow loses events": changed(
-        log.Subscription, "put", "self._queue.append(place)", "self._queue.append(place) if len(self._queue) < 6 else None"),
+        log.Subscription, "put", "self._queue.append(waiting)", "self._queue.append(waiting) if len(self._queue) < 6 else None"),
     "budget: a child's spending stays with the child": changed(
         budget.Budget, "charge", "for node in self.up():", "for node in [self]:"),
     "budget: a reservation counts for the agent alone": changed(
@@ -103,7 +103,7 @@ MUTANTS: dict[str, Seed] = {
         budget.Budget, "close_reserve", "self._keep(-tokens, -cost)", "pass"),
     "calls: results stand in the order in which they came": changed(
         tool_calls, "run_calls", "for task, call in zip(tasks, calls, strict=True)", "for call, task in sorted(zip(calls, tasks), key=lambda c: c[0].name)", loop),
-    "calls: two changes run at once": changed(tool_calls, "_strand", "await after.wait()", "pass"),
+    "calls: two changes run at once": changed(tool_calls, "_run_scheduled", "await after.wait()", "pass"),
     "loop: the text of a broken reply is lost": changed(loop, "save_partial_reply", "if text := agent.streaming.strip():", "if text := '':", run),
     "compaction: the summary stays out of the log": changed(
         compaction, "compact", "Compacted(tuple(agent.history), before, after, done.usage),", ""),

@@ -153,5 +153,5 @@ async def test_a_driver_that_is_killed_leaves_the_session_to_the_window(stage: S
 
 
 async def test_only_a_session_that_there_is_can_be_watched(stage: Stage) -> None:
-    with pytest.raises(UsageError, match="can be watched"):
+    with pytest.raises(UsageError, match="can be observed"):
         await SessionObserver.open(Options(stage.project))

@@ -96,7 +96,16 @@ async def measured(agent: Agent, most: float, messages: Sequence[Message] | None
     provider = agent.provider
     if guess <= most or counted > most or not isinstance(provider, TokenCounter):
         return guess
-    request = Request(agent.path, agent.system, agent.specs, tuple(history), 1, "auto", agent.effort, agent.cache_key)
+    request = Request(
+        agent=agent.path,
+        system=agent.system,
+        tools=agent.specs,
+        messages=tuple(history),
+        max_output=1,
+        tool_choice="auto",
+        effort=agent.effort,
+        cache_key=agent.cache_key,
+    )
     try:
         return await provider.count_tokens(request)
     except ProviderError:
@@ -144,8 +153,8 @@ async def _stream(agent: Agent, world: Services, reader: _StreamReader, tools: b
     want = min(provider.max_output, world.policy.max_output, room)
     reservation = await agent.budget.reserve(fresh, want, price=provider.cost)
     request = Request(
-        agent.path, agent.system, agent.specs, tuple(agent.history), reservation.output,
-        "auto" if tools else "none", agent.effort, agent.cache_key or agent.path,
+        agent=agent.path, system=agent.system, tools=agent.specs, messages=tuple(agent.history), max_output=reservation.output,
+        tool_choice="auto" if tools else "none", effort=agent.effort, cache_key=agent.cache_key or agent.path,
     )  # fmt: skip
     usage = Usage()
     try:

@@ -127,15 +127,15 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     def __add__(self, other: Usage) -> Usage:
         unknown = self.cost_usd is None or other.cost_usd is None
         return Usage(
-            self.input + other.input,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.output + other.output,
-            self.reasoning + other.reasoning,
-            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
-            self.cached and other.cached,
-            self.estimated or other.estimated,
-            self.searches + other.searches,
+            input=self.input + other.input,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            cached=self.cached and other.cached,
+            estimated=self.estimated or other.estimated,
+            searches=self.searches + other.searches,
         )
 
 

@@ -164,15 +164,15 @@ class ReceiptBuilder:
         """The receipt of all calls so far."""
         if self._made is None:
             self._made = Receipt(
-                dict(self._tools),
-                self._failed,
-                self._denied,
-                tuple(self._files.values()),
-                tuple(self._commands),
-                tuple(self._urls),
-                tuple(self._read),
-                tuple(self._warnings),
-                tuple(self._found),
+                tools=dict(self._tools),
+                failed=self._failed,
+                denied=self._denied,
+                files=tuple(self._files.values()),
+                commands=tuple(self._commands),
+                urls=tuple(self._urls),
+                read=tuple(self._read),
+                warnings=tuple(self._warnings),
+                found=tuple(self._found),
             )
         return self._made
 
@@ -181,15 +181,15 @@ class ReceiptBuilder:
         """The receipt of the newest run."""
         now, then = self.receipt, self._earlier
         return Receipt(
-            {tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
-            now.failed - then.failed,
-            now.denied - then.denied,
-            tuple(change for change in now.files if change not in then.files),
-            now.commands[len(then.commands) :],
-            now.urls[len(then.urls) :],
-            now.read[len(then.read) :],
-            now.warnings,
-            now.found[len(then.found) :],
+            tools={tool: more for tool, n in now.tools.items() if (more := n - then.tools.get(tool, 0))},
+            failed=now.failed - then.failed,
+            denied=now.denied - then.denied,
+            files=tuple(change for change in now.files if change not in then.files),
+            commands=now.commands[len(then.commands) :],
+            urls=now.urls[len(then.urls) :],
+            read=now.read[len(then.read) :],
+            warnings=now.warnings,
+            found=now.found[len(then.found) :],
         )
 
 

@@ -124,7 +124,18 @@ def tool(
         except msgspec.ValidationError as error:
             raise ToolError(f"{info.name}: bad arguments: {error}") from None
 
-    return Tool(info, description, schema_of(args), run, parse, subjects, title, script, reach, begins)
+    return Tool(
+        info=info,
+        description=description,
+        schema=schema_of(args),
+        run=run,
+        parse=parse,
+        subjects=subjects,
+        title=title,
+        script=script,
+        reach=reach,
+        begins=begins,
+    )
 
 
 @cache

@@ -75,14 +75,14 @@ async def _grep(context: ToolContext, args: GrepArguments) -> Output:
         base, only = base.parent, base.name
     prefix = engine.prefix(workspace.label(base))
     search = engine.SearchQuery(
-        base,
-        args.mode,
-        only,
-        "" if only else args.glob,
-        args.pattern,
-        args.ignore_case,
-        args.literal,
-        args.context,
+        base=base,
+        mode=args.mode,
+        only=only,
+        glob="" if only else args.glob,
+        pattern=args.pattern,
+        ignore_case=args.ignore_case,
+        literal=args.literal,
+        context=args.context,
         prefix=prefix,
     )
     result = await engine.run_search(context, search)

@@ -139,7 +139,9 @@ class CheckpointRecorder:
             except OSError as error:
                 lost = f"{_NOT_SAVED}: {error.strerror}"
         path, raw = encode_path(label)
-        return KeptFile(path, before.digest, digest, before.mode, mode, raw, lost)
+        return KeptFile(
+            path=path, before=before.digest, after=digest, mode=before.mode, new_mode=mode, raw=raw, lost=lost
+        )
 
     def _save_pending(self, change: PendingChange) -> KeptFile:
         label, new = self._label(change.path), change.new
@@ -149,7 +151,15 @@ class CheckpointRecorder:
         except OSError as error:
             path, raw = encode_path(label)
             lost = f"{_NOT_SAVED}: {error.strerror}"
-            return KeptFile(path, "", digest, stat.S_IFREG, _new_mode(new, ABSENT), raw, lost)
+            return KeptFile(
+                path=path,
+                before="",
+                after=digest,
+                mode=stat.S_IFREG,
+                new_mode=_new_mode(new, ABSENT),
+                raw=raw,
+                lost=lost,
+            )
         return self.save(label, before, digest, _new_mode(new, before))
 
 

@@ -57,15 +57,15 @@ class SandboxPolicy:
             return None
         writable = [writable_folder(str(root)) for root in roots]
         plan = SandboxPlan(
-            self.kind,
-            self.choice.program,
-            self._temporary(),
-            str(cwd),
-            self.network or access == "network",
-            (*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
-            self._deny,
-            (str(show),) if show else (),
-            tuple(path for folder in writable for path in folder.freeze),
+            kind=self.kind,
+            program=self.choice.program,
+            tmp=self._temporary(),
+            cwd=str(cwd),
+            network=self.network or access == "network",
+            write=(*map(str, roots), *(path for folder in writable for path in folder.write), *self._write),
+            deny=self._deny,
+            show=(str(show),) if show else (),
+            freeze=tuple(path for folder in writable for path in folder.freeze),
         )
         if self.kind == "bubblewrap":  # it creates an empty folder as mount point for a path that does not exist
             self._mount_points |= {path for path in plan.resolved().freeze if not os.path.lexists(path)}

@@ -39,7 +39,14 @@ class WorktreeCreator(msgspec.Struct, frozen=True):
         within = base.root.relative_to(top).as_posix()
         folder, common = str(self.folder / name), str(repository.common)
         metadata = WorktreeMetadata(
-            self.session, name, branch, folder, within, str(top), home or str(base.root), common
+            session=self.session,
+            name=name,
+            branch=branch,
+            folder=folder,
+            within=within,
+            top=str(top),
+            home=home or str(base.root),
+            common=common,
         )
         worktree = Worktree(metadata, self.folder)
         worktree.save()

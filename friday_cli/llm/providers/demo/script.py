@@ -40,7 +40,7 @@ Script = Callable[[Rounds], Step | End]
 """A script has no state: what comes next follows from the results so far, so that another process can resume it."""
 
 
-class Found(NamedTuple):
+class SearchMatches(NamedTuple):
     """What a search shows, as (place, text), and how many there are; `cut` tells that there may be more."""
 
     rows: list[tuple[str, str]]
@@ -78,7 +78,7 @@ def failure(result: ToolResult) -> str:
     return f"{ended}: {quoted(result.text.partition('. ')[0])}"
 
 
-def matches(text: str) -> Found:
+def matches(text: str) -> SearchMatches:
     """The result of `grep`, read by the place of its rows: no line and no name of a file can pass for a count."""
     rows = text.split("\n")
     found: list[tuple[str, str]] = []
@@ -93,13 +93,13 @@ def matches(text: str) -> Found:
         del rows[:2]
     more = re.match(r"\[([\d,]+) more matching lines;", rows[0]) if rows else None
     hidden = int(more[1].replace(",", "")) if more else 0
-    return Found(found, len(found) + hidden, len(rows) > (more is not None))
+    return SearchMatches(found, len(found) + hidden, len(rows) > (more is not None))
 
 
-def files(text: str) -> Found:
+def files(text: str) -> SearchMatches:
     """The result of `glob`. Its last rows are remarks where not all files are shown."""
     rows = text.split("\n")
     shown = [] if len(rows) == 1 and rows[0].startswith("No file matches ") else list(rows)
     while shown and re.fullmatch(r"\[.* .*\]", shown[-1]):
         shown.pop()
-    return Found([(row, "") for row in shown], len(shown), bool(shown) and len(shown) < len(rows))
+    return SearchMatches([(row, "") for row in shown], len(shown), bool(shown) and len(shown) < len(rows))

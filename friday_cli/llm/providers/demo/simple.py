@@ -8,7 +8,7 @@ from functools import partial
 from friday_cli.core.text.sanitize import code_block
 
 from .overview import overview
-from .script import Call, End, Found, Rounds, Script, Step, code, failure, files, matches
+from .script import Call, End, SearchMatches, Rounds, Script, Step, code, failure, files, matches
 
 REFUSAL = """\
 **The demo cannot do that**; it is a script, no AI model, and it makes nothing up. With Friday's real tools it can do this:
@@ -65,7 +65,7 @@ def find(name: str, rounds: Rounds) -> Step | End:
     return End("\n".join(parts))
 
 
-def _first(found: Found) -> str:
+def _first(found: SearchMatches) -> str:
     return f", the first {SHOWN}" if found.total > SHOWN else ""
 
 

@@ -1,0 +1,56 @@
+"""A class is small enough to be one thing, counted with its bases in this package; a class name means one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "friday_cli"
+LINES, METHODS = 250, 25
+EXCEPTIONS: dict[str, str] = {
+    "CommandAnalyzer": "to be divided by composition",
+    "SessionController": "the fold of events is to be split off",
+    "SubagentTree": "resuming and notifying are to be split off",
+}
+"""Classes that may be larger, with the reason."""
+
+
+@cache
+def classes() -> dict[str, tuple[int, int, tuple[str, ...]]]:
+    """Each class of the package with its lines, methods and names of bases."""
+    found = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) for child in node.body)
+                bases = tuple(ast.unparse(base).split("[")[0].rpartition(".")[2] for base in node.bases)
+                found[node.name] = ((node.end_lineno or 0) - node.lineno + 1, methods, bases)
+    return found
+
+
+def size(name: str) -> tuple[int, int]:
+    """Lines and methods of a class with its bases."""
+    lines, methods, bases = classes()[name]
+    for base in bases:
+        if base in classes():
+            more = size(base)
+            lines, methods = lines + more[0], methods + more[1]
+    return lines, methods
+
+
+def test_no_class_with_its_bases_is_too_large() -> None:
+    large = {name: size(name) for name in classes() if size(name)[0] > LINES or size(name)[1] > METHODS}
+    assert {name: figures for name, figures in large.items() if name not in EXCEPTIONS} == {}
+    assert set(EXCEPTIONS) <= set(large), "an exception is out of date"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    names = Counter(
+        node.name
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
