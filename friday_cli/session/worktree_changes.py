@@ -157,7 +157,7 @@ class WorktreeChanges:
     async def _ask(self, ctx: ToolContext, call: RuleInput, reason: str) -> None:
         approvals, agent = self._world.approvals, self._tree.node(ctx.agent).agent
         if not approvals.interactive:
-            raise PermissionDenied(f"Not permitted: {reason}, and nobody can be asked here. Nothing was applied.")
+            raise PermissionDenied(f"Not permitted: {reason}, and no person can be asked here. Nothing was applied.")
         async with agent.slot.waiting("waiting_user", ctx.call_id):
             answer = await approvals.permission(ctx.agent, ctx.call_id, call, reason=reason)
         if answer.decision == "deny":

@@ -38,8 +38,8 @@ def test_q25_what_could_steer_is_shown_and_asked_about_once_before_anything_is_u
         for words in (
             b"This folder brings things that can steer Friday",
             b".friday/profiles/helper.md: profile helper; tools: read_file",
-            b".friday/commands/go.md: command /go: a prompt that you can send; tools: bash",
-            b".friday/config.toml: settings, which can only tighten yours (mode)",
+            b".friday/commands/go.md: command /go: a prompt; tools: bash",
+            b".friday/config.toml: settings; they can only restrict yours (mode)",
         ):
             assert words in terminal.out
         terminal.type(b"maybe\r")
@@ -100,7 +100,7 @@ def test_a_project_that_changes_under_the_question_is_not_trusted(project: Path)
         (project / ".friday/config.toml").write_text('mode = "ask"\n')
         terminal.type(b"t\r")
         assert terminal.end() == 2
-        assert b"changed while you looked at it" in terminal.out
+        assert b"changed during the review" in terminal.out
     assert trust.is_trusted(project).state == "new"
 
 

@@ -151,7 +151,7 @@ async def test_the_commands(
 
     first, third = f"{dead[:8]}-1", f"{dead[:8]}-3"
     text, err = await cli("list")
-    assert "removed 1 in which nothing was changed" in err
+    assert "removed 1 unchanged worktree" in err
     assert [row.split()[:2] for row in text.splitlines()[1:]] == [
         [first, f"{dead[:8]}:a.1"],
         [third, f"{dead[:8]}:a.3"],
@@ -164,11 +164,11 @@ async def test_the_commands(
     assert listed[0]["files"] == [{"path": "done", "added": 1, "removed": 0, "remark": "new"}]
     assert "+by a.1" in (await cli("show", first))[0]
     assert json.loads((await cli("show", f"{dead[:8]}:a.3", "--json"))[0])["diff"].count("+by a.3") == 1
-    assert "names several" in (await cli("show", dead[:8], code=2))[1]
+    assert "matches several worktrees" in (await cli("show", dead[:8], code=2))[1]
     assert "There is no worktree 'zzz'" in (await cli("show", "zzz", code=2))[1]
     assert "done +1 -0" in (await cli("apply", first))[0]
     assert listing(stage.project)["done"] == "by a.1\n"
-    assert "nobody can be asked" in (await cli("discard", third, code=2))[1]
+    assert "it needs confirmation" in (await cli("discard", third, code=2))[1]
     assert "removed 0, kept 1" in (await cli("clean"))[1]
     assert f"friday/{third}" in (await cli("discard", third, "--keep-branch"))[1]
     assert git(stage.project, "show", f"friday/{third}:half") == "by a.3\n"

@@ -459,7 +459,7 @@ async def test_where_a_child_works_cannot_change(stage: Stage) -> None:
         await session.prompt("go")
         status, text = (await stage.results(session.id, "a"))[1]
     assert status == "error"
-    assert "cannot change when it is continued" in text
+    assert "isolation cannot be set with resume" in text
 
 
 async def test_a_fork_apart_is_told_its_folder(stage: Stage) -> None:

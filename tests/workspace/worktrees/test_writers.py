@@ -77,7 +77,7 @@ async def test_two_make_the_same_new_file(stage: Stage) -> None:
         ends = [(await stage.results(session.id, path))[-1] for path in ("a.1", "a.2")]
     assert sorted(status for status, _ in ends) == ["error", "ok"]
     lost = next(text for status, text in ends if status == "error")
-    assert "exists already" in lost or "created by another program" in lost
+    assert "exists and you have not read it" in lost or "created by another program" in lost
     assert listing(stage.project)["new/file"] == ("by one\n" if ends[0][0] == "ok" else "by two\n")
 
 
@@ -133,4 +133,4 @@ async def test_what_one_child_read_another_has_not(stage: Stage) -> None:
     async with stage.session(mode="yolo") as session:
         await session.prompt("go")
         status, text = (await stage.results(session.id, "a.2"))[-1]
-    assert (status, "was not read yet" in text) == ("error", True)
+    assert (status, "You have not read" in text) == ("error", True)
