@@ -59,7 +59,7 @@ async def test_the_tool_lists_each_available_sub_agent_and_so_does_the_prompt_wi
     assert [line.split("`")[1] for line in offered(helper).splitlines()] == ["researcher"]
     for request in (root, lead, helper):
         assert offered(request) in request.system
-        for rule in ("Give the full task", "Give what it needs to begin", "Wait for the result", "Use the result",
+        for rule in ("Give the full task", "Give what it needs to start", "Wait for the result", "Use the result",
                      "Do not delegate"):  # fmt: skip
             assert rule in request.system
 

@@ -236,7 +236,7 @@ def test_where_nothing_can_be_kept_the_run_goes_on_in_memory_and_says_so(friday:
     assert summary.startswith("friday: session not kept · ")
     ran = friday.json("hi")
     whole(ran, 0, "completed", "done")
-    said(ran, "Nothing of this session is kept")
+    said(ran, "This session is not saved")
     again = friday("more", "-r", "7f")
     assert (again.code, again.out) == (1, "")
     said(again, "Sessions cannot be saved")

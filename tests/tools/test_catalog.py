@@ -28,7 +28,7 @@ PROGRAMS = (
     "core/permissions/dangerous.py",
     "core/permissions/taint.py",
     "diagnostics/doctor/machine.py",
-    "workspace/local.py",
+    "workspace/process/starter.py",
 )
 """Here `bash` and `grep` are programs."""
 EXEMPT = {
@@ -84,7 +84,7 @@ async def test_a_tool_is_its_file_and_its_row(tmp_path: Path, monkeypatch: pytes
         seen.append(request)
         return Say(calls=[call("shout", text="hello")]) if count == 0 else Say("done")
 
-    monkeypatch.setattr(models, "make", lambda *args, **more: Model(play))
+    monkeypatch.setattr(models, "create_provider", lambda *args, **more: Model(play))
     env = {"FRIDAY_HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "sk-0123456789"}
     session = await Session.open(Options(tmp_path, model="anthropic/x", allow=("Shout(hello)",)), env=env)
     try:

@@ -8,7 +8,7 @@ from functools import partial
 from friday_cli.core.text.sanitize import code_block
 
 from .overview import overview
-from .script import Call, End, SearchMatches, Rounds, Script, Step, code, failure, files, matches
+from .script import Call, End, Rounds, Script, SearchMatches, Step, code, failure, files, matches
 
 REFUSAL = """\
 **The demo cannot do that**; it is a script, no AI model, and it makes nothing up. With Friday's real tools it can do this:
